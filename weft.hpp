@@ -51,6 +51,7 @@
 #include "io/replay.hpp"
 #include "io/run_log.hpp"
 #include "io/safetensors.hpp"
+#include "io/step_recorder.hpp"
 #include "io/text.hpp"
 #include "io/tiles.hpp"
 #include "io/training_state.hpp"

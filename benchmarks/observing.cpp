@@ -1,5 +1,7 @@
 // What it costs to watch the training step of a character GPT: a step without and one with, by turns.
+#include <functional>
 #include <memory>
+#include <string>
 
 #include "models.hpp"
 #include "pair.hpp"
@@ -48,6 +50,30 @@ void add_tiny_case() {
       [recorded, recorder] { recorder->step(recorded->step()); });
 }
 
+/// Steps through a StepRecorder, which keeps each of them until the next.
+template <class Training, class Step>
+void add_kept_case(const std::string& name, int64_t steps, const std::function<void()>& without,
+                   const std::shared_ptr<Training>& training, nn::Module& model, optim::Optimizer& optimizer,
+                   Step&& step) {
+  const auto recorder =
+      std::make_shared<io::StepRecorder>("step_recorder_bench.weft", io::TrainingRun{model, &optimizer});
+  add_pair(name, steps, without, [training, recorder, step] { benchmark::DoNotOptimize(recorder->step(step, {})); });
+}
+
+void add_kept_cases() {
+  const auto plain = std::make_shared<GptTraining>(128), kept = std::make_shared<GptTraining>(128);
+  add_kept_case(
+      "observe.step_recorder.chargpt", 1, [plain] { plain->step(); }, kept, kept->model, kept->optimizer,
+      [kept = kept.get()](const io::TensorMap&) {
+        kept->step();
+        return full({}, kept->value);
+      });
+  const auto tiny = std::make_shared<TinyTraining>(), tiny_kept = std::make_shared<TinyTraining>();
+  add_kept_case(
+      "observe.step_recorder.tiny", 200, [tiny] { benchmark::DoNotOptimize(tiny->step()); }, tiny_kept, tiny_kept->net,
+      tiny_kept->optimizer, [kept = tiny_kept.get()](const io::TensorMap&) { return full({}, kept->step()); });
+}
+
 void add_step_cases() {
   manual_seed(1);
   const auto plain = std::make_shared<GptTraining>(128);
@@ -85,6 +111,7 @@ void add_step_cases() {
 void add_observing_cases() {
   add_statistics_cases();
   add_step_cases();
+  add_kept_cases();
 }
 
 }  // namespace weft::bench

@@ -1,14 +1,19 @@
-// Runs again what AnomalyGuard or BreakOn left in a folder: ./weft replay FOLDER [DEVICE...]
+// Runs again what AnomalyGuard or BreakOn left in a folder, or says what a StepRecorder left: ./weft replay FOLDER
 #include <cstdio>
 #include <string>
 
 #include <weft/weft.hpp>
 #include <weft/io/replay.hpp>
+#include <weft/io/step_recorder.hpp>
 
 int main(int argc, char** argv) {
   if (argc < 2) return std::fputs("usage: weft-replay FOLDER [DEVICE...]\n", stderr), 2;
   int status = 0;
   try {
+    if (weft::io::holds_step(argv[1])) {
+      std::printf("%s\n", weft::io::step_text(argv[1]).c_str());
+      return 0;
+    }
     for (int i = 2; i < argc || i == 2; ++i) {
       std::optional<weft::Device> device;
       if (i < argc) device = weft::Device(argv[i]);

@@ -16,8 +16,8 @@
 #include "../backends/nan_check.hpp"
 #include "../backends/non_finite_cause.hpp"
 #include "../backends/observe.hpp"
-#include "detail/non_finite_gradient.hpp"
-#include "detail/reproduction.hpp"
+#include "../tensor/memory_use.hpp"
+#include "detail/kernel_faults.hpp"
 
 namespace weft {
 
@@ -69,40 +69,16 @@ std::string path_text(const Node& target, std::span<const Edge> roots) {
   return fmt::format("path from the loss: {}", fmt::join(steps, " -> "));
 }
 
-// What the first kernel of a backward formula that makes something not finite reads.
-class ReadByKernel final : public KernelObserver {
- public:
-  ReadByKernel(detail::Reproduction& repro, std::span<const Tensor> arrived) : repro_(repro), arrived_(arrived) {}
-  void before(const KernelCall& call) override {
-    if (texts.empty()) repro_.before(call);
-  }
-  void after(const KernelCall& call) override {
-    if (!texts.empty()) return;
-    const auto bad = std::ranges::find_if(call.outputs, [](const View* v) { return find_non_finite(*v).any(); });
-    if (bad == call.outputs.end()) return;
-    for (const View* in : call.inputs) {
-      if (!is_input_too(*in, call.outputs)) texts.push_back("its kernel read " + values_text(*in));
-    }
-    left = repro_.leave(call, {*bad, find_non_finite(**bad)}, arrived_);
-  }
-  std::vector<std::string> texts;
-  std::string left;
-
- private:
-  detail::Reproduction& repro_;
-  std::span<const Tensor> arrived_;
-};
-
 class GradientCheck final : public BackwardWatch {
  public:
-  explicit GradientCheck(detail::Reproduction& repro) : repro_(repro) {}
-  /// Whether a node runs, whose gradients are looked at afterwards.
-  bool inside = false;
+  explicit GradientCheck(detail::KernelFaults& faults) : faults_(faults) {}
+  /// Whether a node runs, whose gradients are looked at afterwards. A node that threw is not told of again.
+  bool inside() const { return inside_ && detail::memory_use == detail::MemoryUse::backward; }
 
-  void before(const BackwardPass&, Node& node, std::span<const Tensor>) override { inside = !node.accumulates; }
+  void before(const BackwardPass&, Node& node, std::span<const Tensor>) override { inside_ = !node.accumulates; }
   void after(const BackwardPass& pass, Node& node, std::span<const Tensor> incoming,
              std::span<const Tensor> outgoing) override {
-    inside = false;
+    inside_ = false;
     const auto bad = detail::first_non_finite(incoming, outgoing);
     if (WEFT_UNLIKELY(bad.has_value())) report(pass, node, incoming, outgoing, bad->input, bad->found);
   }
@@ -124,9 +100,10 @@ class GradientCheck final : public BackwardWatch {
     std::vector<std::string> figures = {
         fmt::format("gradient for input {}: {}", input, values_text(outgoing[input].raw_view()))};
     for (const std::string& text : arrived) figures.push_back("arrived " + text);
-    std::string left = read_by(node, incoming, figures);
+    detail::KernelFaults::InFormula formula = faults_.in_formula(node, incoming);
+    figures.insert(figures.end(), formula.read.begin(), formula.read.end());
     figures.push_back(path_text(node, pass.roots));
-    if (!left.empty()) figures.push_back(std::move(left));
+    if (!formula.left.empty()) figures.push_back(std::move(formula.left));
     throw NonFiniteError(
         detail::with_figures(format_error({.op = node.op,
                                            .problem = fmt::format("the first {} in backward", text_of(found)),
@@ -151,41 +128,28 @@ class GradientCheck final : public BackwardWatch {
     return detail::cause_of_gradient(node.op, gradient.raw_view(), arrived, kept, found);
   }
 
-  // Runs the formula once more, now that it is known to be the one, and looks at what its kernels read. Says where the
-  // reproduction is.
-  std::string read_by(Node& node, std::span<const Tensor> incoming, std::vector<std::string>& figures) {
-    ReadByKernel read(repro_, incoming);
-    try {
-      detail::run_observed_again(node, incoming, read);
-    } catch (const std::exception&) {  // the first error is the one to tell
-    }
-    figures.insert(figures.end(), read.texts.begin(), read.texts.end());
-    return read.left;
-  }
-
-  detail::Reproduction& repro_;
+  detail::KernelFaults& faults_;
+  bool inside_ = false;
 };
 
 }  // namespace
 
 // What kernels of a backward make is looked at once, by node, where that is done at all.
 struct AnomalyGuard::State final : KernelObserver {
-  explicit State(AnomalyOptions options) : repro(std::move(options.repro)) {
+  explicit State(AnomalyOptions options) : faults(std::move(options.repro)) {
     if (options.backward) backward.emplace(gradients);
     if (options.forward) forward.emplace(*this);
   }
   void before(const KernelCall& call) override {
-    if (gradients.inside) return;
-    detail::note_overwritten(call);
-    repro.before(call);
+    if (!gradients.inside()) faults.before(call);
   }
   void after(const KernelCall& call) override {
-    if (gradients.inside) return;
-    const auto made = detail::made_non_finite(call);
-    if (WEFT_UNLIKELY(made.has_value())) detail::raise_non_finite(call, *made, repro.leave(call, *made));
+    if (gradients.inside()) return;
+    const auto fault = faults.after(call);
+    if (WEFT_UNLIKELY(fault.has_value())) detail::raise_non_finite(call, fault->made, fault->left);
   }
-  detail::Reproduction repro;
-  GradientCheck gradients{repro};
+  detail::KernelFaults faults;
+  GradientCheck gradients{faults};
   std::optional<BackwardWatchGuard> backward;
   std::optional<ObserverGuard> forward;
 };

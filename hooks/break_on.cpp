@@ -5,9 +5,14 @@
 #include <csignal>
 #include <cstdio>
 #include <fstream>
+#include <functional>
+#include <numeric>
 #include <optional>
+#include <set>
 #include <string_view>
+#include <thread>
 #include <unordered_set>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -16,8 +21,8 @@
 #include "../autograd/node.hpp"
 #include "../backends/nan_check.hpp"
 #include "../tensor/memory_use.hpp"
-#include "detail/non_finite_gradient.hpp"
-#include "detail/reproduction.hpp"
+#include "../tensor/warning.hpp"
+#include "detail/kernel_faults.hpp"
 
 namespace weft {
 
@@ -65,6 +70,20 @@ bool ends_in_path(std::string_view file, std::string_view end) {
   return end.empty() || file.size() == end.size() || file[file.size() - end.size() - 1] == '/';
 }
 
+// Letters to insert, remove or replace.
+size_t edits_between(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), size_t{0});
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = std::exchange(row[0], i);
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = std::exchange(row[j], std::min({replaced, row[j] + 1, row[j - 1] + 1}));
+    }
+  }
+  return row.back();
+}
+
 // A debugger, or a handler of the program's.
 bool somebody_waits_for_traps() {
   struct sigaction now = {};
@@ -98,21 +117,19 @@ void stop_at_op(const BreakEvent& event) {
 }  // namespace detail
 
 struct BreakOn::State final : KernelObserver, BackwardWatch {
-  State(BreakOptions options_, bool in_module_) : options(std::move(options_)), in_module(in_module_) {
+  State(BreakOptions options_, bool in_module_, Location where)
+      : options(std::move(options_)), made_at(where), in_module(in_module_) {
     place = place_in(options.line);
   }
 
   void before(const KernelCall& call) override {
     if (stopping || is_of_node(call)) return;
-    if (options.non_finite) note(call);
+    if (options.non_finite) faults.before(call);
     else if (here(call)) stop(event_of(call, false));
   }
   void after(const KernelCall& call) override {
     if (stopping || is_of_node(call) || !options.non_finite || !here(call)) return;
-    const auto made = detail::made_non_finite(call);
-    if (!made) return;
-    const std::string left = repro.leave(call, *made);
-    stop(event_of(call, true), left);
+    if (const auto fault = faults.after(call)) stop(event_of(call, true), fault->left);
   }
 
   void before(const BackwardPass&, Node& node, std::span<const Tensor> incoming) override {
@@ -127,15 +144,42 @@ struct BreakOn::State final : KernelObserver, BackwardWatch {
     if (!options.non_finite || !here(node) || !detail::first_non_finite(incoming, outgoing)) return;
     const bool arrived = std::ranges::any_of(
         incoming, [](const Tensor& g) { return g.defined() && detail::find_non_finite(g.raw_view()).any(); });
-    if (!arrived) stop(event_of(node, incoming, outgoing), reproduced(node, incoming));
+    if (arrived) return;
+    std::string left;
+    {
+      const Stopping now(stopping);
+      left = faults.in_formula(node, incoming).left;
+    }
+    stop(event_of(node, incoming, outgoing), left);
+  }
+
+  // What nothing met is probably misspelt.
+  void warn_of_nothing_met() const {
+    const bool names = !options.op.empty() || place.line != 0 || in_module;
+    if (was_here || !names || !anything_ran) return;
+    std::string wanted;
+    if (!options.op.empty()) wanted += fmt::format(" of the op '{}'", options.op);
+    if (place.line != 0) wanted += fmt::format(" at {}", options.line);
+    if (in_module) wanted += fmt::format(" in the module '{}'", options.module);
+    std::string met_instead;
+    if (!options.op.empty() && !met_op) {
+      if (const std::string near = nearest_op(); !near.empty()) met_instead = fmt::format("'{}' ran", near);
+    }
+    warn({.op = "BreakOn",
+          .problem = fmt::format("nothing{} ran while it lived, so it never stopped", wanted),
+          .details = met_instead},
+         made_at);
   }
 
   const BreakOptions options;
-  detail::Reproduction repro{options.repro};
+  const Location made_at;
+  const std::thread::id thread = std::this_thread::get_id();
+  detail::KernelFaults faults{options.repro};
   const bool in_module;
   Place place;
   int64_t met = 0, stops = 0;
-  bool inside_module = false;
+  /// Calls of the module that run.
+  int64_t inside_module = 0;
   /// The node that a module's forward made, and that is about to run.
   const Node* node_of_module = nullptr;
   std::vector<ScopedHook> hooks;
@@ -152,12 +196,34 @@ struct BreakOn::State final : KernelObserver, BackwardWatch {
   bool at(Location where) const {
     return place.line == 0 || (where.known() && where.line() == place.line && ends_in_path(where.file(), place.file));
   }
-  bool here(const KernelCall& call) const {
-    return (options.op.empty() || named(call.op) || named(call.entry)) && at(call.where) &&
-           (!in_module || inside_module);
+  bool here(const KernelCall& call) {
+    const bool is_named = options.op.empty() || named(call.op) || named(call.entry);
+    note_met(call.op, is_named);
+    return note_here(is_named && at(call.where) && (!in_module || inside_module > 0));
   }
-  bool here(const Node& node) const {
-    return (options.op.empty() || named(node.op)) && at(node.where) && (!in_module || node_of_module == &node);
+  bool here(const Node& node) {
+    const bool is_named = options.op.empty() || named(node.op);
+    note_met(node.op, is_named);
+    return note_here(is_named && at(node.where) && (!in_module || node_of_module == &node));
+  }
+  bool note_here(bool is_here) {
+    was_here |= is_here;
+    return is_here;
+  }
+  void note_met(const char* op, bool is_named) {
+    anything_ran = true;
+    met_op |= is_named;
+    if (met_op || op == nullptr || others.contains(std::string_view(op))) return;
+    others.emplace(op);
+  }
+  std::string nearest_op() const {
+    std::string nearest;
+    size_t least = std::max<size_t>(options.op.size() / 2, 1) + 1;
+    for (const std::string& other : others) {
+      const size_t distance = edits_between(options.op, other);
+      if (distance < least) least = distance, nearest = other;
+    }
+    return nearest;
   }
 
   static BreakEvent event_of(const KernelCall& call, bool after) {
@@ -184,35 +250,6 @@ struct BreakOn::State final : KernelObserver, BackwardWatch {
     bool& flag;
   };
 
-  void note(const KernelCall& call) {
-    detail::note_overwritten(call);
-    repro.before(call);
-  }
-
-  // The formula runs once more, to see which of its kernels it is.
-  std::string reproduced(Node& node, std::span<const Tensor> incoming) {
-    struct Again final : KernelObserver {
-      Again(detail::Reproduction& repro_, std::span<const Tensor> arrived_) : repro(repro_), arrived(arrived_) {}
-      void before(const KernelCall& call) override {
-        detail::note_overwritten(call);
-        repro.before(call);
-      }
-      void after(const KernelCall& call) override {
-        const auto made = detail::made_non_finite(call);
-        if (made && left.empty()) left = repro.leave(call, *made, arrived);
-      }
-      detail::Reproduction& repro;
-      std::span<const Tensor> arrived;
-      std::string left;
-    } again(repro, incoming);
-    const Stopping now(stopping);
-    try {
-      detail::run_observed_again(node, incoming, again);
-    } catch (const std::exception&) {  // the stop is what matters
-    }
-    return again.left;
-  }
-
   void stop(BreakEvent event, const std::string& left = {}) {
     if (!left.empty()) event.left = left.c_str();
     if (++met <= options.skip) return;
@@ -233,6 +270,9 @@ struct BreakOn::State final : KernelObserver, BackwardWatch {
 
   bool stopping = false;
   CallPlace running;
+  bool anything_ran = false, was_here = false, met_op = false;
+  /// Names of ops that ran, until the one that is meant does.
+  std::set<std::string, std::less<>> others;
 };
 
 BreakOn::BreakOn(BreakOptions options, Location where) : BreakOn(std::move(options), false, where) {
@@ -251,7 +291,7 @@ BreakOn::BreakOn(BreakOptions options, bool in_module, Location where) {
                       where);
   }
   if (options.skip < 0) raise<ValueError>({.op = "BreakOn", .problem = "skip is negative"}, where);
-  state_ = Shared<State>::make(std::move(options), in_module);
+  state_ = Shared<State>::make(std::move(options), in_module, where);
   state_->backward.emplace(*state_);
   state_->forward.emplace(*state_);
 }
@@ -260,6 +300,10 @@ BreakOn::~BreakOn() {
   state_->hooks.clear();
   state_->forward.reset();
   state_->backward.reset();
+  try {
+    state_->warn_of_nothing_met();
+  } catch (const std::exception&) {  // what a handler of warnings throws
+  }
 }
 
 int64_t BreakOn::stops() const { return state_->stops; }
@@ -275,15 +319,16 @@ void BreakOn::raise_no_module(Location where) const {
 }
 
 void BreakOn::enter(const Weak<State>& weak) {
-  if (const Shared<State> state = weak.lock()) state->inside_module = true;
+  const Shared<State> state = weak.lock();
+  if (state && state->thread == std::this_thread::get_id()) ++state->inside_module;
 }
 
 // The nodes between the outputs and the inputs are the module's: each says so before it runs. The hooks live as long as
 // the nodes.
 void BreakOn::leave(const Weak<State>& weak, std::span<const Tensor> inputs, std::span<const Tensor> outputs) {
   const Shared<State> state = weak.lock();
-  if (!state) return;
-  state->inside_module = false;
+  if (!state || state->thread != std::this_thread::get_id()) return;
+  --state->inside_module;
   std::unordered_set<const Node*> seen;
   std::vector<Node*> left;
   const auto add = [&](Node* node) {

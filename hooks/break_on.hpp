@@ -67,7 +67,7 @@ struct BreakOptions {
 /// While it lives, the kernels and the backward passes of this thread stop at what the options say, with SIGTRAP after
 /// a text on stderr; where nobody waits for that signal, the text says so and the program goes on. An op of several
 /// kernels stops at each, one that runs none, such as a view, in its backward alone. Several may live at once.
-/// To be destroyed on its own thread.
+/// To be destroyed on its own thread; where nothing that ran was what the options name, it warns then.
 class WEFT_API BreakOn {
  public:
   /// ValueError for a line without a number, a negative `skip`, and for a module without its model.
@@ -95,17 +95,18 @@ class WEFT_API BreakOn {
   const std::string& module_path() const;
   [[noreturn]] void raise_no_module(Location where) const;
   static void enter(const Weak<State>& state);
+  /// Without outputs where the call failed.
   static void leave(const Weak<State>& state, std::span<const Tensor> inputs, std::span<const Tensor> outputs);
   void own(HookHandle hook);
 
   template <class Module>
   void watch(Module& module) {
-    own(module.register_forward_pre_hook(
-        [weak = Weak(state_)](const auto& event) requires requires { event.inputs; } { enter(weak); }));
-    own(module.register_forward_hook(
-        [weak = Weak(state_)](const auto& event) requires requires { event.outputs; } {
-          leave(weak, event.inputs, event.outputs);
-        }));
+    const auto see = [weak = Weak(state_)](const auto& event) requires requires { event.outputs; }
+    {
+      if (event.phase == decltype(event.phase)::before) enter(weak);
+      else leave(weak, event.inputs, event.outputs);
+    };
+    own(module.register_call_hook(see));
   }
 
   Shared<State> state_;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "../tensor/shared.hpp"
+#include "memory_history.hpp"
 #include "program_facts.hpp"
 #include "statistics.hpp"
 
@@ -89,6 +90,24 @@ struct MutualBroadcast {
   int64_t steps = 0;
 };
 
+/// What lay on one device, as a MemoryHistory saw it that lived beside the recorder.
+struct MemoryRecord {
+  Device device = {};
+  /// Bytes of a step at its highest, and at its end.
+  struct Total {
+    int64_t step = 0;
+    size_t peak = 0, kept = 0;
+  };
+  /// Of a long run some are kept.
+  std::vector<Total> totals = {};
+  /// The course of one step, the highest so far or the last that was traced, and what stood where it was highest.
+  int64_t step = -1;
+  std::vector<MemoryMoment> curve = {};
+  std::vector<std::string> at_peak = {};
+  /// Lines that keep more from step to step, each a sentence.
+  std::vector<std::string> growth = {};
+};
+
 /// All that a recorder keeps.
 struct History {
   /// Parameters in the order given, then activations in order of their first appearance.
@@ -101,6 +120,7 @@ struct History {
   std::vector<Trace> traces = {};
   std::vector<MutualBroadcast> broadcasts = {};
   ProgramFacts program = {};
+  std::vector<MemoryRecord> memory = {};
 };
 
 }  // namespace weft

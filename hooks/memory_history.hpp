@@ -64,12 +64,13 @@ struct MemorySnapshot {
 /// known however small they are. DeviceError where there is no such device.
 WEFT_API MemorySnapshot memory_snapshot(Device device = {}, const NamedTensors& parameters = {});
 
-/// A line whose tensors took more bytes at the end of each of the last steps than of the one before.
+/// A line whose tensors take more bytes from step to step: in number in three steps in a row, in bytes in seven, or as
+/// a trend over 15 steps or more in which some fall. What fills up to a limit, or again after it was emptied, is none.
 struct MemoryGrowth {
   std::string op = {};
   Location where = Location::none();
   MemoryKind kind = MemoryKind::other;
-  int64_t steps = 0;           ///< in a row
+  int64_t steps = 0;           ///< that were looked at
   double bytes_each_step = 0;  ///< on average over those
   size_t bytes = 0, tensors = 0;
 };
@@ -100,7 +101,7 @@ class WEFT_API MemoryHistory {
   void step();
   /// With names of more parameters.
   MemorySnapshot snapshot(Device device = {}, const NamedTensors& more = {}) const;
-  /// Lines that keep more at the end of each step, for at least three steps, the fastest first.
+  /// Lines that keep more from step to step, the fastest first.
   std::vector<MemoryGrowth> growth() const;
   /// The same for people: empty where nothing grows.
   std::string growth_text() const;
@@ -109,18 +110,21 @@ class WEFT_API MemoryHistory {
   std::vector<MemoryMoment> curve(Device device = {}, size_t most = 500) const;
   /// What lay there when it was highest.
   MemorySnapshot peak(Device device = {}) const;
+  /// Those on which something lay in it, and how many steps ended.
+  std::vector<Device> devices() const;
+  int64_t steps() const;
   /// The curve as a picture, with the lines that hold most of its peak.
   std::string svg(Device device = {}) const;
 
  private:
   template <class Module>
   void follow(Module module, const std::string& path) {
-    const auto begin = [ weak = Weak(state_), path ](const auto& event) requires requires { event.outputs; }
-    { enter(weak, path); };
-    const auto end = [weak = Weak(state_)](const auto& event) requires requires { event.outputs; }
-    { leave(weak); };
-    own(module.register_forward_pre_hook(begin));
-    own(module.register_forward_hook(end));
+    const auto see = [ weak = Weak(state_), path ](const auto& event) requires requires { event.outputs; }
+    {
+      if (event.phase == decltype(event.phase)::before) enter(weak, path);
+      else leave(weak);
+    };
+    own(module.register_call_hook(see));
     for (auto& [name, child] : module.named_children()) follow(child, path.empty() ? name : path + "." + name);
   }
   struct State;

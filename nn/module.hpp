@@ -185,7 +185,7 @@ class WEFT_API Module {
   HookHandle register_forward_pre_hook(F&& hook, Location where = {}) {
     const auto pick = [](const ForwardEvent& e) -> const Tensor& { return e.input(); };
     return add_hook({.call = weft::detail::hook_function<ForwardEvent>(std::forward<F>(hook), pick),
-                     .before = true,
+                     .at = detail::CallEnd::before,
                      .where = where});
   }
   /// Called after `forward` with a ForwardEvent or the first output; what it returns replaces the output.
@@ -193,7 +193,17 @@ class WEFT_API Module {
   HookHandle register_forward_hook(F&& hook, Location where = {}) {
     const auto pick = [](const ForwardEvent& e) -> const Tensor& { return e.output(); };
     return add_hook({.call = weft::detail::hook_function<ForwardEvent>(std::forward<F>(hook), pick),
-                     .before = false,
+                     .at = detail::CallEnd::after,
+                     .where = where});
+  }
+  /// Called with a ForwardEvent before each call, and exactly once at its end, which the event's `phase` tells:
+  /// `after`, or `failed` where the call threw. A removed hook is called no more. What it returns is ignored, and so is
+  /// what it throws when a call failed.
+  template <class F>
+  HookHandle register_call_hook(F&& hook, Location where = {}) {
+    const auto pick = [](const ForwardEvent& e) -> const Tensor& { return e.input(); };
+    return add_hook({.call = weft::detail::hook_function<ForwardEvent>(std::forward<F>(hook), pick),
+                     .at = detail::CallEnd::both,
                      .where = where});
   }
   /// Called in backward when the gradient of an output of a call is complete, with a GradEvent (`incoming`: those of

@@ -124,9 +124,14 @@ struct HookedCall::Backward {
   }
 };
 
+HookedCall::HookedCall(const Module& module, const ModuleHooks& hooks, std::vector<Tensor> inputs, Location where,
+                       Unbegun)
+    : module_(module), hooks_(hooks), where_(where), inputs_(std::move(inputs)) {}
+
+// What throws here is destroyed as a whole, since the other constructor is done: begun hooks are told.
 HookedCall::HookedCall(const Module& module, const ModuleHooks& hooks, std::vector<Tensor> inputs, Location where)
-    : module_(module), hooks_(hooks), where_(where), inputs_(std::move(inputs)) {
-  run(true, inputs_);
+    : HookedCall(module, hooks, std::move(inputs), where, Unbegun()) {
+  run(ForwardPhase::before, inputs_);
   if (!recording() || hooks_.backward->snapshot() == nullptr) return;
   backward_ = Shared<Backward>::make();
   backward_->hooks = hooks_.backward;
@@ -161,22 +166,41 @@ void raise_not_copied(const Module& module, Location where) {
                     where);
 }
 
-void HookedCall::run(bool before, std::vector<Tensor>& tensors) {
+void HookedCall::run(ForwardPhase phase, std::vector<Tensor>& tensors) {
   const auto snapshot = hooks_.forward->snapshot();
   if (snapshot == nullptr) return;
+  const bool before = phase == ForwardPhase::before;
   for (const ForwardHook& hook : *snapshot) {
-    if (hook.before != before) continue;
-    const ForwardEvent event{module_, before ? tensors : inputs_, before ? std::span<const Tensor>() : tensors, where_};
+    const bool both = hook.at == CallEnd::both;
+    if (!both && (hook.at == CallEnd::before) != before) continue;
+    if (both && before) begun_.push_back(hook.id);
+    if (both && !before && std::erase(begun_, hook.id) == 0) continue;
+    const ForwardEvent event{module_, before ? tensors : inputs_, before ? std::span<const Tensor>() : tensors, where_,
+                             phase};
     HookResult result;
     hook.call(event, result);
-    replace(tensors, hook, result);
+    if (!both) replace(tensors, hook, result);
+  }
+}
+
+void HookedCall::fail() noexcept {
+  const auto snapshot = hooks_.forward->snapshot();
+  if (snapshot == nullptr) return;
+  for (auto hook = snapshot->rbegin(); hook != snapshot->rend(); ++hook) {
+    if (std::erase(begun_, hook->id) == 0) continue;
+    try {
+      HookResult ignored;
+      hook->call({module_, inputs_, {}, where_, ForwardPhase::failed}, ignored);
+    } catch (...) {  // the error of the call is the one to tell
+    }
   }
 }
 
 void HookedCall::finish(std::span<Tensor* const> outputs) {
   std::vector<Tensor> tensors;
   for (const Tensor* t : outputs) tensors.push_back(*t);
-  run(false, tensors);
+  run(ForwardPhase::after, tensors);
+  begun_.clear();  // what is left was removed meanwhile
   for (size_t i = 0; i < outputs.size(); ++i) *outputs[i] = std::move(tensors[i]);
   if (backward_ == nullptr) return;
   backward_->incoming.resize(outputs.size());

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <concepts>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <tuple>
@@ -22,14 +23,21 @@ namespace weft::nn {
 
 class Module;
 
+enum class ForwardPhase : uint8_t {
+  before,
+  after,
+  failed  ///< the forward threw, or a hook of this call
+};
+
 /// What a forward hook is told; valid while the hook runs.
 struct ForwardEvent {
   const Module& module;
   /// The tensors among the call's arguments.
   std::span<const Tensor> inputs;
-  /// The tensors in what forward returned; none before it ran.
+  /// The tensors in what forward returned; none before it ran, and none where it failed.
   std::span<const Tensor> outputs;
   Location location;
+  ForwardPhase phase = ForwardPhase::before;
 
   /// The first of them; ValueError where there is none.
   const Tensor& input() const { return first(inputs, "inputs"); }
@@ -44,9 +52,11 @@ namespace detail {
 using weft::detail::HookList;
 using weft::detail::HookResult;
 
+enum class CallEnd : uint8_t { before, after, both };
+
 struct ForwardHook {
   Callback<void(const ForwardEvent&, HookResult&)> call;
-  bool before;
+  CallEnd at;
   Location where;
   uint64_t id = 0;
 };
@@ -72,19 +82,29 @@ class WEFT_API HookedCall {
   /// Runs the forward-pre hooks. With backward hooks the inputs that need gradients become aliases behind one node,
   /// where the gradients that this call sends to them meet, apart from those of other uses.
   HookedCall(const Module& module, const ModuleHooks& hooks, std::vector<Tensor> inputs, Location where);
+  /// Tells the hooks of both ends of a call that did not finish.
+  ~HookedCall() {
+    if (WEFT_UNLIKELY(!begun_.empty())) fail();
+  }
+  HookedCall(const HookedCall&) = delete;
   const Tensor& input(size_t i) const { return inputs_[i]; }
   /// Runs the forward hooks, which may replace outputs, and hooks the outputs' gradients.
   void finish(std::span<Tensor* const> outputs);
 
  private:
   struct Backward;
-  void run(bool before, std::vector<Tensor>& tensors);
+  struct Unbegun {};
+  HookedCall(const Module& module, const ModuleHooks& hooks, std::vector<Tensor> inputs, Location where, Unbegun);
+  void run(ForwardPhase phase, std::vector<Tensor>& tensors);
+  void fail() noexcept;
 
   const Module& module_;
   const ModuleHooks& hooks_;
   Location where_;
   std::vector<Tensor> inputs_;
   Shared<Backward> backward_;
+  /// Hooks of both ends that are still to be told of the second, by id.
+  std::vector<uint64_t> begun_;
 };
 
 template <class T>

@@ -1,7 +1,7 @@
 // The history of memory for Python; weft/hooks.py gives it modules.
 #include "../hooks/memory_history.hpp"
 
-#include "caster.hpp"
+#include "module_object.hpp"
 
 namespace weft::python {
 
@@ -11,6 +11,7 @@ namespace {
 class History {
  public:
   explicit History(NamedTensors parameters) { history_.emplace(std::move(parameters), here()); }
+  explicit History(const nn::Module& module) { history_.emplace(module, here()); }
   void close() { history_.reset(); }
   MemoryHistory& open() {
     if (!history_) raise<ValueError>({.op = "MemoryHistory", .problem = "it was closed"}, here());
@@ -29,6 +30,7 @@ void bind_memory_history(nb::module_& m) {
            [](History* self, const std::vector<std::pair<std::string, Tensor>>& named) {
              new (self) History(NamedTensors(named.begin(), named.end()));
            })
+      .def("__init__", [](History* self, nb::handle state) { new (self) History(module_of(state)); })
       .def(
           "step", [](History& self) { self.open().step(); }, "Ends a step, after the optimizer's.")
       .def("close", &History::close, "Nothing is noted from now on.")

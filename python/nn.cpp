@@ -227,6 +227,12 @@ WatchedCall watch_call(ModuleObject& self, nb::tuple arguments) {
   return {self.module, std::move(call), nb::tuple(passed)};
 }
 
+/// Tells C++'s hooks that forward threw, or a hook of Python's.
+void fail_call(WatchedCall& self) {
+  const FromPython from_python;
+  without_gil([&](Location) { self.call.reset(); });
+}
+
 bool is_list(nb::handle x) { return PyTuple_Check(x.ptr()) || PyList_Check(x.ptr()); }
 
 /// The tensors in what forward gave, at any depth of tuples, lists and dictionaries; undefined for what is none.
@@ -274,7 +280,9 @@ nb::object finish_call(WatchedCall& self, nb::handle output) {
   std::vector<Tensor> outputs;
   add_outputs(output, outputs);
   std::vector<Tensor*> places;
-  for (Tensor& t : outputs) places.push_back(&t);
+  for (Tensor& t : outputs) {
+    if (t.defined()) places.push_back(&t);
+  }
   const std::vector<Tensor> before = outputs;
   const FromPython from_python;
   without_gil([&](Location) { self.call->finish(places); });
@@ -551,7 +559,8 @@ void bind_modules(nb::module_& m) {
   });
   nb::class_<WatchedCall>(m, "_WatchedCall")
       .def_ro("arguments", &WatchedCall::arguments)
-      .def("finish", finish_call, nb::arg("output").none());
+      .def("finish", finish_call, nb::arg("output").none())
+      .def("fail", fail_call);
   nb::class_<ModuleObject>(m, "_Module", nb::type_slots(slots))
       .def("__init__",
            [](ModuleObject* self, const std::string& name) {

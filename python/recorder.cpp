@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "caster.hpp"
+#include "module_object.hpp"
 
 namespace weft::python {
 
@@ -58,6 +58,40 @@ void bind_history(nb::module_& m) {
         });
 }
 
+/// A module as a recorder sees it, and the hooks that it got, to be removed before the recorder is.
+struct HookedModule {
+  nn::Module module;
+  std::shared_ptr<std::vector<HookHandle>> handles;
+
+  using Named = std::vector<std::pair<std::string, HookedModule>>;
+  Named hooked(std::vector<std::pair<std::string, nn::Module>> modules) const {
+    Named out;
+    for (auto& [name, m] : modules) out.emplace_back(name, HookedModule{m, handles});
+    return out;
+  }
+  auto named_parameters() const { return module.named_parameters(); }
+  auto parameters() const { return module.parameters(); }
+  Named named_children() const { return hooked(module.named_children()); }
+  Named named_modules() const { return hooked(module.named_modules()); }
+  bool same_as(const HookedModule& other) const { return module.same_as(other.module); }
+  std::string class_name() const { return module.class_name(); }
+  std::string extra_repr() const { return module.extra_repr(); }
+  template <class F>
+  HookHandle register_forward_hook(F&& hook) {
+    return handles->emplace_back(module.register_forward_hook(std::forward<F>(hook)));
+  }
+};
+
+/// Python's recorder, which may stop watching activations.
+struct Recorder : GradientRecorder {
+  Recorder(const nn::Module& module, RecorderOptions options, std::shared_ptr<std::vector<HookHandle>> all,
+           Location where)
+      : GradientRecorder(HookedModule{module, all}, options, where), handles(std::move(all)) {}
+  Recorder(const NamedTensors& parameters, RecorderOptions options, Location where)
+      : GradientRecorder(parameters, options, where) {}
+  std::shared_ptr<std::vector<HookHandle>> handles = {};
+};
+
 void bind_log(nb::module_& m) {
   nb::class_<io::GradientLog>(m, "_GradientLog")
       .def("__init__",
@@ -83,15 +117,29 @@ void bind_log(nb::module_& m) {
 
 void bind_recorder(nb::module_& m) {
   bind_history(m);
-  nb::class_<GradientRecorder>(m, "_GradientRecorder")
+  nb::class_<GradientRecorder>(m, "_AnyRecorder");
+  nb::class_<Recorder, GradientRecorder>(m, "_GradientRecorder")
       .def("__init__",
-           [](GradientRecorder* self, const std::vector<std::pair<std::string, Tensor>>& named, int64_t every,
+           [](Recorder* self, const std::vector<std::pair<std::string, Tensor>>& named, int64_t every,
               int64_t histogram_every, int64_t kept_steps) {
              NamedTensors parameters;
              for (const auto& [name, tensor] : named) parameters.emplace_back(name, tensor);
-             new (self) GradientRecorder(
+             new (self) Recorder(
                  parameters, {.every = every, .histogram_every = histogram_every, .kept_steps = kept_steps}, here());
            })
+      .def("__init__",
+           [](Recorder* self, nb::handle state, int64_t every, int64_t histogram_every, int64_t kept_steps) {
+             new (self) Recorder(module_of(state),
+                                 {.every = every, .histogram_every = histogram_every, .kept_steps = kept_steps},
+                                 std::make_shared<std::vector<HookHandle>>(), here());
+           })
+      .def(
+          "remove",
+          [](Recorder& self) {
+            if (self.handles == nullptr) return;
+            for (HookHandle& handle : *self.handles) handle.remove();
+          },
+          "Stops watching activations and calls.")
       .def(
           "watch",
           [](GradientRecorder& self, const std::string& name, const Tensor& activation) {

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "caster.hpp"
+#include "replay.hpp"
 
 namespace weft::python {
 
@@ -75,8 +76,10 @@ void bind_graph(nb::module_& m) {
 
 void bind_tools(nb::module_& m) {
   nb::class_<Guard>(m, "_AnomalyGuard")
-      .def("__init__", [](Guard* self, bool forward,
-                          bool backward) { new (self) Guard{{.backward = backward, .forward = forward}}; })
+      .def("__init__",
+           [](Guard* self, bool forward, bool backward, const std::string& repro) {
+             new (self) Guard{{.backward = backward, .forward = forward, .repro = repro}};
+           })
       .def("enter", [](Guard& self) { self.guard = std::make_unique<AnomalyGuard>(self.options); })
       .def("leave", [](Guard& self) { self.guard.reset(); });
   nb::class_<Profiler>(m, "_Profiler")
@@ -106,6 +109,7 @@ void bind_tools(nb::module_& m) {
           "A dict for each event: kind (kernel, node, span), backward, op, called, kernel, location, begin_ns, end_ns, "
           "allocated, shape, device, thread, stream.");
   bind_graph(m);
+  bind_replay(m);
 }
 
 }  // namespace weft::python

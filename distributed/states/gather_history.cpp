@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 
 #include <fmt/format.h>
 
@@ -53,6 +54,104 @@ std::vector<std::vector<size_t>> join_watched(const std::vector<History>& ranks,
   return places;
 }
 
+// ---- what programs did ----------------------------------------------------------------------------------------------
+
+/// Appends what no other rank has told, by `key`, with indices of the whole.
+template <class T, class Key>
+void add_new(std::vector<T>& whole, const std::vector<T>& own, Key key) {
+  for (const T& one : own) {
+    if (std::ranges::none_of(whole, [&](const T& other) { return key(other) == key(one); })) whole.push_back(one);
+  }
+}
+template <class T>
+void add_of_tensors(std::vector<T>& whole, std::vector<T> own, const std::vector<size_t>& places) {
+  for (T& one : own) {
+    one.which = places[one.which];
+    whole.push_back(std::move(one));
+  }
+}
+
+/// What an optimizer was told of a step, on each rank of its own parameters.
+void add_steps(std::vector<OptimizerSteps>& whole, const std::vector<OptimizerSteps>& own,
+               const std::vector<size_t>& places) {
+  const auto key = [](const OptimizerSteps& s) { return std::tie(s.step, s.optimizer, s.place); };
+  for (const OptimizerSteps& one : own) {
+    auto found = std::ranges::find_if(whole, [&](const OptimizerSteps& s) { return key(s) == key(one); });
+    if (found == whole.end()) {
+      found = whole.insert(whole.end(), one);
+      found->of.clear();
+    }
+    if (found->zero_place.empty()) found->zero_place = one.zero_place;
+    for (ParameterStep p : one.of) {
+      p.which = places[p.which];
+      found->of.push_back(p);
+    }
+  }
+}
+
+/// A loss that several ranks compute, each of its own rows.
+void add_loss(LossSeen& whole, const LossSeen& own) {
+  whole.steps = std::max(whole.steps, own.steps), whole.last = std::max(whole.last, own.last);
+  whole.rows += own.rows, whole.numbers += own.numbers;
+  whole.steps_of_equal_predictions = std::min(whole.steps_of_equal_predictions, own.steps_of_equal_predictions);
+  whole.several_targets |= own.several_targets || whole.only_target != own.only_target;
+  if (whole.several_targets) whole.only_target.reset();
+  const auto sum = [](auto& into, const auto& from) {
+    into.resize(std::max(into.size(), from.size()));
+    for (size_t i = 0; i < from.size(); ++i) into[i] += from[i];
+  };
+  sum(whole.classes, own.classes), sum(whole.sums, own.sums), sum(whole.squares, own.squares);
+}
+
+void add_program(ProgramFacts& whole, const ProgramFacts& own, const std::vector<size_t>& places, size_t rank) {
+  add_of_tensors(whole.cuts, own.cuts, places);
+  add_of_tensors(whole.calls, own.calls, places);
+  for (HookChange change : own.hook_changes) {
+    if (change.which) change.which = places[*change.which];
+    whole.hook_changes.push_back(std::move(change));
+  }
+  add_steps(whole.optimizer_steps, own.optimizer_steps, places);
+  add_new(whole.clippings, own.clippings, [](const Clipping& c) { return std::tie(c.step, c.place); });
+  add_new(whole.half_casts, own.half_casts, [](const HalfCast& c) { return std::tie(c.place); });
+  add_new(whole.shared, own.shared, [](const SharedParts& s) { return std::tie(s.first, s.second); });
+  for (SingleBatches s : own.single_batches) {
+    s.name = fmt::format("{} @{}", s.name, rank);
+    whole.single_batches.push_back(std::move(s));
+  }
+  for (const LossSeen& loss : own.losses) {
+    const auto found =
+        std::ranges::find_if(whole.losses, [&](const LossSeen& l) { return l.op == loss.op && l.place == loss.place; });
+    if (found == whole.losses.end()) whole.losses.push_back(loss);
+    else add_loss(*found, loss);
+  }
+  // A model is called alike on all ranks that have it whole; of stages the first speaks.
+  if (whole.model.inputs == 0 && whole.model.trained == 0 && whole.model.unrecorded == 0) whole.model = own.model;
+}
+
+/// One backward pass of all ranks: those of one step, one behind the other.
+void add_traces(History& whole, const History& own, const std::vector<size_t>& places) {
+  const size_t sites = whole.sites.size();
+  for (OpSite site : own.sites) {
+    for (size_t& which : site.parameters) which = places[which];
+    whole.sites.push_back(std::move(site));
+  }
+  for (const Trace& trace : own.traces) {
+    auto joined = std::ranges::find(whole.traces, trace.step, &Trace::step);
+    if (joined == whole.traces.end())
+      joined = whole.traces.insert(whole.traces.end(), Trace{.step = trace.step, .passages = {}, .arrivals = {}});
+    const auto before = static_cast<int32_t>(joined->passages.size());
+    const auto moved = [&](int32_t from) { return from == Passage::loss ? from : from + before; };
+    for (Passage p : trace.passages) {
+      p.site += sites, p.from = moved(p.from);
+      joined->passages.push_back(p);
+    }
+    for (Arrival a : trace.arrivals) {
+      a.which = places[a.which], a.from = moved(a.from);
+      joined->arrivals.push_back(a);
+    }
+  }
+}
+
 }  // namespace
 
 History gather_history(const History& own, const Group& group, Location where) {
@@ -73,7 +172,11 @@ History gather_history(const History& own, const Group& group, Location where) {
       joined.of.resize(whole.watched.size());
       for (size_t i = 0; i < step.of.size(); ++i) joined.of[places[r][i]] = std::move(step.of[i]);
     }
+    add_program(whole.program, ranks[r].program, places[r], r);
+    add_traces(whole, ranks[r], places[r]);
+    add_new(whole.broadcasts, ranks[r].broadcasts, [](const MutualBroadcast& m) { return std::tie(m.op, m.place); });
   }
+  std::ranges::sort(whole.traces, {}, &Trace::step);
   for (auto& [number, step] : steps) whole.steps.push_back(std::move(step));
   return whole;
 }

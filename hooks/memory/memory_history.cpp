@@ -12,6 +12,7 @@
 #include "../../tensor/error.hpp"
 #include "../../tensor/memory_use.hpp"
 #include "../detail/graph_text.hpp"
+#include "growth.hpp"
 #include "memory_notes.hpp"
 
 namespace weft {
@@ -27,11 +28,10 @@ struct Note {
 
 /// More are forgotten: a step that makes so many tensors is drawn without the rest.
 constexpr size_t most_gone = size_t{1} << 20;
-/// Steps in a row in which a line keeps more, before that is said.
-constexpr int64_t steps_of_growth = 3;
-
+/// Of one history, by its number; a history that ended within a call leaves its modules behind.
 struct RunningModule {
   std::string path;
+  int64_t history;
   RunningModule* outer;
 };
 constinit thread_local RunningModule* running_module = nullptr;
@@ -55,18 +55,15 @@ MemoryKind kind_now() {
   return grad_mode().enabled ? MemoryKind::activation : MemoryKind::other;
 }
 
-/// What a line keeps at the end of each step.
-struct Line {
-  size_t bytes = 0, tensors = 0;
-  int64_t rises = 0;
-  size_t gained = 0;
-};
 using LineKey = std::tuple<std::string, std::string, MemoryKind>;
 
 }  // namespace
 
 struct MemoryHistory::State final : detail::StorageWatch {
-  explicit State(NamedTensors all) : parameters(std::move(all)) {}
+  explicit State(NamedTensors all) : parameters(std::move(all)) {
+    static Atomic<int64_t> made{0};
+    number = made.fetch_add(1, MemoryOrder::relaxed);
+  }
 
   void made(const Storage& storage) noexcept override {
     try {
@@ -74,7 +71,7 @@ struct MemoryHistory::State final : detail::StorageWatch {
       Note note{.memory = {.bytes = storage.bytes, .kind = kind_now()}, .device = storage.device};
       if (call.op != nullptr) note.memory.op = call.entry;
       if (call.where.known()) note.memory.where = call.where;
-      if (running_module != nullptr) note.memory.module = running_module->path;
+      if (running_module != nullptr && running_module->history == number) note.memory.module = running_module->path;
       const std::lock_guard lock(mutex);
       note.memory.step = steps;
       note.made = ++clock;
@@ -115,23 +112,23 @@ struct MemoryHistory::State final : detail::StorageWatch {
   }
 
   void compare_lines() {
-    std::map<LineKey, Line> now;
+    std::map<LineKey, std::pair<size_t, size_t>> now;
     for (const Note& note : last) {
       if (note.freed <= clock || !note.memory.where.known()) continue;
-      Line& line = now[{note.memory.where.text(), note.memory.op, note.memory.kind}];
-      line.bytes += note.memory.bytes, ++line.tensors;
+      auto& [bytes, tensors] = now[{note.memory.where.text(), note.memory.op, note.memory.kind}];
+      bytes += note.memory.bytes, ++tensors;
     }
-    for (auto& [key, line] : now) {
-      const auto before = lines.find(key);
-      if (before == lines.end() || line.bytes <= before->second.bytes) continue;
-      line.rises = before->second.rises + 1;
-      line.gained = before->second.gained + line.bytes - before->second.bytes;
+    for (const auto& [key, kept] : now) lines[key];
+    for (auto& [key, line] : lines) {
+      const auto found = now.find(key);
+      if (found == now.end()) line.add(0, 0);
+      else line.add(found->second.first, found->second.second);
     }
-    lines.swap(now);
   }
 
   const NamedTensors parameters;
   std::vector<HookHandle> hooks;
+  int64_t number = 0;
 
   mutable std::mutex mutex;
   std::unordered_map<const Storage*, Note> live;
@@ -141,7 +138,7 @@ struct MemoryHistory::State final : detail::StorageWatch {
   /// All that lived in the step that ended last.
   std::vector<Note> last;
   uint64_t last_began = 0, last_ended = 0;
-  std::map<LineKey, Line> lines;
+  std::map<LineKey, detail::KeptByLine> lines;
 };
 
 namespace {
@@ -170,14 +167,15 @@ MemoryHistory::~MemoryHistory() {
 
 void MemoryHistory::own(HookHandle hook) { state_->hooks.push_back(std::move(hook)); }
 
-// A forward that throws leaves its modules in the list; the next one of the whole model begins it anew.
 void MemoryHistory::enter(const Weak<State>& weak, const std::string& path) {
-  if (!weak.lock()) return;
-  while (path.empty() && running_module != nullptr) leave_module();
-  running_module = new RunningModule{path, running_module};
+  const Shared<State> state = weak.lock();
+  if (!state) return;
+  while (running_module != nullptr && running_module->history != state->number) leave_module();
+  running_module = new RunningModule{path, state->number, running_module};
 }
 void MemoryHistory::leave(const Weak<State>& weak) {
-  if (weak.lock()) leave_module();
+  const Shared<State> state = weak.lock();
+  if (state && running_module != nullptr && running_module->history == state->number) leave_module();
 }
 
 void MemoryHistory::step() {
@@ -234,19 +232,29 @@ MemorySnapshot memory_snapshot(Device device, const NamedTensors& parameters) {
 
 // ---- growth ---------------------------------------------------------------------------------------------------------
 
+namespace {
+
+std::string sentence(const MemoryGrowth& g) {
+  return fmt::format("{} keeps {} more in each of {} steps, now {} in {} tensors", detail::made_by(g.op, g.where),
+                     detail::bytes_text(static_cast<int64_t>(g.bytes_each_step)), g.steps,
+                     detail::bytes_text(static_cast<int64_t>(g.bytes)), g.tensors);
+}
+
+}  // namespace
+
 std::vector<MemoryGrowth> MemoryHistory::growth() const {
   const std::lock_guard lock(state_->mutex);
   std::vector<MemoryGrowth> found;
   for (const auto& [key, line] : state_->lines) {
-    if (line.rises < steps_of_growth) continue;
+    const auto trend = line.growth();
+    if (!trend) continue;
     const auto& [place, op, kind] = key;
-    const double each = static_cast<double>(line.gained) / static_cast<double>(line.rises);
     MemoryGrowth growth{.op = op,
                         .kind = kind,
-                        .steps = line.rises,
-                        .bytes_each_step = each,
-                        .bytes = line.bytes,
-                        .tensors = line.tensors};
+                        .steps = trend->steps,
+                        .bytes_each_step = trend->bytes_each_step,
+                        .bytes = line.bytes(),
+                        .tensors = line.tensors()};
     for (const Note& note : state_->last) {
       if (note.memory.where.known() && note.memory.where.text() == place) growth.where = note.memory.where;
     }
@@ -259,11 +267,7 @@ std::vector<MemoryGrowth> MemoryHistory::growth() const {
 
 std::string MemoryHistory::growth_text() const {
   std::string text;
-  for (const MemoryGrowth& g : growth()) {
-    text += fmt::format("{} keeps {} more in each of {} steps, now {} in {} tensors\n", detail::made_by(g.op, g.where),
-                        detail::bytes_text(static_cast<int64_t>(g.bytes_each_step)), g.steps,
-                        detail::bytes_text(static_cast<int64_t>(g.bytes)), g.tensors);
-  }
+  for (const MemoryGrowth& g : growth()) text += sentence(g) + '\n';
   if (text.empty()) return text;
   return "memory grows:\n" + text +
          "  something holds them past the step, such as a list of losses with their graphs: keep item() or detach()\n";
@@ -351,6 +355,50 @@ MemorySnapshot MemoryHistory::peak(Device device) const {
   MemorySnapshot peak = detail::snapshot_of(device, std::move(tensors));
   peak.stats.allocated = peak.known();
   return peak;
+}
+
+std::vector<Device> MemoryHistory::devices() const {
+  const std::lock_guard lock(state_->mutex);
+  std::vector<Device> out;
+  for (const Note& note : state_->last) {
+    if (std::ranges::find(out, note.device) == out.end()) out.push_back(note.device);
+  }
+  return out;
+}
+
+int64_t MemoryHistory::steps() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->steps;
+}
+
+// ---- for a recorder's page ------------------------------------------------------------------------------------------
+
+void detail::note_memory(std::vector<MemoryRecord>& records, int64_t step, bool closely, int64_t& seen) {
+  constexpr size_t most_totals = 1024, moments = 240, lines = 8;
+  const std::lock_guard lock(the_one_mutex);
+  if (the_one == nullptr || the_one->steps() == std::exchange(seen, the_one->steps()) || seen == 0) return;
+  for (const Device device : the_one->devices()) {
+    auto record = std::ranges::find(records, device, &MemoryRecord::device);
+    if (record == records.end()) record = records.insert(records.end(), MemoryRecord{.device = device});
+    std::vector<MemoryMoment> curve = the_one->curve(device, moments);
+    size_t peak = 0, highest = 0;
+    for (const MemoryMoment& m : curve) peak = std::max(peak, m.sum());
+    for (const MemoryRecord::Total& t : record->totals) highest = std::max(highest, t.peak);
+    auto& totals = record->totals;
+    if (totals.size() >= most_totals) {
+      size_t kept = 0;
+      for (size_t i = 0; i < totals.size(); i += 2) totals[kept++] = totals[i];
+      totals.resize(kept);
+    }
+    totals.push_back({step, peak, curve.back().sum()});
+    if (!closely && peak <= highest) continue;
+    record->step = step;
+    record->curve = std::move(curve);
+    record->at_peak = lines_of(the_one->peak(device), lines);
+  }
+  if (records.empty()) return;
+  records.front().growth.clear();
+  for (const MemoryGrowth& g : the_one->growth()) records.front().growth.push_back(sentence(g));
 }
 
 }  // namespace weft

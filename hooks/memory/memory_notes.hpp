@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "../history.hpp"
 #include "../memory_history.hpp"
 #include "../../tensor/impl.hpp"
 #include "../../tensor/large_storage.hpp"
@@ -23,6 +24,10 @@ MemorySnapshot snapshot_of(Device device, std::vector<LiveMemory> tensors);
 
 /// "1.5 MiB: activation of relu at net.cpp:12, 3 tensors": those that hold most.
 std::vector<std::string> lines_of(const MemorySnapshot& snapshot, size_t most);
+/// Adds the step that the living history ended last to a recorder's records, as its step `step`: totals, and its course
+/// where that is wanted or nothing was as high. `seen` is the number of that history's steps then, and that of the call
+/// before comes in; nothing is added where it ended none since.
+void note_memory(std::vector<MemoryRecord>& records, int64_t step, bool closely, int64_t& seen);
 /// "matmul at net.cpp:12"
 std::string made_by(const std::string& op, Location where);
 

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "../detail/columns.hpp"
 #include "../detail/report_page.hpp"
@@ -159,6 +160,26 @@ std::string trace_json(const History& history) {
       }));
 }
 
+/// Memory by kind over a step, and from step to step, of each device.
+std::string memory_json(const History& history) {
+  return list(history.memory.size(), [&](size_t i) {
+    const MemoryRecord& m = history.memory[i];
+    const auto texts = [](const std::vector<std::string>& lines) {
+      return list(lines.size(), [&](size_t k) { return detail::json_text(lines[k]); });
+    };
+    return fmt::format(R"({{"device":{},"step":{},"curve":{},"atPeak":{},"growth":{},"totals":{}}})",
+                       detail::json_text(m.device.name()), m.step,
+                       list(m.curve.size(),
+                            [&](size_t k) {
+                              return fmt::format("[{},{}]", short_number(m.curve[k].at),
+                                                 fmt::join(m.curve[k].bytes, ","));
+                            }),
+                       texts(m.at_peak), texts(m.growth), list(m.totals.size(), [&](size_t k) {
+                         return fmt::format("[{},{},{}]", m.totals[k].step, m.totals[k].peak, m.totals[k].kept);
+                       }));
+  });
+}
+
 std::string suspects_json(const std::vector<Suspect>& suspects) {
   return list(suspects.size(), [&](size_t i) {
     const Suspect& s = suspects[i];
@@ -173,12 +194,12 @@ std::string report_json(const History& history, const std::string& title, const 
     return list(columns.size(), [&](size_t c) { return std::to_string(number(c)); });
   };
   return fmt::format(
-      R"({{"title":{},"note":{},"lowest":{},"bins":{},"recorded":{},"steps":{},"from":{},"stepTicks":{},{},"watched":{},"suspects":{},"trace":{}}})",
+      R"({{"title":{},"note":{},"lowest":{},"bins":{},"recorded":{},"steps":{},"from":{},"stepTicks":{},{},"watched":{},"suspects":{},"trace":{},"memory":{}}})",
       detail::json_text(title), detail::json_text(note), Histogram::lowest, Histogram::bins, history.steps.size(),
       steps([&](size_t c) { return columns.step(c); }), steps([&](size_t c) { return columns.first_step(c); }),
       step_ticks(columns), loss_json(columns),
       list(history.watched.size(), [&](size_t i) { return watched_json(history, columns, i); }),
-      suspects_json(find_suspects(history)), trace_json(history));
+      suspects_json(find_suspects(history)), trace_json(history), memory_json(history));
 }
 
 }  // namespace

@@ -25,6 +25,16 @@ constexpr const char* style = R"css(
 .place i { font-style: normal; color: var(--soft); font-family: system-ui, "DejaVu Sans", sans-serif; }
 .place button { padding: 0 4px; border: 0; background: none; color: var(--mark); font: inherit; cursor: pointer;
   text-align: left; overflow-wrap: anywhere; text-decoration: underline; }
+:root { --m-parameter: #54aeff; --m-gradient: #fa7a55; --m-activation: #4ac26b; --m-optimizer: #a475f9; --m-other: #afb8c1; }
+@media (prefers-color-scheme: dark) {
+  :root { --m-parameter: #1f6feb; --m-gradient: #db6d28; --m-activation: #238636; --m-optimizer: #8957e5; --m-other: #6e7681; }
+}
+#memory > div + div { margin-top: 24px; }
+.kinds { display: flex; flex-wrap: wrap; gap: 2px 16px; margin: 8px 0; color: var(--soft); font-size: 12px; }
+.kinds span::before { content: ''; display: inline-block; width: 11px; height: 11px; margin-right: 6px; border-radius: 2px;
+  background: var(--colour); }
+#memory li { overflow-wrap: anywhere; }
+#memory .grows { border-left: 4px solid var(--run); }
 @media (max-width: 500px) { .suspects li { display: block; } .suspects b { display: block; } }
 )css";
 
@@ -47,6 +57,7 @@ constexpr const char* body = R"html(
   <div><h2>How large its elements are</h2><p id="bins-about"></p>
     <svg id="bins" role="img" aria-label="Histograms"></svg></div>
 </section>
+<section id="memory"></section>
 <section id="place"><h2>Where it stands</h2><p id="place-about"></p><ul class="place"></ul></section>
 <footer>Drawn by Weft from a GradientRecorder. rms is the norm divided by the square root of the number of elements, so
 layers of any size compare. A click on a row or a suspect picks it for the charts, its line and its neighbours.</footer>
@@ -474,6 +485,114 @@ function drawPlace() {
   if (leaves.length) list.append(placeItem('→ it reads, too', leaves, ''));
 }
 
+// ---- memory: one step over time by kind, what stands at its peak, and what is kept from step to step ----
+const kinds = ['parameter', 'gradient', 'activation', 'optimizer', 'other'];
+function bytesText(v) {
+  const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
+  let unit = 0;
+  while (v >= 1024 && unit < units.length - 1) { v /= 1024; ++unit; }
+  return +v.toPrecision(3) + ' ' + units[unit];
+}
+// Round numbers of the largest unit from 0 to the most.
+function bytesTicks(most) {
+  let unit = 1;
+  while (most / unit >= 1024) unit *= 1024;
+  const steps = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000].map(s => [s * unit / 10, s * unit]).flat().sort((a, b) => a - b);
+  const step = steps.find(s => most / s <= 5) || most, ticks = [];
+  for (let v = 0; v <= most; v += step) ticks.push(v);
+  return ticks;
+}
+function memoryAxes(svg, width, bottom, most) {
+  const ticks = bytesTicks(most), left = 10 + Math.max(...ticks.map(v => widthOf(bytesText(v))));
+  const y = v => bottom - (bottom - 10) * v / most;
+  for (const v of ticks) {
+    svg.append(svgNode('line', {x1: left, x2: width - 8, y1: y(v), y2: y(v), class: 'axis'}));
+    svg.append(svgNode('text', {x: left - 6, y: y(v) + 4, 'text-anchor': 'end'}, bytesText(v)));
+  }
+  return [left, y];
+}
+function memoryCanvas(block, height, label) {
+  const svg = svgNode('svg', {role: 'img', 'aria-label': label}), width = Math.max(240, block.clientWidth);
+  svg.setAttribute('viewBox', '0 0 ' + width + ' ' + height);
+  block.append(svg);
+  return [svg, width];
+}
+function drawCourse(block, m) {
+  const sum = p => p.slice(1).reduce((a, b) => a + b, 0), most = Math.max(1, ...m.curve.map(sum));
+  const [svg, width] = memoryCanvas(block, 236, 'Memory over one step, by kind'), bottom = 212;
+  const [left, y] = memoryAxes(svg, width, bottom, most), right = width - 8, x = at => left + (right - left) * at;
+  // Memory stays as it is between moments.
+  kinds.forEach((kind, k) => {
+    const below = p => p.slice(1, k + 1).reduce((a, b) => a + b, 0);
+    let upper = '', lower = '';
+    m.curve.forEach((p, i) => {
+      const from = x(p[0]).toFixed(1), to = x(i + 1 < m.curve.length ? m.curve[i + 1][0] : 1).toFixed(1);
+      const low = y(below(p)).toFixed(1), high = y(below(p) + p[k + 1]).toFixed(1);
+      upper += (i ? 'L' : 'M') + from + ' ' + high + 'H' + to;
+      lower = 'L' + to + ' ' + low + 'H' + from + lower;
+    });
+    svg.append(svgNode('path', {d: upper + lower + 'Z', fill: css('m-' + kind)}));
+  });
+  const peak = m.curve.reduce((a, b) => sum(b) > sum(a) ? b : a, m.curve[0]), at = x(peak[0]);
+  svg.append(svgNode('line', {x1: at, x2: at, y1: 10, y2: bottom, stroke: css('bad'), 'stroke-dasharray': '4 3'}));
+  svg.append(svgNode('text', {x: left, y: bottom + 18}, 'begin of step ' + m.step));
+  svg.append(svgNode('text', {x: right, y: bottom + 18, 'text-anchor': 'end'}, 'end'));
+  const cover = svgNode('rect', {x: left, y: 0, width: right - left, height: bottom, class: 'hit'});
+  cover.addEventListener('mousemove', event => {
+    const box = svg.getBoundingClientRect(), px = (event.clientX - box.left) * width / box.width;
+    const p = [...m.curve].reverse().find(p => x(p[0]) <= px) || m.curve[0];
+    tell(event, kinds.map((kind, k) => kind + ': ' + bytesText(p[k + 1])).concat('together: ' + bytesText(sum(p))).join('\n'));
+  });
+  cover.addEventListener('mouseleave', hush);
+  svg.append(cover);
+}
+function drawTotals(block, m) {
+  const most = Math.max(1, ...m.totals.map(t => t[1])), [svg, width] = memoryCanvas(block, 136, 'Memory from step to step');
+  const bottom = 112, [left, y] = memoryAxes(svg, width, bottom, most), right = width - 8;
+  const first = m.totals[0][0], last = m.totals[m.totals.length - 1][0];
+  const x = step => left + (right - left) * (last > first ? (step - first) / (last - first) : .5);
+  const line = (which, colour) => svg.append(svgNode('path', {d: path(m.totals.map(t => t[which]), i => x(m.totals[i][0]), y),
+    fill: 'none', stroke: colour, 'stroke-width': 1.8, 'stroke-linejoin': 'round', 'stroke-linecap': 'round'}));
+  line(1, css('faint'));
+  line(2, css('mark'));
+  svg.append(svgNode('text', {x: left - 6, y: bottom + 18, 'text-anchor': 'end'}, 'step'));
+  labels(svg, data.stepTicks.map(list => list.filter(s => s >= first && s <= last)), bottom + 18, left, width,
+    step => ({at: x(step), text: String(step)}));
+}
+function drawMemory() {
+  const section = pick('memory'), shown = data.memory.filter(m => m.curve.length);
+  section.replaceChildren();
+  section.toggleAttribute('hidden', !shown.length);
+  const add = (to, name, text, kind) => {
+    const node = document.createElement(name);
+    node.textContent = text || '';
+    if (kind) node.className = kind;
+    to.append(node);
+    return node;
+  };
+  for (const m of shown) {
+    const block = add(section, 'div'), most = Math.max(...m.curve.map(p => p.slice(1).reduce((a, b) => a + b, 0)));
+    add(block, 'h2', 'Memory of ' + m.device);
+    add(block, 'p', 'step ' + m.step + ' over time, ' + bytesText(most) + ' at most; the dashed line is its peak');
+    const legend = add(block, 'div', '', 'kinds');
+    for (const kind of kinds) add(legend, 'span', kind).style.setProperty('--colour', 'var(--m-' + kind + ')');
+    drawCourse(block, m);
+    add(block, 'p', 'What stands at the peak');
+    const list = add(block, 'ul', '', 'place');
+    for (const text of m.atPeak) add(list, 'li', text);
+    if (m.totals.length > 1) {
+      const about = add(block, 'p', 'From step to step: what is left at the end of each, and above it the most in each');
+      about.style.marginTop = '14px';
+      drawTotals(block, m);
+    }
+    if (m.growth.length) {
+      add(block, 'p', 'What grows').style.marginTop = '14px';
+      const growth = add(block, 'ul', '', 'place');
+      for (const text of m.growth) add(growth, 'li', text, 'grows');
+    }
+  }
+}
+
 // ---- the page ----
 function drawAll() {
   rows = all.filter(w => w.kind === view.kind && (view.kind === 'parameter' || seenIn(view, w)));
@@ -495,6 +614,7 @@ function drawAll() {
   drawCurves();
   drawBins();
   drawPlace();
+  drawMemory();
 }
 function choose(w) { picked = w; drawAll(); }
 // The view in which a suspect's trouble is seen.
@@ -560,7 +680,7 @@ function start() {
   pick('note').textContent = data.note;
   pick('note').toggleAttribute('hidden', !data.note);
   accuse();
-  for (const section of ['layers', 'charts', 'place']) pick(section).toggleAttribute('hidden', !views.length);
+  for (const section of ['layers', 'charts', 'place', 'memory']) pick(section).toggleAttribute('hidden', !views.length);
   if (!views.length) {
     drawLoss();
     addEventListener('resize', drawLoss);

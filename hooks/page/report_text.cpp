@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "../detail/columns.hpp"
+#include "../detail/graph_text.hpp"
 #include "../report.hpp"
 #include "../suspects.hpp"
 
@@ -190,6 +191,20 @@ class Table {
   Drawing drawing_;
 };
 
+/// The highest step of each device, with what held most then.
+std::string memory_lines(const History& history, size_t width) {
+  std::string out;
+  for (const MemoryRecord& m : history.memory) {
+    size_t most = 0;
+    for (const MemoryMoment& moment : m.curve) most = std::max(most, moment.sum());
+    out += fmt::format("\nmemory of {}: {} at most, as in step {}\n", m.device.name(),
+                       detail::bytes_text(static_cast<int64_t>(most)), m.step);
+    for (size_t i = 0; i < std::min<size_t>(m.at_peak.size(), 3); ++i)
+      out += "  " + wrapped(m.at_peak[i], width, 2) + '\n';
+  }
+  return out;
+}
+
 }  // namespace
 
 std::string suspects_text(const std::vector<Suspect>& suspects, int columns) {
@@ -215,6 +230,7 @@ std::string report_text(const History& history, const std::string& title, const 
   const Table table(history, columns, suspects, width, {options.ascii});
   out += table.text(WatchedKind::parameter, "parameter", options.rows);
   out += table.text(WatchedKind::activation, "activation", options.rows);
+  out += memory_lines(history, width);
   return out + "\nrms of the last recorded step; * is a suspect or follows from one, ! is NaN or infinite\n";
 }
 

@@ -18,6 +18,7 @@
 #include "../../ops/detail/promote.hpp"
 #include "../detail/backward_trace.hpp"
 #include "../detail/fingerprint.hpp"
+#include "../memory/memory_notes.hpp"
 
 namespace weft {
 
@@ -53,6 +54,7 @@ struct GradientRecorder::State {
   /// Which of the recorded steps it is.
   int64_t number(int64_t step) const { return (step - first) / options.every; }
   bool due() const { return (now - first) % options.every == 0; }
+  int64_t memory_seen = 0;  ///< steps of the living MemoryHistory
   bool histogram_due() const { return number(now) % options.histogram_every == 0; }
   Observation& observation(size_t which);
   /// What the model was called with in the step that goes on.
@@ -490,6 +492,7 @@ void GradientRecorder::step(std::optional<double> loss, Location) {
       state.end_calls(), state.end_courses();
       ++state.recorded;
       state.tracer->finish(state.now, state.history);
+      detail::note_memory(state.history.memory, state.now, state.traced, state.memory_seen);
     }
     for (const auto& call : state.listeners) call(state.history, done);
     const std::lock_guard lock(state.mutex);

@@ -43,6 +43,19 @@ std::optional<Suspect> growing_graph(const History& history) {
                              name_in_text(history.sites[site]), now[site])};
 }
 
+/// What a MemoryHistory beside the recorder saw.
+std::optional<Suspect> growing_memory(const History& history) {
+  for (const MemoryRecord& record : history.memory) {
+    if (record.growth.empty()) continue;
+    return Suspect{
+        Trouble::run, 0,
+        fmt::format("memory grows: {}; something holds them past the step, such as a list of losses with their "
+                    "graphs: keep item() or detach()",
+                    record.growth.front())};
+  }
+  return {};
+}
+
 /// How much of the changes from step to step comes back after `period` steps: their correlation.
 double repeated_share(const std::vector<double>& changes, size_t period) {
   double product = 0, a = 0, b = 0;
@@ -86,6 +99,7 @@ std::optional<Suspect> periodic_loss(const History& history) {
 std::vector<Suspect> find_run(const Facts& facts) {
   std::vector<Suspect> out;
   if (auto found = growing_graph(facts.history)) out.push_back(std::move(*found));
+  if (auto found = growing_memory(facts.history)) out.push_back(std::move(*found));
   if (auto found = periodic_loss(facts.history)) out.push_back(std::move(*found));
   return out;
 }

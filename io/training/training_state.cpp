@@ -46,8 +46,7 @@ TensorMap named_masters(const TrainingRun& run, const char* op, Location where) 
 
 }  // namespace
 
-TrainingSnapshot snapshot_of(const TrainingRun& run, const RunState& state, Location where) {
-  check_state(state, where);
+TrainingSnapshot moment_of(const TrainingRun& run, const RunState& state, Location where) {
   TrainingSnapshot s;
   s.step = state.step;
   s.weights = run.module.state_dict();
@@ -56,17 +55,28 @@ TrainingSnapshot snapshot_of(const TrainingRun& run, const RunState& state, Loca
     s.optimizer_name = run.optimizer->name();
   }
   if (run.masters != nullptr) s.masters = named_masters(run, saving, where);
-  s.tensors = state.tensors;
   if (state.accumulated > 0) {
     for (const auto& [name, parameter] : run.module.named_parameters()) {
       if (parameter.grad().defined()) s.gradients.emplace(name, parameter.grad());
     }
   }
   s.has_gradients = state.accumulated > 0;
-  s.texts.emplace(numbers_file, text_of(numbers_of(state)));
   s.texts.emplace(generators_file(0), generators_text(run.generators, where));
+  return s;
+}
+
+void complete(TrainingSnapshot& s, const TrainingRun& run, const RunState& state, Location where) {
+  check_state(state, where);
+  s.tensors = state.tensors;
+  s.texts.emplace(numbers_file, text_of(numbers_of(state)));
   s.texts.emplace(tree_file, to_json(run.module, nn::ModuleRegistry::standard(), where));
   for (const auto& [name, text] : state.documents) s.texts.emplace(document_file(name), text);
+}
+
+TrainingSnapshot snapshot_of(const TrainingRun& run, const RunState& state, Location where) {
+  check_state(state, where);
+  TrainingSnapshot s = moment_of(run, state, where);
+  complete(s, run, state, where);
   return s;
 }
 
@@ -109,6 +119,12 @@ Path save_training_state(const Path& folder, const TrainingRun& run, const RunSt
 
 namespace {
 
+std::string saved_by(const Path& path, Location where) {
+  const Metadata metadata = SafeFile::open(path, where).metadata();
+  const auto found = metadata.find(optimizer_name);
+  return found == metadata.end() ? "" : found->second;
+}
+
 // What a file of the state holds, under this module's names.
 TensorMap mapped_file(const Path& path, const Mapping* mapping, Location where,
                       TensorStore (Mapping::*apply)(const TensorStore&, Location) const = &Mapping::apply) {
@@ -134,9 +150,7 @@ optim::Optimizer::StateDict optimizer_state_in(const OpenedFolder& opened, const
                       where);
   }
   const Path path = opened.path / optimizer_file;
-  const Metadata metadata = SafeFile::open(path, where).metadata();
-  const auto found = metadata.find(optimizer_name);
-  const std::string by = found == metadata.end() ? "" : found->second;
+  const std::string by = saved_by(path, where);
   const TensorMap state = mapped_file(path, mapping, where, &Mapping::apply_to_optimizer);
   return state_in_file({path, loading, "", by}, state, run.module, *run.optimizer, run.masters, where);
 }
@@ -278,6 +292,22 @@ RunState load_training_state(const Path& folder, const TrainingRun& run, LoadSta
   RunState state;
   with_way_around(folder, [&] { state = load_newest(folder, run, options, where); });
   return state;
+}
+
+TrainingSnapshot read_snapshot(const Path& state, Location where) {
+  const OpenedFolder opened(state, where);
+  const auto read = [&](const char* name) {
+    return opened.has(name) ? load_file(opened.path / name, {}, {}, where) : TensorMap();
+  };
+  TrainingSnapshot s;
+  s.weights = read(weights_file), s.optimizer = read(optimizer_file), s.masters = read(masters_file);
+  s.gradients = read(gradients_file), s.tensors = read(tensors_file);
+  s.has_gradients = opened.has(gradients_file);
+  if (opened.has(optimizer_file)) s.optimizer_name = saved_by(opened.path / optimizer_file, where);
+  for (const std::string& name : opened.files) {
+    if (name.ends_with(".json")) s.texts.emplace(name, read_file(opened.path / name, loading, where));
+  }
+  return s;
 }
 
 RunState read_run_state(const Path& folder, Location where) {

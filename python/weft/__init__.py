@@ -54,14 +54,21 @@ _modules = ("amp", "array_api", "autograd", "data", "distributed", "fft", "gener
             "nn", "ops", "optim", "special", "testing", "train", "utils")
 
 
+_tools = ("BreakOn", "StepRecorder", "replay", "replay_step")
+
+
 def __getattr__(name):
     # Imported when they are first looked at, so that `import weft` stays quick.
     if name in _modules:
         import importlib
 
         return importlib.import_module(f"weft.{name}")
+    if name in _tools:
+        from weft import hooks
+
+        return getattr(hooks, name)
     raise AttributeError(f"module 'weft' has no attribute '{name}'")
 
 
 def __dir__():
-    return [*globals(), *_modules]
+    return [*globals(), *_modules, *_tools]

@@ -1,17 +1,23 @@
-"""Tools on hooks: the gradient recorder and its pages, the anomaly guard, the profiler, graphs, memory by line."""
+"""Tools on hooks: the gradient recorder and its pages, the anomaly guard, stops, replays, the profiler, graphs, memory by
+line."""
 
 import functools
 import importlib
 import json
+import os
 import pathlib
+import pdb
+import sys
 import time
-import weakref
+import types
 
 from weft import _core
-from weft._core import Graph, History, Tensor
+from weft._core import Graph, History, Replayed, ReplayedStep, Tensor
+from weft._training_state import _run, training_states
 
-__all__ = ["AnomalyGuard", "GradientLog", "GradientRecorder", "Graph", "History", "MemoryHistory", "Profiler", "comparison_html",
-           "draw_graph", "load_history", "memory_snapshot", "watch"]
+__all__ = ["AnomalyGuard", "BreakOn", "GradientLog", "GradientRecorder", "Graph", "History", "MemoryHistory", "Profiler",
+           "Replayed", "ReplayedStep", "StepRecorder", "comparison_html", "draw_graph", "load_history", "memory_snapshot",
+           "replay", "replay_step", "step_text", "watch"]
 
 
 def _named(module, function):
@@ -35,22 +41,11 @@ class GradientRecorder(_core._GradientRecorder):
     """
 
     def __init__(self, module, *, every=1, histogram_every=10, activations=True, kept_steps=512):
-        super().__init__(_named(module, "GradientRecorder"), every, histogram_every, kept_steps)
-        self._handles, self._shown = [], None
-        if activations and getattr(module, "named_parameters", None) is not None:
-            me = weakref.ref(self)
-
-            def watcher(name):
-                def see(_, args, output):
-                    recorder = me()
-                    if recorder is not None and isinstance(output, Tensor):
-                        recorder.watch(name, output)
-
-                return see
-
-            for name, child in module.named_modules():
-                if name:
-                    self._handles.append(child.register_forward_hook(watcher(name)))
+        state = getattr(module, "_state", None) if activations else None
+        if not isinstance(state, _core._Module):
+            state = _named(module, "GradientRecorder")
+        super().__init__(state, every, histogram_every, kept_steps)
+        self._shown = None
 
     def step(self, loss=None):
         """Ends a step, after the optimizer's. A page that `show` opened is drawn anew when its time has come."""
@@ -73,12 +68,6 @@ class GradientRecorder(_core._GradientRecorder):
         self._shown.update(self)
         end = time.monotonic()
         self._due = end + max(self._every, 20 * (end - begin))
-
-    def remove(self):
-        """Stops watching activations."""
-        for handle in self._handles:
-            handle.remove()
-        self._handles = []
 
     def suspects(self):
         """What looks wrong, the worst first, in sentences."""
@@ -149,15 +138,16 @@ def comparison_html(left, right, titles=("left", "right")):
 
 class AnomalyGuard:
     """In a `with` block, or as a decorator, the first NaN or infinity that this thread makes raises RuntimeError, with the
-    op, its line, the cause and what helps there. `forward=False` looks at gradients alone, which is cheaper.
+    op, its line, the cause and what helps there. `forward=False` looks at gradients alone, which is cheaper. The first one
+    leaves its reproduction in the folder `repro`, which `replay` runs again; "" leaves none.
 
     with AnomalyGuard():
         loss = model(x)
         loss.backward()
     """
 
-    def __init__(self, *, forward=True, backward=True):
-        self._options, self._guards = (forward, backward), []
+    def __init__(self, *, forward=True, backward=True, repro="repro"):
+        self._options, self._guards = (forward, backward, os.fspath(repro)), []
 
     def __enter__(self):
         guard = _core._AnomalyGuard(*self._options)
@@ -171,10 +161,159 @@ class AnomalyGuard:
     def __call__(self, function):
         @functools.wraps(function)
         def inside(*arguments, **keywords):
-            with AnomalyGuard(forward=self._options[0], backward=self._options[1]):
+            forward, backward, repro = self._options
+            with AnomalyGuard(forward=forward, backward=backward, repro=repro):
                 return function(*arguments, **keywords)
 
         return inside
+
+
+def _stop(event):
+    """A prompt in the program's own frame; `c` goes on."""
+    print(f"weft: stopped {event.text}", file=sys.stderr, flush=True)
+    frame = sys._getframe(1)
+    while frame.f_code.co_filename == __file__ and frame.f_back is not None:
+        frame = frame.f_back
+    debugger = pdb.Pdb()
+    debugger.reset()
+    debugger.interaction(frame, None)
+
+
+class BreakOn:
+    """In a `with` block, stops this thread at what is given, which must hold all at once: before each op of a name, what a
+    line calls, or inside a module of `model`, forward and backward; with `non_finite` after the op that makes a NaN or an
+    infinity, whose reproduction it leaves in the folder `repro`. `skip=3` passes over three first.
+
+    with BreakOn(op="softmax"):              # pdb's prompt in the line that calls it
+        model(x)
+    with BreakOn(line="train.py:41", call=lambda event: print(event.text)):
+        train()
+    with BreakOn(model=net, module="blocks.2", non_finite=True):
+        net(x).sum().backward()
+
+    `call` gets an event with `op`, `location`, `backward`, `after`, `kernel`, `incoming`, `outgoing` and `text`; what it
+    raises is the op's error. Where nothing that ran was what the names say, a warning tells at the end.
+    """
+
+    def __init__(self, *, op="", line="", module="", model=None, non_finite=False, skip=0, repro="repro", call=None):
+        function = call or _stop
+        if not callable(function):
+            raise TypeError(f"BreakOn(): argument 'call' must be callable, not {type(call).__name__}")
+        state = None if model is None else getattr(model, "_state", None)
+        if model is not None and state is None:
+            raise TypeError(f"BreakOn(): argument 'model' must be a weft.nn.Module, not {type(model).__name__}")
+        self._core = _core._BreakOn(op, line, module, non_finite, skip, os.fspath(repro),
+                                    lambda event: (function(types.SimpleNamespace(**event)), None)[1], state)
+
+    def __enter__(self):
+        self._core.enter()
+        return self
+
+    def __exit__(self, *_):
+        self._core.leave()
+
+    @property
+    def stops(self):
+        """How often it stopped."""
+        return self._core.stops
+
+
+def replay(folder="repro", device=None):
+    """Runs the call again that an AnomalyGuard or BreakOn left, on `device` or on the kind that it came from: a Replayed
+    with `happens`, `text`, `inputs`, `outputs`, `arrived`. Only folders from a trusted place."""
+    return _core._replay(os.fspath(folder), device)
+
+
+def _told(function, caught):
+    """`function` for C++: what it raises is put into `caught`, and an Exception comes as its text."""
+
+    def step(batch):
+        try:
+            return function(batch)
+        except BaseException as error:
+            caught.append(error)
+            if not isinstance(error, Exception):
+                return None
+            return f"{type(error).__name__}: {str(error)}".splitlines()[0]
+
+    return step
+
+
+class StepRecorder(_core._StepRecorder):
+    """Keeps the last good and the first bad step of a training whole in the folder `folder`, to run them again bit for bit.
+
+    def step(batch):                       # all that changes from step to step is in the batch
+        optimizer.zero_grad()
+        loss = loss_of(model(batch["x"]), batch["y"])
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    recorder = StepRecorder("step.weft", model, optimizer)
+    for x, y in loader:
+        loss = recorder.step(step, {"x": x, "y": y})
+
+    Bad is a step that raises an Exception, or whose loss, gradients or parameters hold NaN or infinity at its end, and
+    one of which `finding()` says why. `add_state()` gives values that JSON can hold, by name, which `replay_step` hands
+    to its `restore_state`.
+    """
+
+    def __init__(self, folder, model, optimizer=None, *, generators=None, masters=None, loss=True, gradients=True,
+                 parameters=True, finding=None, add_state=None, most_bytes=4 << 30, first_step=0):
+        def documents():
+            return {name: json.dumps(value, allow_nan=False) for name, value in add_state().items()}
+
+        self._parts = model, optimizer, generators, masters  # C++ refers to them
+        super().__init__(os.fspath(folder), _run(model, optimizer, generators, masters), loss, gradients, parameters,
+                         finding and (lambda: str(finding() or "")), add_state and documents, most_bytes, first_step)
+
+    def step(self, function, batch):
+        """Runs function(batch) and returns its loss; what it raises goes on."""
+        folder = os.environ.get("WEFT_REPLAY_STEP")
+        if folder:
+            self._replay(folder, function)
+        caught, loss = [], None
+        try:
+            loss = self._step(_told(function, caught), dict(batch))
+        except Exception:
+            if not caught:
+                raise
+        if caught:
+            raise caught[0]
+        return loss
+
+    def _replay(self, folder, function):
+        model, optimizer, generators, masters = self._parts
+        again = functools.partial(replay_step, folder, model, optimizer, function, generators=generators, masters=masters)
+        if len(training_states(folder)) == 3:
+            print(again(last_good=True).text)
+        bad = again()
+        print(bad.text, flush=True)
+        raise SystemExit(1 if bad.happens else 0)
+
+
+def replay_step(folder, model, optimizer, function, *, last_good=False, generators=None, masters=None, restore_state=None):
+    """Loads the state with which a recorded step began into the run, and runs it: the bad one, or the good one before. A
+    ReplayedStep with `happens`, `same_bits`, `differs`, `text`, `loss`. What the function raises goes on, unless the step
+    raised the same then."""
+
+    def restore(documents):
+        own = {name: json.loads(text) for name, text in documents.items() if name != "recorded_step"}
+        restore_state(own)
+
+    caught = []
+    try:
+        return _core._replay_step(os.fspath(folder), _run(model, optimizer, generators, masters), _told(function, caught),
+                                  last_good, restore_state and restore)
+    except Exception:
+        if not caught:
+            raise
+    raise caught[0]
+
+
+def step_text(folder):
+    """What the folder of a StepRecorder holds, in lines for people."""
+    return _core._step_text(os.fspath(folder))
 
 
 class Profiler(_core._Profiler):
@@ -218,7 +357,8 @@ class MemoryHistory(_core._MemoryHistory):
     """
 
     def __init__(self, module=None):
-        super().__init__(_named(module or {}, "MemoryHistory"))
+        state = getattr(module, "_state", None)
+        super().__init__(state if isinstance(state, _core._Module) else _named(module or {}, "MemoryHistory"))
 
     def snapshot(self, device="cpu"):
         """What lives on a device: a dict with `allocated`, `kinds` and `tensors`, the largest first."""

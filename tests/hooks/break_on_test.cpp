@@ -3,9 +3,11 @@
 
 #include <csignal>
 
+#include <functional>
 #include <limits>
 
 #include <weft/hooks/break_on.hpp>
+#include <weft/tensor/warning.hpp>
 
 namespace weft {
 namespace {
@@ -125,6 +127,59 @@ TEST_F(Breaks, WhatTheFunctionComputesDoesNotStopAndWhatItThrowsIsTheOpsError) {
   const BreakOn stop({.op = "exp", .call = [&](const BreakEvent&) { throw std::runtime_error("mine"); }});
   EXPECT_EQ(message_of<std::runtime_error>([&] { exp(x); }), "mine");
   EXPECT_EQ(message_of<std::runtime_error>([&] { exp(x); }), "mine");
+}
+
+TEST_F(Breaks, AForwardThatThrewIsLeft) {
+  Seen seen;
+  nn::Sequential net(nn::Linear(2, 3), nn::Tanh());
+  const BreakOn stop(net, seen({.op = "exp", .module = "0"}));
+  EXPECT_THROW(net(ones({1, 5})), ShapeError);
+  exp(ones({2}));
+  EXPECT_EQ(stop.stops(), 0);
+  net.children()[0].register_forward_pre_hook([](const Tensor& x) { return exp(x); });
+  net(ones({1, 2}));
+  EXPECT_EQ(stop.stops(), 1);
+}
+
+TEST_F(Breaks, AModuleThatCallsItselfIsLeftOnce) {
+  struct Twice : nn::Layer<Twice> {
+    Tensor forward(const Tensor& x) const { return x.dim() > 1 ? (*this)(x.reshape({-1})) + 1.0 : sqrt(x); }
+  };
+  Seen seen;
+  Twice net;
+  const BreakOn stop(net, seen({.op = "add"}));
+  net(ones({2, 2}));
+  ones({2}) + 1.0;
+  EXPECT_EQ(stop.stops(), 1);
+}
+
+/// What BreakOn says of one that never stopped.
+std::string warning_of(BreakOptions options, const std::function<void()>& f, Location where = {}) {
+  std::string text;
+  const WarningHandler before = set_warning_handler([&](const Warning& w) { text += w.text; });
+  {
+    options.call = [](const BreakEvent&) {};
+    const BreakOn stop(std::move(options), where);
+    f();
+  }
+  set_warning_handler(before);
+  return text;
+}
+
+TEST_F(Breaks, WhatNothingMetIsWarnedOfWithTheNearestName) {
+  const auto run = [] { softmax(exp(ones({2, 2})), 1); };
+  const std::string op = warning_of({.op = "sofmax"}, run);
+  EXPECT_NE(op.find("nothing of the op 'sofmax' ran"), std::string::npos) << op;
+  EXPECT_NE(op.find("'softmax' ran"), std::string::npos) << op;
+  const std::string line = warning_of({.line = "break_on_test.cpp:1"}, run);
+  EXPECT_NE(line.find("nothing at break_on_test.cpp:1 ran"), std::string::npos) << line;
+  EXPECT_EQ(line.find("' ran"), std::string::npos) << line;
+  EXPECT_NE(warning_of({.op = "nothing_alike_at_all"}, run).find("never stopped"), std::string::npos);
+  EXPECT_EQ(warning_of({.op = "softmax"}, run), "");
+  EXPECT_EQ(warning_of({.op = "softmax", .skip = 9}, run), "");
+  EXPECT_EQ(warning_of({.op = "exp", .non_finite = true, .repro = ""}, run), "");
+  EXPECT_EQ(warning_of({.non_finite = true, .repro = ""}, run), "");
+  EXPECT_EQ(warning_of({.op = "softmax"}, [] {}), "");  // nothing ran at all
 }
 
 TEST_F(Breaks, AnErrorInAPassDoesNotBlindTheNextOne) {

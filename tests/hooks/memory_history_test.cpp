@@ -1,6 +1,7 @@
 #include <weft/hooks/memory_history.hpp>
 
 #include <algorithm>
+#include <functional>
 #include <optional>
 #include <string>
 #include <thread>
@@ -151,6 +152,80 @@ TEST(MemoryHistory, AListOfLossesWithTheirGraphsIsNamedAndAHealthyLoopIsNot) {
     EXPECT_THAT(history.growth_text(), HasSubstr("keeps 5 KiB more in each of "));
     EXPECT_THAT(history.growth_text(), HasSubstr("memory_history_test.cpp:" + std::to_string(line)));
   }
+}
+
+TEST(MemoryHistory, AForwardThatThrewLeavesItsModules) {
+  Net net;
+  const MemoryHistory history(net);
+  EXPECT_THROW(net(randn({4, 31})), ShapeError);
+  const int line = __LINE__ + 1;
+  const Tensor outside = zeros({1000});
+  const MemorySnapshot s = history.snapshot();
+  const LiveMemory* made = made_at(s, line);
+  ASSERT_NE(made, nullptr);
+  EXPECT_EQ(made->module, "");
+}
+
+TEST(MemoryHistory, AHistoryThatEndsWithinACallLeavesNoModules) {
+  Net net;
+  std::optional<MemoryHistory> first(std::in_place, net);
+  net.in.register_forward_hook([&](const Tensor&) { first.reset(); });
+  net(randn({4, 32}));
+  const MemoryHistory history(net);
+  const int line = __LINE__ + 1;
+  const Tensor outside = zeros({1000});
+  const MemorySnapshot s = history.snapshot();
+  ASSERT_NE(made_at(s, line), nullptr);
+  EXPECT_EQ(made_at(s, line)->module, "");
+}
+
+/// What a line keeps at the end of each step, in thousands of floats in so many tensors, and what is said then.
+std::string growth_of(const std::vector<std::vector<int64_t>>& steps) {
+  MemoryHistory history;
+  std::vector<Tensor> kept;
+  for (const std::vector<int64_t>& sizes : steps) {
+    kept.clear();
+    for (const int64_t size : sizes) kept.push_back(zeros({size * 1000}));
+    history.step();
+  }
+  return history.growth_text();
+}
+
+std::vector<std::vector<int64_t>> sized(int64_t count, const std::function<int64_t(int64_t)>& size) {
+  std::vector<std::vector<int64_t>> steps;
+  for (int64_t i = 0; i < count; ++i) steps.push_back({size(i)});
+  return steps;
+}
+
+TEST(MemoryHistory, GrowthIsFoundAmongFalls) {
+  uint64_t random = 12345;
+  const auto noise = [&](int64_t most) {
+    random = random * 6364136223846793005u + 1442695040888963407u;
+    return static_cast<int64_t>((random >> 33) % static_cast<uint64_t>(most));
+  };
+  EXPECT_NE(growth_of(sized(40, [&](int64_t i) { return 100 + 2 * i + noise(20); })), "");
+  EXPECT_NE(growth_of(sized(60, [&](int64_t i) { return 100 + i / 10 * 10; })), "");  // every tenth step keeps more
+  EXPECT_NE(growth_of(sized(30, [&](int64_t i) { return 10 + i - (i == 25 ? 3 : 0); })), "");
+  EXPECT_THAT(growth_of(sized(30, [](int64_t i) { return 10 + i; })), HasSubstr("keeps 3.91 KiB more in each of 29"));
+}
+
+TEST(MemoryHistory, NoiseAndWhatFillsUpDoNotGrow) {
+  uint64_t random = 99;
+  const auto noise = [&](int64_t most) {
+    random = random * 6364136223846793005u + 1442695040888963407u;
+    return static_cast<int64_t>((random >> 33) % static_cast<uint64_t>(most));
+  };
+  int said = 0;
+  for (int run = 0; run < 100; ++run)
+    said += !growth_of(sized(5 + run, [&](int64_t) { return 10 + noise(200); })).empty();
+  EXPECT_EQ(said, 0);
+  EXPECT_EQ(growth_of(sized(60, [](int64_t i) { return std::min<int64_t>(10 + 5 * i, 100); })), "");  // a full cache
+  EXPECT_EQ(growth_of(sized(66, [](int64_t i) { return 1 + i % 20; })), "");  // a list that each epoch empties
+  EXPECT_EQ(growth_of(sized(60, [](int64_t i) { return i % 2 == 0 ? 10 : 40; })), "");
+  EXPECT_EQ(growth_of(sized(6, [](int64_t i) { return 10 + 7 * i; })), "");  // batches may be longer by chance
+  std::vector<std::vector<int64_t>> more;
+  for (int64_t i = 0; i < 5; ++i) more.emplace_back(static_cast<size_t>(i + 1), 10);
+  EXPECT_NE(growth_of(more), "");  // more tensors are no chance
 }
 
 TEST(MemoryHistory, ThePeakOfAStepIsFoundWithWhatStoodThere) {

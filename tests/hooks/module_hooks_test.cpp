@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <optional>
+#include <stdexcept>
 #include <thread>
 
 namespace weft {
@@ -49,6 +50,85 @@ TEST_F(ModuleHooks, ForwardSeeAndReplaceInputAndOutput) {
   m.register_forward_hook([](const Tensor& y) -> std::optional<Tensor> { return y * 10.0; });
   EXPECT_EQ(values(m(leaf())), Doubles{90});
   EXPECT_EQ(order, "before after");
+}
+
+struct Throws : nn::Layer<Throws> {
+  Tensor forward(const Tensor& x) const {
+    if (values(x)[0] < 0) throw std::runtime_error("negative");
+    return x * 2.0;
+  }
+};
+
+/// "(" for a begin, ")" for an end, "!" for a failure.
+auto noting(std::string& told) {
+  return [&told](const nn::ForwardEvent& e) {
+    const bool failed = e.phase == nn::ForwardPhase::failed;
+    EXPECT_TRUE(!failed || e.outputs.empty());
+    told += e.phase == nn::ForwardPhase::before ? '(' : failed ? '!' : ')';
+  };
+}
+
+TEST_F(ModuleHooks, ACallHookIsToldOfBothEndsAlsoOfAForwardThatThrew) {
+  Throws m;
+  std::string told;
+  HookHandle handle = m.register_call_hook(noting(told));
+  m(tensor({1.0}));
+  EXPECT_THROW(m(tensor({-1.0})), std::runtime_error);
+  m(tensor({1.0}));
+  EXPECT_EQ(told, "()(!()");
+  EXPECT_TRUE(handle.remove());
+  m(tensor({1.0}));
+  EXPECT_EQ(told, "()(!()");
+}
+
+TEST_F(ModuleHooks, ACallHookWhoseBeginWasNotToldIsToldOfNoEnd) {
+  Throws m;
+  std::string first, second;
+  bool throws_before = true, throws_after = false;
+  m.register_call_hook(noting(first));
+  m.register_forward_pre_hook([&](const Tensor&) {
+    if (throws_before) throw std::runtime_error("hook");
+  });
+  m.register_call_hook(noting(second));
+  EXPECT_THROW(m(tensor({1.0})), std::runtime_error);
+  EXPECT_EQ(first, "(!");
+  EXPECT_EQ(second, "");
+  throws_before = false;
+  m.register_forward_hook([&](const Tensor&) {
+    if (throws_after) throw std::runtime_error("hook");
+  });
+  throws_after = true;
+  EXPECT_THROW(m(tensor({1.0})), std::runtime_error);
+  EXPECT_EQ(first, "(!()");  // the end was told before the other hook threw
+  EXPECT_EQ(second, "()");
+}
+
+TEST_F(ModuleHooks, CallsInsideACallFailFromTheInside) {
+  nn::Sequential net(Throws{}, Throws{});
+  std::string told;
+  net.register_call_hook(
+      [&](const nn::ForwardEvent& e) { told += e.phase == nn::ForwardPhase::failed ? "outer!" : "("; });
+  net.children()[1].register_call_hook([&](const nn::ForwardEvent& e) {
+    if (e.phase != nn::ForwardPhase::failed) return;
+    told += "inner!";
+    throw std::runtime_error("lost");  // the call's own error is told
+  });
+  net.children()[0].register_forward_hook([](const Tensor& y) { return -y; });
+  EXPECT_EQ(message_of<std::runtime_error>([&] { net(tensor({1.0})); }), "negative");
+  EXPECT_EQ(told, "(inner!outer!");
+}
+
+TEST_F(ModuleHooks, WhatACallHookReturnsIsIgnoredAndARemovedOneIsNotCalled) {
+  Throws m;
+  int calls = 0;
+  HookHandle handle;
+  handle = m.register_call_hook([&](const Tensor&) {
+    ++calls;
+    handle.remove();
+    return tensor({100.0});
+  });
+  EXPECT_EQ(values(m(tensor({1.0}))), Doubles{2});
+  EXPECT_EQ(calls, 1);
 }
 
 TEST_F(ModuleHooks, ForwardOfSeveralInputsAndOutputs) {

@@ -404,15 +404,19 @@ class Module:
         args, kwargs = self._run_forward_pre_hooks(args, kwargs)
         # Hooks of C++'s, forward and backward.
         call = self._state.watch_call(args)
-        args = call.arguments
-        if self._state.is_checkpointed:
-            from weft.utils.checkpoint import checkpoint
+        try:
+            args = call.arguments
+            if self._state.is_checkpointed:
+                from weft.utils.checkpoint import checkpoint
 
-            output = checkpoint(self.forward, *args, **kwargs)
-        else:
-            output = self.forward(*args, **kwargs)
-        output = self._run_forward_hooks(args, output, kwargs)
-        return call.finish(output)
+                output = checkpoint(self.forward, *args, **kwargs)
+            else:
+                output = self.forward(*args, **kwargs)
+            output = self._run_forward_hooks(args, output, kwargs)
+            return call.finish(output)
+        except BaseException:
+            call.fail()
+            raise
 
     def _run_forward_pre_hooks(self, args, kwargs=None):
         """Without keywords for a call inside C++, which takes the tensors alone."""

@@ -1,0 +1,83 @@
+// Which kernel makes something not finite, and the folder that it leaves. Not public.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "../../backends/nan_check.hpp"
+#include "non_finite_gradient.hpp"
+#include "reproduction.hpp"
+
+namespace weft::detail {
+
+/// What an observer that looks for them does around each kernel.
+class KernelFaults {
+ public:
+  /// Of the reproduction; none where it has no name.
+  explicit KernelFaults(std::string folder) : repro_(std::move(folder)) {}
+
+  struct Fault {
+    MadeNonFinite made;
+    std::string left;  ///< where its reproduction is, in words
+  };
+  void before(const KernelCall& call) {
+    note_overwritten(call);
+    repro_.before(call);
+  }
+  /// What this kernel made that it did not read.
+  std::optional<Fault> after(const KernelCall& call) {
+    const auto made = made_non_finite(call);
+    if (WEFT_LIKELY(!made)) return {};
+    return Fault{*made, repro_.leave(call, *made)};
+  }
+
+  /// Of a node's formula, which runs once more: the first kernel that made it, or else, where it arrived, that wrote
+  /// it.
+  struct InFormula {
+    std::vector<std::string> read;  ///< the values of its operands
+    std::string left;
+  };
+  InFormula in_formula(Node& node, std::span<const Tensor> incoming) {
+    struct Again final : KernelObserver {
+      Again(Reproduction& repro_, std::span<const Tensor> arrived_) : repro(repro_), arrived(arrived_) {
+        for (const Tensor& g : arrived) arrived_bad |= g.defined() && find_non_finite(g.raw_view()).any();
+      }
+      void before(const KernelCall& call) override {
+        if (found) return;
+        note_overwritten(call);
+        repro.before(call);
+      }
+      void after(const KernelCall& call) override {
+        if (found) return;
+        std::optional<MadeNonFinite> made = made_non_finite(call);
+        for (size_t i = 0; !made && arrived_bad && i < call.outputs.size(); ++i) {
+          const cpu::NonFinite bad = find_non_finite(*call.outputs[i]);
+          if (bad.any()) made = MadeNonFinite{call.outputs[i], bad};
+        }
+        if (!made) return;
+        found = true;
+        for (const View* in : call.inputs) {
+          if (!is_input_too(*in, call.outputs)) out.read.push_back("its kernel read " + values_text(*in));
+        }
+        out.left = repro.leave(call, *made, arrived);
+      }
+      Reproduction& repro;
+      const std::span<const Tensor> arrived;
+      bool arrived_bad = false, found = false;
+      InFormula out;
+    } again(repro_, incoming);
+    try {
+      run_observed_again(node, incoming, again);
+    } catch (const std::exception&) {  // the fault that is known is the one to tell
+    }
+    return std::move(again.out);
+  }
+
+ private:
+  Reproduction repro_;
+};
+
+}  // namespace weft::detail

@@ -1,0 +1,277 @@
+#include "../step_recorder.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "../file.hpp"
+#include "../files/atomic_folder-inl.hpp"
+#include "../files/background-inl.hpp"
+#include "../files/folder-inl.hpp"
+#include "state_folder-inl.hpp"
+#include "step_record-inl.hpp"
+#include "../../autograd/mode.hpp"
+#include "../../tensor/settings.hpp"
+#include "../../tensor/warning.hpp"
+
+namespace weft::io {
+
+namespace {
+
+constexpr const char* recording = "StepRecorder";
+
+void copy_into(TensorMap& kept, const TensorMap& now) {
+  std::erase_if(kept, [&](const auto& entry) { return !now.contains(entry.first); });
+  for (const auto& [name, tensor] : now) {
+    Tensor& copy = kept[name];
+    const bool fits = copy.defined() && copy.shape() == tensor.shape() && copy.dtype() == tensor.dtype();
+    if (fits) copy.copy_(tensor.detach());
+    else copy = host_copy(tensor).contiguous();
+  }
+}
+
+int64_t bytes_of(const TrainingSnapshot& s) {
+  int64_t bytes = 0;
+  for (const TensorMap* tensors : {&s.weights, &s.optimizer, &s.masters, &s.gradients, &s.tensors}) {
+    for (const auto& [name, tensor] : *tensors) bytes += tensor.nbytes();
+  }
+  return bytes;
+}
+
+/// Where the tensors of a run stood at a moment, to see which were changed since.
+class Marks {
+ public:
+  void set(const TrainingSnapshot& now) {
+    marks_.clear();
+    each(now, [&](const char* part, const std::string& name, const Tensor& tensor) {
+      marks_.insert_or_assign({part, name}, mark_of(tensor));
+    });
+  }
+  /// Of those that stood then: "optimizer: group.0.lr".
+  std::vector<std::string> changed(const TrainingSnapshot& now) const {
+    std::map<std::pair<std::string_view, std::string>, Mark> left = marks_;
+    std::vector<std::string> out;
+    each(now, [&](const char* part, const std::string& name, const Tensor& tensor) {
+      const auto found = left.find({part, name});
+      if (found == left.end() || !(found->second == mark_of(tensor))) out.push_back(name_of_part(part, name));
+      if (found != left.end()) left.erase(found);
+    });
+    for (const auto& [key, mark] : left) out.push_back(name_of_part(key.first, key.second));
+    return out;
+  }
+
+ private:
+  /// Numbers, which an optimizer makes anew when it is asked, by their bits; others by their memory and its version.
+  struct Mark {
+    const void* memory = nullptr;
+    uint64_t version = 0;
+    double number = 0;
+    bool operator==(const Mark& other) const {
+      return memory == other.memory && version == other.version &&
+             std::memcmp(&number, &other.number, sizeof number) == 0;
+    }
+  };
+  static Mark mark_of(const Tensor& t) {
+    if (t.dim() == 0 && t.device().is_cpu()) return {.number = t.item<double>()};
+    return {t.data_ptr(), static_cast<uint64_t>(t.version())};
+  }
+  template <class F>
+  static void each(const TrainingSnapshot& s, F&& f) {
+    for (const auto& [name, t] : s.weights) f("weights", name, t);
+    for (const auto& [name, t] : s.gradients) f("gradients", name, t);
+    for (const auto& [name, t] : s.optimizer) f("optimizer", name, t);
+    for (const auto& [name, t] : s.masters) f("masters", name, t);
+  }
+
+  std::map<std::pair<std::string_view, std::string>, Mark> marks_;
+};
+
+/// With what a step begins, in the host's memory.
+struct Kept {
+  TrainingSnapshot moment;
+  RunState state;
+  StepRecord record;
+  bool is_whole = false;
+
+  void take(const TrainingSnapshot& now) {
+    is_whole = false;
+    moment.step = now.step, moment.optimizer_name = now.optimizer_name, moment.has_gradients = now.has_gradients;
+    moment.texts = now.texts;
+    copy_into(moment.weights, now.weights);
+    copy_into(moment.optimizer, now.optimizer);
+    copy_into(moment.masters, now.masters);
+    copy_into(moment.gradients, now.gradients);
+    copy_into(moment.tensors, now.tensors);
+    is_whole = true;
+  }
+};
+
+void check_folder(const Path& folder, Location where) {
+  if (exists(folder) && !holds_step(folder)) {
+    raise<ValueError>({.op = recording,
+                       .problem = fmt::format("{} holds something else", folder.string()),
+                       .remedy = "give it a folder of its own"},
+                      where);
+  }
+}
+
+std::string first_line(std::string_view text) { return std::string(text.substr(0, text.find('\n'))); }
+
+}  // namespace
+
+struct StepRecorder::Impl {
+  Path folder;
+  TrainingRun run;
+  StepRecorderOptions options;
+  Location made_at;
+  std::string replayed = {};  ///< the folder that the environment names
+  int64_t number = options.first_step;
+  bool on = true;
+  std::string text = {};
+  Kept last = {}, present = {};
+  /// At the end of the last step.
+  Marks marks = {};
+
+  void give_up(const std::string& why) {
+    on = false;
+    last = {}, present = {};
+    warn({.op = recording, .problem = "steps are no longer kept: " + why}, made_at);
+  }
+
+  TrainingSnapshot moment(RunState& state) const {
+    state.step = number;
+    state.accumulated =
+        std::ranges::any_of(run.module.parameters(), [](const Tensor& p) { return p.grad().defined(); });
+    return moment_of(run, state, Location::none());
+  }
+
+  // Why the step cannot be kept; empty where it is.
+  std::string begin(const TensorMap& batch) {
+    try {
+      const NoGradGuard unrecorded;
+      std::swap(last, present);
+      present.state = {};
+      present.record = {.checks = {options.loss, options.gradients, options.parameters}};
+      TrainingSnapshot now = moment(present.state);
+      if (last.is_whole) last.record.changed = marks.changed(now);
+      if (options.add_state) options.add_state(present.state);
+      for (const auto& [name, tensor] : present.state.tensors) now.tensors.emplace(name, tensor);
+      for (const auto& [name, tensor] : batch) {
+        now.tensors.insert_or_assign(batch_prefix + name, tensor);
+        present.record.devices[name] = tensor.device().name();
+      }
+      if (const int64_t bytes = bytes_of(now); bytes > options.most_bytes) {
+        return fmt::format("a state has {} MB, and most_bytes is {}", bytes >> 20, options.most_bytes >> 20);
+      }
+      present.take(now);
+      return {};
+    } catch (const std::exception& error) {
+      return first_line(error.what());
+    }
+  }
+
+  void end(const Tensor& loss) {
+    std::string why = why_bad(present.record.checks, loss, run.module);
+    if (why.empty() && options.finding) why = options.finding();
+    if (!why.empty()) return leave(why, loss);
+    ++number;
+    try {
+      const NoGradGuard unrecorded;
+      if (loss.defined()) present.moment.tensors[loss_name] = host_copy(loss);
+      RunState ended;
+      const TrainingSnapshot now = moment(ended);
+      present.record.generators = now.texts.at(generators_file(0));
+      marks.set(now);
+    } catch (const std::exception& error) {
+      give_up(first_line(error.what()));
+    }
+  }
+
+  void write(Kept& kept, AtomicFolder& whole) const {
+    kept.state.tensors = kept.moment.tensors;
+    kept.state.documents[record_name] = kept.record.text();
+    complete(kept.moment, run, kept.state, Location::none());
+    write_snapshot(whole.temporary(), kept.moment, {}, Location::none());
+  }
+
+  // What stands in the way becomes a warning: the step itself is what the program is told of.
+  void leave(const std::string& why, const Tensor& loss) noexcept {
+    on = false;
+    try {
+      const NoGradGuard unrecorded;
+      text = fmt::format("step {}: {}", number, why);
+      check_folder(folder, Location::none());
+      if (loss.defined()) present.moment.tensors[loss_name] = host_copy(loss);
+      present.record.kind = StepRecord::Kind::bad, present.record.why = why;
+      ++number;
+      Kept after;
+      after.moment = moment(after.state);
+      if (options.add_state) options.add_state(after.state);
+      after.moment.tensors = after.state.tensors;
+      after.record.kind = StepRecord::Kind::end;
+      AtomicFolder whole(folder, recording, Location::none());
+      if (last.is_whole) write(last, whole);
+      write(present, whole);
+      write(after, whole);
+      whole.commit();
+      text += fmt::format("; left in {0}: ./weft replay {0}", folder.string());
+      warn({.op = recording, .problem = text}, made_at);
+    } catch (const std::exception& error) {
+      try {
+        text += fmt::format("; not left: {}", first_line(error.what()));
+        warn({.op = recording, .problem = text}, made_at);
+      } catch (...) {
+      }
+    }
+    last = {}, present = {};
+  }
+};
+
+StepRecorder::StepRecorder(Path folder, const TrainingRun& run, StepRecorderOptions options, Location where)
+    : impl_(new Impl{std::move(folder), run, std::move(options), where}) {
+  if (const char* replayed = weft::detail::setting("WEFT_REPLAY_STEP"); replayed != nullptr) impl_->replayed = replayed;
+  check_folder(impl_->folder, where);
+  if (!exists(impl_->folder)) check_writable(impl_->folder, recording, where);
+  (void)moment_of(run, {}, where);
+}
+StepRecorder::~StepRecorder() = default;
+
+bool StepRecorder::found() const { return !impl_->text.empty(); }
+const std::string& StepRecorder::text() const { return impl_->text; }
+
+Tensor StepRecorder::step(const StepFunction& function, const TensorMap& batch, Location where) {
+  Impl& s = *impl_;
+  for (const auto& [name, tensor] : batch) {
+    if (tensor.defined()) continue;
+    raise<ValueError>({.op = recording, .problem = fmt::format("\"{}\" of the batch is undefined", name)}, where);
+  }
+  if (!s.replayed.empty()) std::exit(replay_both(s.replayed, s.run, function, where));
+  if (!s.on) return function(batch);
+  if (const std::string why = s.begin(batch); !why.empty()) {
+    s.give_up(why);
+    return function(batch);
+  }
+  Tensor loss;
+  try {
+    loss = function(batch);
+  } catch (const std::exception& error) {
+    s.leave(threw_text + first_line(error.what()), {});
+    throw;
+  } catch (...) {
+    s.leave(threw_text, {});
+    throw;
+  }
+  s.end(loss);
+  return loss;
+}
+
+}  // namespace weft::io

@@ -1,0 +1,78 @@
+// What a recorder's page says of memory where a MemoryHistory lives beside it.
+#include <weft/hooks/memory_history.hpp>
+#include <weft/hooks/recorder.hpp>
+
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <weft/weft.hpp>
+
+namespace weft::testing {
+namespace {
+
+using ::testing::HasSubstr, ::testing::Not;
+
+History trained(bool sick, bool watched) {
+  nn::Sequential net(nn::Linear(32, 64), nn::ReLU(), nn::Linear(64, 8));
+  optim::AdamW optimizer(net.parameters(), {});
+  std::optional<MemoryHistory> memory;
+  if (watched) memory.emplace(net);
+  GradientRecorder recorder(net);
+  std::vector<Tensor> losses;
+  const Tensor x = randn({16, 32}), y = randn({16, 8});
+  for (int i = 0; i < 12; ++i) {
+    optimizer.zero_grad();
+    const Tensor loss = (net(x) - y).square().mean();
+    loss.backward();
+    optimizer.step();
+    losses.push_back(sick ? loss * 2.0 + net(x).mean() : loss.detach());
+    if (memory) memory->step();
+    recorder.step(loss.item<double>());
+  }
+  return recorder.history();
+}
+
+bool grows(const History& history) {
+  for (const Suspect& s : find_suspects(history)) {
+    if (s.text.find("memory grows: ") != std::string::npos) return true;
+  }
+  return false;
+}
+
+TEST(MemoryOnThePage, AStepIsDrawnByKindWithWhatStandsAtItsPeak) {
+  const History history = trained(false, true);
+  ASSERT_EQ(history.memory.size(), 1u);
+  const MemoryRecord& m = history.memory[0];
+  EXPECT_EQ(m.totals.size(), 12u);
+  ASSERT_FALSE(m.curve.empty());
+  EXPECT_FALSE(m.at_peak.empty());
+  for (const MemoryRecord::Total& t : m.totals) EXPECT_GE(t.peak, t.kept);
+  // Weights, both of Adam's averages, in bytes.
+  const size_t weights = 4 * (32 * 64 + 64 + 64 * 8);
+  EXPECT_GE(m.curve.back().bytes[static_cast<int>(MemoryKind::parameter)], weights);
+  EXPECT_GE(m.curve.back().bytes[static_cast<int>(MemoryKind::optimizer)], 2 * weights);
+  const std::string page = report_html(history, "run", "");
+  EXPECT_THAT(page, HasSubstr("\"memory\":[{\"device\":\"cpu\""));
+  EXPECT_THAT(page, HasSubstr("Memory of "));
+  EXPECT_THAT(report_text(history, "run", {}), HasSubstr("memory of cpu: "));
+  EXPECT_FALSE(grows(history));
+}
+
+TEST(MemoryOnThePage, WhatGrowsIsASuspectWithItsLine) {
+  const History history = trained(true, true);
+  EXPECT_TRUE(grows(history));
+  ASSERT_FALSE(history.memory[0].growth.empty());
+  EXPECT_THAT(history.memory[0].growth[0], HasSubstr("memory_page_test.cpp:"));
+}
+
+TEST(MemoryOnThePage, WithoutAHistoryThereIsNothing) {
+  const History history = trained(true, false);
+  EXPECT_TRUE(history.memory.empty());
+  EXPECT_THAT(report_html(history, "run", ""), HasSubstr("\"memory\":[]"));
+  EXPECT_THAT(report_text(history, "run", {}), Not(HasSubstr("memory of")));
+}
+
+}  // namespace
+}  // namespace weft::testing
