@@ -280,9 +280,7 @@ nb::object finish_call(WatchedCall& self, nb::handle output) {
   std::vector<Tensor> outputs;
   add_outputs(output, outputs);
   std::vector<Tensor*> places;
-  for (Tensor& t : outputs) {
-    if (t.defined()) places.push_back(&t);
-  }
+  for (Tensor& t : outputs) places.push_back(&t);
   const std::vector<Tensor> before = outputs;
   const FromPython from_python;
   without_gil([&](Location) { self.call->finish(places); });

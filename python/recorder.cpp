@@ -76,9 +76,17 @@ struct HookedModule {
   bool same_as(const HookedModule& other) const { return module.same_as(other.module); }
   std::string class_name() const { return module.class_name(); }
   std::string extra_repr() const { return module.extra_repr(); }
+  /// What forward gave besides tensors has undefined ones in its place, which are left out.
   template <class F>
   HookHandle register_forward_hook(F&& hook) {
-    return handles->emplace_back(module.register_forward_hook(std::forward<F>(hook)));
+    const auto see = [hook = std::forward<F>(hook)](const nn::ForwardEvent& e) {
+      std::vector<Tensor> given;
+      for (const Tensor& t : e.outputs) {
+        if (t.defined()) given.push_back(t);
+      }
+      hook(nn::ForwardEvent{e.module, e.inputs, given, e.location, e.phase});
+    };
+    return handles->emplace_back(module.register_forward_hook(see));
   }
 };
 

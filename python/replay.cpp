@@ -35,8 +35,8 @@ nb::dict event_dict(const BreakEvent& event) {
   return out;
 }
 
-Callback<void(const BreakEvent&)> function_of(nb::handle callable) {
-  return [call = python::Callback(callable)](const BreakEvent& event) {
+weft::Callback<void(const BreakEvent&)> function_of(nb::handle callable) {
+  return [call = Callback(callable)](const BreakEvent& event) {
     const WithGil gil;
     const nb::dict told = event_dict(event);
     const Ref result(PyObject_CallFunctionObjArgs(call.get(), told.ptr(), nullptr));
@@ -121,7 +121,7 @@ io::TrainingRun run_of(const nb::tuple& given) {
 
 /// A function that gives a tensor, None, or in a str what it raised.
 io::StepFunction step_of(nb::handle callable) {
-  return [call = python::Callback(callable)](const io::TensorMap& batch) -> Tensor {
+  return [call = Callback(callable)](const io::TensorMap& batch) -> Tensor {
     const WithGil gil;
     nb::dict given;
     for (const auto& [name, tensor] : batch) given[name.c_str()] = tensor;
@@ -129,11 +129,16 @@ io::StepFunction step_of(nb::handle callable) {
     if (result.get() == nullptr) carry_error();
     if (result.get() == Py_None) return {};
     if (PyUnicode_Check(result.get())) throw std::runtime_error(nb::cast<std::string>(nb::handle(result.get())));
+    if (!is_tensor(result.get())) {
+      PyErr_Format(PyExc_TypeError, "a step returns its loss, a Tensor, or None, not %s",
+                   Py_TYPE(result.get())->tp_name);
+      carry_error();
+    }
     return tensor_of(result.get());
   };
 }
 
-std::string text_from(const python::Callback& callable) {
+std::string text_from(const Callback& callable) {
   const WithGil gil;
   const Ref result(PyObject_CallNoArgs(callable.get()));
   if (result.get() == nullptr) carry_error();
@@ -141,9 +146,9 @@ std::string text_from(const python::Callback& callable) {
 }
 
 /// JSON texts by name, of a function without arguments.
-Callback<void(io::RunState&)> adding(nb::handle callable) {
+weft::Callback<void(io::RunState&)> adding(nb::handle callable) {
   if (callable.is_none()) return {};
-  return [call = python::Callback(callable)](io::RunState& state) {
+  return [call = Callback(callable)](io::RunState& state) {
     const WithGil gil;
     const Ref result(PyObject_CallNoArgs(call.get()));
     if (result.get() == nullptr) carry_error();
@@ -152,9 +157,9 @@ Callback<void(io::RunState&)> adding(nb::handle callable) {
     }
   };
 }
-Callback<void(const io::RunState&)> restoring(nb::handle callable) {
+weft::Callback<void(const io::RunState&)> restoring(nb::handle callable) {
   if (callable.is_none()) return {};
-  return [call = python::Callback(callable)](const io::RunState& state) {
+  return [call = Callback(callable)](const io::RunState& state) {
     const WithGil gil;
     const nb::object documents = nb::cast(state.documents);
     const Ref result(PyObject_CallFunctionObjArgs(call.get(), documents.ptr(), nullptr));
@@ -169,9 +174,9 @@ void bind_steps(nb::module_& m) {
           "__init__",
           [](StepRecorder* self, const std::string& folder, const nb::tuple& run, bool loss, bool gradients,
              bool parameters, nb::handle finding, nb::handle add_state, int64_t most_bytes, int64_t first_step) {
-            Callback<std::string()> found;
+            weft::Callback<std::string()> found;
             if (!finding.is_none()) {
-              found = [call = python::Callback(finding)] { return text_from(call); };
+              found = [call = Callback(finding)] { return text_from(call); };
             }
             new (self) StepRecorder(folder, run_of(run),
                                     {.loss = loss,

@@ -203,36 +203,39 @@ struct StepRecorder::Impl {
     write_snapshot(whole.temporary(), kept.moment, {}, Location::none());
   }
 
-  // What stands in the way becomes a warning: the step itself is what the program is told of.
+  // What stands in the way is a warning: the step itself is what the program is told of.
   void leave(const std::string& why, const Tensor& loss) noexcept {
     on = false;
     try {
-      const NoGradGuard unrecorded;
       text = fmt::format("step {}: {}", number, why);
-      check_folder(folder, Location::none());
-      if (loss.defined()) present.moment.tensors[loss_name] = host_copy(loss);
-      present.record.kind = StepRecord::Kind::bad, present.record.why = why;
-      ++number;
-      Kept after;
-      after.moment = moment(after.state);
-      if (options.add_state) options.add_state(after.state);
-      after.moment.tensors = after.state.tensors;
-      after.record.kind = StepRecord::Kind::end;
-      AtomicFolder whole(folder, recording, Location::none());
-      if (last.is_whole) write(last, whole);
-      write(present, whole);
-      write(after, whole);
-      whole.commit();
-      text += fmt::format("; left in {0}: ./weft replay {0}", folder.string());
-      warn({.op = recording, .problem = text}, made_at);
-    } catch (const std::exception& error) {
       try {
+        write_all(why, loss);
+        text += fmt::format("; left in {0}: ./weft replay {0}", folder.string());
+      } catch (const std::exception& error) {
         text += fmt::format("; not left: {}", first_line(error.what()));
-        warn({.op = recording, .problem = text}, made_at);
-      } catch (...) {
       }
+      warn({.op = recording, .problem = text}, made_at);
+    } catch (const std::exception&) {  // no memory for words, or what a handler of warnings throws
     }
     last = {}, present = {};
+  }
+
+  void write_all(const std::string& why, const Tensor& loss) {
+    const NoGradGuard unrecorded;
+    check_folder(folder, Location::none());
+    if (loss.defined()) present.moment.tensors[loss_name] = host_copy(loss);
+    present.record.kind = StepRecord::Kind::bad, present.record.why = why;
+    ++number;
+    Kept after;
+    after.moment = moment(after.state);
+    if (options.add_state) options.add_state(after.state);
+    after.moment.tensors = after.state.tensors;
+    after.record.kind = StepRecord::Kind::end;
+    AtomicFolder whole(folder, recording, Location::none());
+    if (last.is_whole) write(last, whole);
+    write(present, whole);
+    write(after, whole);
+    whole.commit();
   }
 };
 

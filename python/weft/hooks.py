@@ -10,6 +10,7 @@ import pdb
 import sys
 import time
 import types
+import weakref
 
 from weft import _core
 from weft._core import Graph, History, Replayed, ReplayedStep, Tensor
@@ -41,11 +42,34 @@ class GradientRecorder(_core._GradientRecorder):
     """
 
     def __init__(self, module, *, every=1, histogram_every=10, activations=True, kept_steps=512):
-        state = getattr(module, "_state", None) if activations else None
-        if not isinstance(state, _core._Module):
-            state = _named(module, "GradientRecorder")
-        super().__init__(state, every, histogram_every, kept_steps)
-        self._shown = None
+        state = getattr(module, "_state", None)
+        whole = activations and isinstance(state, _core._Module)
+        super().__init__(state if whole else _named(module, "GradientRecorder"), every, histogram_every, kept_steps)
+        self._handles, self._shown = [], None
+        if activations and not whole and hasattr(module, "named_modules"):
+            self._watch_parts(module)
+
+    def _watch_parts(self, module):
+        """Of what is no module itself, such as a ParallelModel."""
+        me = weakref.ref(self)
+
+        def watcher(name):
+            def see(_, args, output):
+                recorder = me()
+                if recorder is not None and isinstance(output, Tensor):
+                    recorder.watch(name, output)
+
+            return see
+
+        for name, child in module.named_modules():
+            if name:
+                self._handles.append(child.register_forward_hook(watcher(name)))
+
+    def remove(self):
+        """Stops watching activations and calls."""
+        for handle in self._handles:
+            handle.remove()
+        super().remove()
 
     def step(self, loss=None):
         """Ends a step, after the optimizer's. A page that `show` opened is drawn anew when its time has come."""

@@ -41,6 +41,44 @@ TEST(GatherHistory, NamesOfOneTensorStandTogetherAndTellTheRank) {
   });
 }
 
+TEST(GatherHistory, WhatProgramsDidIsKeptAndNamesTheRank) {
+  for (const bool sick : {true, false}) {
+    on_all_ranks([&](const Group& group) {
+      nn::Linear first(4, 8), second(8, 1);
+      nn::Sequential net(first, second);
+      optim::SGD optimizer(net.parameters(), {.lr = 0.01});
+      GradientRecorder recorder(net);
+      for (int step = 0; step < 8; ++step) {
+        optimizer.zero_grad();
+        const Tensor x = input_of(step + 10 * group.rank(), {6, 4}), h = tanh(first(x));
+        const Tensor loss = mse_loss(second(sick ? h.detach() : h), x.sum(1, true));
+        loss.backward();
+        optimizer.step();
+        recorder.step(loss.item<double>());
+      }
+      const History all = gather_history(recorder.history(), group);
+      if (group.rank() != 0) return;
+      const auto ranks = static_cast<size_t>(group.size());
+      EXPECT_EQ(all.traces.size(), recorder.history().traces.size());
+      EXPECT_EQ(all.traces[0].passages.size(), ranks * recorder.history().traces[0].passages.size());
+      EXPECT_EQ(all.program.losses.size(), 1u);
+      EXPECT_EQ(all.program.optimizer_steps.size(), recorder.history().program.optimizer_steps.size());
+      EXPECT_EQ(all.program.optimizer_steps[0].of.size(),
+                ranks * recorder.history().program.optimizer_steps[0].of.size());
+      for (const Arrival& a : all.traces[0].arrivals) {
+        EXPECT_LT(a.which, all.watched.size());
+        EXPECT_LT(a.from, static_cast<int32_t>(all.traces[0].passages.size()));
+      }
+      std::string said;
+      for (const Suspect& s : find_suspects(all)) said += s.text + '\n';
+      EXPECT_EQ(said.find("`detach`") != said.npos || said.find("detach at ") != said.npos, sick) << said;
+      for (size_t r = 0; r < std::min<size_t>(ranks, 2); ++r) {
+        EXPECT_EQ(said.find("0.weight @" + std::to_string(r)) != said.npos, sick) << said;
+      }
+    });
+  }
+}
+
 TEST(GatherHistory, SuspectsNameTheRankOfAStage) {
   LocalWorld(4, {.timeout_seconds = 60}).run([](const Group& group) {
     manual_seed(1);

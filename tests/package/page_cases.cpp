@@ -133,6 +133,27 @@ int main(int argc, char** argv) {
                                                               : i == 1 ? 1e308
                                                                        : 1.0; },
                                .loss = [](int k) { return k % 2 == 0 ? -1e308 : 1e308; }}));
+  History remembered = history_of({.layers = 6, .steps = 46});
+  const auto moments = [](size_t most) {
+    std::vector<MemoryMoment> curve(60);
+    for (size_t i = 0; i < curve.size(); ++i) {
+      curve[i].at = static_cast<double>(i) / 60;
+      for (size_t k = 0; k < memory_kind_count; ++k) curve[i].bytes[k] = most / 10 * (1 + (i * (k + 1)) % 7) / 7;
+    }
+    return curve;
+  };
+  std::vector<MemoryRecord::Total> totals;
+  for (int64_t k = 0; k < 46; ++k)
+    totals.push_back(
+        {k, (size_t{3} << 40) / 46 * (static_cast<size_t>(k) + 9), (size_t{3} << 40) / 46 * static_cast<size_t>(k)});
+  remembered.memory = {{.totals = totals,
+                        .step = 45,
+                        .curve = moments(size_t{3} << 42),
+                        .at_peak = {"1.5 MiB: activation of " + unbroken_name(3), "0 B: a"},
+                        .growth = {unbroken_name(1) + " keeps 4 KiB more in each of 45 steps"}},
+                       {.totals = {{7, 1, 0}}, .step = 7, .curve = moments(10), .at_peak = {"1 B: weight"}}};
+  remembered.memory[1].device = Device(DeviceType::cuda, 7);
+  write("memory", remembered);
   write("unmoved", {.watched = {{.name = "a"}, {.name = "b"}},
                     .steps = {{.step = 0, .loss = {}, .of = {}}, {.step = 1, .loss = {}, .of = {}}}});
   write("unstarted", {.watched = {{.name = "a"}}, .steps = {}});

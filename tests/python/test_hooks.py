@@ -1,10 +1,12 @@
 """The tools on hooks: recorder pages and logs, watch, the anomaly guard, the profiler, pictures of graphs."""
 
 import json
+import os
 import re
 import signal
 import subprocess
 import sys
+import textwrap
 import threading
 import types
 
@@ -204,6 +206,247 @@ def test_the_anomaly_guard_names_the_op_and_the_line():
     with hooks.AnomalyGuard(), hooks.AnomalyGuard(forward=False):
         pass
     assert weft.log(weft.tensor([-1.0])).isnan().all()
+
+
+def test_what_a_guard_left_is_replayed(tmp_path):
+    repro = tmp_path / "repro"
+    with hooks.AnomalyGuard(repro=repro), pytest.raises(RuntimeError, match="./weft replay"):
+        weft.log(weft.tensor([-1.0, 2.0]))
+    again = weft.replay(repro)
+    assert again.happens and "log" in again.text
+    assert again.inputs[0].tolist() == [-1.0, 2.0] and again.outputs[0].isnan().tolist() == [True, False]
+    assert weft.replay(repro, "cpu").happens and again.arrived == []
+    with pytest.raises(OSError):
+        weft.replay(tmp_path / "none")
+
+
+# ---- stops ----------------------------------------------------------------------------------------------------------
+
+def stops_of(run, **options):
+    seen = []
+    with weft.BreakOn(call=seen.append, **options) as stop:
+        run()
+    assert stop.stops == len(seen)
+    return seen
+
+
+def test_break_on_an_op_a_line_and_what_is_not_finite(tmp_path):
+    x = weft.tensor([0.0, 4.0], requires_grad=True)
+
+    def run():
+        weft.sqrt(x).sum().backward()  # the line
+
+    line = run.__code__.co_firstlineno + 1
+    before, back = stops_of(run, op="sqrt")
+    assert (before.op, before.backward, before.after, before.kernel) == ("sqrt", False, False, "unary")
+    assert back.backward and back.incoming[0].tolist() == [1, 1] and "test_hooks.py" in back.location
+    assert before.text.startswith("before sqrt, called at ") and "float32 [2] on cpu: 0 to 4" in before.text
+    assert {e.op for e in stops_of(run, line=f"test_hooks.py:{line}")} >= {"sqrt", "sum"}
+    bad, = stops_of(run, non_finite=True, repro=tmp_path / "repro")
+    assert bad.after and bad.backward and bad.outgoing[0].isinf().tolist() == [True, False]
+    assert weft.replay(tmp_path / "repro").happens
+    assert len(stops_of(run, op="sqrt", skip=1)) == 1
+    run()  # nothing stops any more
+
+
+def test_break_on_a_module_of_pythons():
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.fc = nn.Linear(3, 3)
+
+        def forward(self, x):
+            if x.shape[1] != 3:
+                raise ValueError("not three")
+            return weft.exp(self.fc(x))
+
+    net = nn.Sequential(Block(), Block())
+    x = weft.ones(2, 3)
+    assert [e.backward for e in stops_of(lambda: net(x).sum().backward(), model=net, module="1", op="exp")] == [False, True]
+
+    def fails():
+        with pytest.raises(ValueError, match="not three"):
+            net[1](weft.ones(2, 2))
+        weft.exp(x)  # outside of the module that threw
+        net[1](x)
+
+    assert len(stops_of(fails, model=net, module="1", op="exp")) == 1
+    with pytest.raises(ValueError, match="no module '7'"), weft.BreakOn(model=net, module="7", call=print):
+        pass
+    with pytest.raises(ValueError, match="of no model"), weft.BreakOn(module="1", call=print):
+        pass
+    with pytest.raises(TypeError):
+        weft.BreakOn(model=3)
+    with pytest.raises(TypeError):
+        weft.BreakOn(call=3)
+
+
+def test_what_the_function_raises_is_the_ops_error():
+    def call(_):
+        raise KeyError("mine")
+
+    with weft.BreakOn(op="exp", call=call), pytest.raises(KeyError, match="mine"):
+        weft.exp(weft.ones(2))
+    assert weft.exp(weft.zeros(1)).tolist() == [1]
+
+
+def test_without_a_function_the_debugger_opens_in_the_programs_line(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text("import weft\nvalue = weft.full((2,), 3.0)\nwith weft.BreakOn(op='exp'):\n    weft.exp(value)\nprint('went on')\n")
+    done = subprocess.run([sys.executable, str(program)], input="p value.tolist()\nc\n", capture_output=True, text=True, timeout=120)
+    assert "weft: stopped before exp, called at" in done.stderr
+    assert "program.py(4)" in done.stdout and "[3.0, 3.0]" in done.stdout and "went on" in done.stdout
+
+
+# ---- recorded steps -------------------------------------------------------------------------------------------------
+
+class Training:
+    def __init__(self):
+        self.model = nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.5), nn.ReLU(), nn.Linear(8, 1))
+        self.optimizer = optim.AdamW(self.model.parameters(), lr=1e-2)
+        self.calls = 0
+
+    def step(self, batch):
+        self.calls += 1
+        self.optimizer.zero_grad()
+        loss = (self.model(batch["x"]) - batch["y"]).square().mean()
+        loss.backward()
+        self.optimizer.step()
+        return loss
+
+
+def test_the_bad_step_is_kept_and_runs_again_bit_for_bit(tmp_path):
+    folder = tmp_path / "step.weft"
+    run = Training()
+    counter = {"calls": lambda: run.calls}
+    recorder = weft.StepRecorder(folder, run.model, run.optimizer, add_state=lambda: {"calls": run.calls})
+    for i in range(8):
+        loss = recorder.step(run.step, {"x": weft.randn(6, 4), "y": weft.full((6, 1), weft.nan if i == 5 else 1.0)})
+        assert isinstance(loss, weft.Tensor)
+    assert counter["calls"]() == 8 and recorder.found and recorder.text.startswith("step 5: the loss is NaN; left in ")
+    other, seen = Training(), []
+    good = weft.replay_step(folder, other.model, other.optimizer, other.step, last_good=True)
+    assert good.same_bits and not good.happens and good.step == 4, good.text
+    bad = weft.replay_step(folder, other.model, other.optimizer, other.step, restore_state=seen.append)
+    assert bad.same_bits and bad.happens and bad.why == "the loss is NaN" and bad.loss.isnan().item(), bad.text
+    assert seen == [{"calls": 5}]
+    assert "step 5, bad: the loss is NaN" in hooks.step_text(folder)
+
+    def differs(batch):
+        weft.randn(1)
+        return other.step(batch)
+
+    assert "generators" in weft.replay_step(folder, other.model, other.optimizer, differs, last_good=True).differs
+
+
+def test_what_a_step_raises_goes_on_and_is_kept(tmp_path):
+    run = Training()
+
+    def raising(batch):
+        run.step(batch)
+        raise LookupError("a file is gone")
+
+    batch = {"x": weft.ones(2, 4), "y": weft.ones(2, 1)}
+    recorder = weft.StepRecorder(tmp_path / "step", run.model, run.optimizer)
+    with pytest.raises(LookupError, match="a file is gone"):
+        recorder.step(raising, batch)
+    assert "it threw LookupError: a file is gone" in recorder.text
+    again = weft.replay_step(tmp_path / "step", run.model, run.optimizer, raising)
+    assert again.happens and again.same_bits
+
+    def interrupted(_):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):  # no step's fault
+        weft.StepRecorder(tmp_path / "other", run.model, run.optimizer).step(interrupted, batch)
+    assert not (tmp_path / "other").exists()
+    found = weft.StepRecorder(tmp_path / "third", run.model, run.optimizer, finding=lambda: "mine" if run.calls > 2 else None)
+    found.step(run.step, batch)
+    assert "mine" in found.text
+    with pytest.raises(TypeError):
+        weft.StepRecorder(tmp_path / "fourth", run.model, run.optimizer).step(lambda _: 3.0, batch)
+
+
+def test_a_program_replays_its_step(tmp_path):
+    program = tmp_path / "train.py"
+    program.write_text(textwrap.dedent("""
+        import weft
+        from weft import nn, optim
+        model = nn.Linear(3, 1)
+        optimizer = optim.SGD(model.parameters(), lr=0.1)
+        recorder = weft.StepRecorder("step.weft", model, optimizer)
+
+        def step(batch):
+            optimizer.zero_grad()
+            loss = weft.log(model(batch["x"]).square().mean() + batch["y"])
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        for i in range(5):
+            recorder.step(step, {"x": weft.randn(4, 3), "y": weft.tensor(1.0 if i < 3 else -1e3)})
+        print(recorder.text)
+    """))
+
+    def run(**environment):
+        return subprocess.run([sys.executable, str(program)], capture_output=True, text=True, cwd=tmp_path, timeout=120,
+                              env={**os.environ, "PYTHONPATH": os.path.dirname(weft.__path__[0]), **environment})
+
+    assert "step 3: the loss is NaN; left in step.weft" in run().stdout
+    again = run(WEFT_REPLAY_STEP="step.weft")
+    assert again.returncode == 1, again.stderr
+    assert again.stdout.splitlines() == ["step 2, the last good one", "  every bit is as it was",
+                                         "step 3, bad: the loss is NaN", "  it still happens", "  every bit is as it was"]
+
+
+# ---- model calls ----------------------------------------------------------------------------------------------------
+
+def suspects_of(sick):
+    weft.manual_seed(1)
+    net = nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.5), nn.Linear(8, 1))
+    optimizer = optim.SGD(net.parameters(), lr=0.01)
+    recorder = hooks.GradientRecorder(net)
+    if sick:
+        net.eval()
+    for _ in range(30):
+        optimizer.zero_grad()
+        x = weft.randn(16, 4)
+        loss = (net(x) - x.sum(1, keepdim=True)).square().mean()
+        loss.backward()
+        optimizer.step()
+        recorder.step(loss.item())
+    return recorder.suspects()
+
+
+def test_a_recorder_knows_how_the_model_is_called():
+    assert any("evaluation mode" in s for s in suspects_of(True)), suspects_of(True)
+    assert not any("evaluation mode" in s for s in suspects_of(False))
+
+
+def test_a_recorder_that_is_removed_sees_no_activation():
+    net, recorder, _ = small_run()
+    assert any(w["kind"] == "activation" for w in data_of(recorder.html())["watched"])
+    recorder.remove()
+    steps = len(recorder.json_lines())
+    net(weft.ones(2, 4)).sum().backward()
+    recorder.step(1.0)
+    last = json.loads(recorder.json_lines()[-1])
+    assert len(recorder.json_lines()) == steps + 1 and not any(t.get("kind") == "activation" for t in last["tensors"].values())
+
+
+def test_a_module_may_return_what_is_no_tensor():
+    class Odd(nn.Module):
+        def forward(self, x):
+            return {"none": None, "loss": x * 2}, 3
+
+    net = nn.Sequential(nn.Linear(2, 2))
+    net.odd = Odd()
+    recorder = hooks.GradientRecorder(net)
+    result = net.odd(net[0](weft.ones(1, 2)))
+    assert result[1] == 3 and result[0]["none"] is None
+    result[0]["loss"].sum().backward()
+    recorder.step(1.0)
+    assert "odd" in json.loads(recorder.json_lines()[0])["tensors"]
 
 
 # ---- the profiler ---------------------------------------------------------------------------------------------------

@@ -44,3 +44,25 @@ def test_without_a_history_large_tensors_are_known():
     large = weft.zeros(1 << 19)
     found = [t for t in memory_snapshot()["tensors"] if t["bytes"] == 4 << 19 and t["file"].endswith("test_memory.py")]
     assert found and large.numel() == 1 << 19
+
+
+def test_a_modules_forward_that_threw_is_left():
+    class Fails(weft.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = weft.nn.Linear(2, 2)
+
+        def forward(self, x):
+            self.inner(x)
+            raise LookupError("on purpose")
+
+    net = Fails()
+    with MemoryHistory(net) as history:
+        with pytest.raises(LookupError):
+            net(weft.ones(1, 2))
+        outside = weft.zeros(1000)
+        made = next(t for t in history.snapshot()["tensors"] if t["bytes"] == 4000)
+        assert made["module"] == "" and outside.numel() == 1000
+        net.forward = lambda x: weft.zeros(2000) + net.inner(weft.ones(100, 2)).sum()
+        kept = net(weft.ones(1, 2))
+        assert kept.numel() == 2000
