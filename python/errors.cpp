@@ -6,10 +6,12 @@
 #include <memory>
 #include <new>
 
+#include "../ops/linalg.hpp"
 #include "../ops/record.hpp"
 #include "../tensor/atomic.hpp"
 #include "../tensor/error.hpp"
 #include "../tensor/shortened.hpp"
+#include "linalg_error.hpp"
 
 namespace weft::python {
 
@@ -86,6 +88,11 @@ std::string text_of(PyObject* text) {
   return std::string(bytes, static_cast<size_t>(length));
 }
 
+PyObject* linalg_error() noexcept {
+  static PyObject* const kind = PyErr_NewException("weft.linalg.LinAlgError", PyExc_RuntimeError, nullptr);
+  return kind != nullptr ? kind : PyExc_RuntimeError;
+}
+
 void set_error_from_exception() noexcept {
   try {
     throw;
@@ -107,6 +114,8 @@ void set_error_from_exception() noexcept {
     PyErr_SetString(PyExc_ZeroDivisionError, e.what());
   } catch (const ValueError& e) {
     PyErr_SetString(PyExc_ValueError, e.what());
+  } catch (const LinAlgError& e) {
+    PyErr_SetString(linalg_error(), e.what());
   } catch (const DeviceError& e) {
     PyErr_SetString(PyExc_RuntimeError, e.what());
   } catch (const VersionError& e) {

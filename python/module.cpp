@@ -9,6 +9,7 @@
 
 #include "caster.hpp"
 #include "dtypes.hpp"
+#include "linalg_error.hpp"
 #include "tensor_type.hpp"
 #include "trampoline.hpp"
 
@@ -119,6 +120,7 @@ void warn_in_python(const Warning& warning) {
 
 NB_MODULE(_core, m) {
   using namespace weft::python;
+  m.attr("LinAlgError") = nanobind::borrow(linalg_error());
   nanobind::set_leak_warnings(false);
   nanobind::register_exception_translator([](const std::exception_ptr& p, void*) {
     try {

@@ -75,6 +75,14 @@ std::span<const OpRecord> diagonal_records();
 std::span<const OpRecord> triangle_records();
 std::span<const OpRecord> tensordot_records();
 std::span<const OpRecord> quantize_records();
+std::span<const OpRecord> einsum_records();
+std::span<const OpRecord> product_records();
+std::span<const OpRecord> matrix_function_records();
+std::span<const OpRecord> triangular_records();
+std::span<const OpRecord> lu_records();
+std::span<const OpRecord> qr_records();
+std::span<const OpRecord> spectral_records();
+std::span<const OpRecord> rank_records();
 
 /// Options from a record's keywords; options_like takes dtype and device from x where they are not given.
 TensorOptions options_of(std::optional<DType> dtype, std::optional<Device> device, bool requires_grad);

@@ -136,7 +136,9 @@ for _new, _old in {"negative": "neg", "absolute": "abs", "subtract": "sub", "mul
                    "not_equal": "ne", "concat": "cat", "concatenate": "cat", "arctan2": "atan2",
                    "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arcsinh": "asinh", "arccosh": "acosh",
                    "arctanh": "atanh", "fix": "trunc", "equal_elements": "eq", "take_along_axis": "take_along_dim",
-                   "trapz": "trapezoid", "clamp_": "clip_"}.items():
+                   "trapz": "trapezoid", "clamp_": "clip_", "det": "linalg_det",
+                   "slogdet": "linalg_slogdet", "inverse": "linalg_inv", "matrix_power": "linalg_matrix_power",
+                   "matrix_exp": "linalg_matrix_exp", "pinverse": "linalg_pinv", "ger": "outer"}.items():
     if _old in _ops and _new not in _ops:
         globals()[_new] = _ops[_old]
         __all__.append(_new)
@@ -153,6 +155,14 @@ def tensordot(a, b, dims=2, out=None):
         raise TypeError("tensordot(): argument 'dims' must be an int or two lists of dimensions")
     dims_a, dims_b = dims
     return _ops["tensordot"](a, b, list(dims_a), list(dims_b), out=out)
+
+
+@_public
+def cross(input, other, dim=None, *, out=None):
+    """The cross product along dim: the first dimension of size 3 unless it is given."""
+    if dim is None:
+        dim = next((d for d, n in enumerate(input.shape) if n == 3), -1)
+    return _ops["linalg_cross"](input, other, dim, out=out)
 
 
 @_public

@@ -1,12 +1,24 @@
 """Linear algebra under PyTorch's path: the ops that are there."""
 
-from weft._core import _ops
+from weft._core import LinAlgError, _ops
 
 for _name, _op in _ops.items():
     if _name.startswith("linalg_"):
         globals()[_name[len("linalg_"):]] = _op
-for _name in ("matmul", "cross", "diagonal", "outer", "multi_dot", "vecdot", "matrix_power", "inv", "det", "slogdet",
-              "solve", "cholesky", "qr", "svd", "eigh", "vector_norm"):
+for _name in ("matmul", "diagonal", "outer", "vector_norm"):
     if _name in _ops and _name not in globals():
         globals()[_name] = _ops[_name]
 del _name, _op
+
+
+def norm(x, ord=None, dim=None, keepdim=False, *, dtype=None):
+    """matrix_norm for two dimensions or an order that has a name, else vector_norm; without an order all elements are
+    one vector."""
+    dims = None if dim is None else [dim] if isinstance(dim, int) else list(dim)
+    if ord is not None and (isinstance(ord, str) or (len(dims) if dims is not None else x.dim()) == 2):
+        if dims is None and x.dim() != 2:
+            raise ValueError(f"linalg.norm(): order {ord!r} needs a matrix or two dimensions, not {x.dim()}")
+        return _ops["linalg_matrix_norm"](x, ord, dims or [-2, -1], keepdim, dtype=dtype)
+    if ord is not None and dims is None and x.dim() > 2:
+        raise ValueError(f"linalg.norm(): order {ord!r} needs dim for a tensor of {x.dim()} dimensions")
+    return _ops["vector_norm"](x, 2 if ord is None else ord, dims, keepdim, dtype=dtype)

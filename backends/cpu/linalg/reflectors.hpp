@@ -1,0 +1,41 @@
+// Householder reflections I - tau v vᵀ and products of many. T is float or double.
+#pragma once
+
+#include <cstdint>
+
+namespace weft::cpu {
+
+/// A row-major matrix in a workspace; rows are a multiple of 16 elements apart, and not of a page.
+constexpr int64_t padded(int64_t n) {
+  const int64_t to = (n + 15) / 16 * 16;
+  return to % 128 == 0 ? to + 16 : to;
+}
+
+/// The reflection that takes x [n] to (beta, 0, …): x becomes v with v[0] = 1. Tau is 0 where x is already so.
+template <class T>
+struct Reflection {
+  T tau, beta;
+};
+template <class T>
+Reflection<T> make_reflection(int64_t n, T* x);
+
+/// Reflections v as rows of a matrix, in order H0 H1 …: row j is 0 before element j + shift, which is 1.
+template <class T>
+struct Reflections {
+  int64_t count, length, shift;
+  const T* rows;
+  int64_t stride;
+  const T* tau;
+};
+/// x [rows, length] becomes x H0 H1 … or, `reversed`, x … H1 H0. (Schreiber and Van Loan 1989: blocks I - V T Vᵀ.)
+/// With `triangular` row j of x has zeros before element j, as an identity has.
+template <class T>
+void apply_reflections(const Reflections<T>& q, bool reversed, int64_t rows, T* x, int64_t stride,
+                       bool triangular = false);
+
+/// The rows of a [n, m], n vectors of length m, as L Q: row j of a becomes the reflection v with 1 at j (j below
+/// min(n, m)), tau [min(n, m)] and r [min(n, m), n], row-major, the upper triangle with a's columns.
+template <class T>
+void factor_rows(int64_t n, int64_t m, T* a, int64_t stride, T* tau, T* r, int64_t r_stride);
+
+}  // namespace weft::cpu

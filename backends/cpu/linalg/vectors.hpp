@@ -1,0 +1,56 @@
+// Passes over rows of matrices, compiled for every SIMD target: what the factorizations spend their time in beside
+// matrix products. Matrices are row-major, `stride` elements from row to row. T is float or double.
+#pragma once
+
+#include <cstdint>
+
+namespace weft::cpu {
+
+template <class T>
+T dot(int64_t n, const T* x, const T* y);
+/// y += a x
+template <class T>
+void axpy(int64_t n, T a, const T* x, T* y);
+/// x *= a
+template <class T>
+void scale(int64_t n, T a, T* x);
+
+/// y[i] = row i of a [rows, n] · x
+template <class T>
+void rows_times(int64_t rows, int64_t n, const T* a, int64_t stride, const T* x, T* y);
+/// Each row r of a [rows, n] becomes r - tau (r · v) v: a is reflected from the right.
+template <class T>
+void reflect_rows(int64_t rows, int64_t n, T* a, int64_t stride, const T* v, T tau);
+/// a [rows, n] -= u wᵀ + z vᵀ, and then sums [n] += aᵀ x, in one pass.
+template <class T>
+void update_and_sum(int64_t rows, int64_t n, T* a, int64_t stride, const T* u, const T* w, const T* z, const T* v,
+                    const T* x, T* sums);
+/// Of a symmetric a [n, n], whose upper triangle is stored: a -= u wᵀ + w uᵀ, and then y [n], zeros, += a x.
+template <class T>
+void update_and_multiply(int64_t n, T* a, int64_t stride, const T* u, const T* w, const T* x, T* y);
+
+/// LU with row exchanges of a [m, n], n at most 16, in place: row j was exchanged with row pivots[j]. Gives the number,
+/// from 1, of the first pivot that is 0, else 0.
+template <class T>
+int64_t lu_panel(int64_t m, int64_t n, T* a, int64_t stride, int32_t* pivots);
+/// a = uᵀ u in place, of the upper triangle of a [n, n]. Gives the number, from 1, of the first pivot that is not
+/// positive, else 0.
+template <class T>
+int64_t cholesky_block(int64_t n, T* a, int64_t stride);
+/// Solves l x = b [n, columns] in place, l [n, n] dense and lower triangular; `inverse` has what its diagonal's
+/// elements are divided by as factors.
+template <class T>
+void solve_block(int64_t n, int64_t columns, const T* l, const T* inverse, T* b, int64_t stride);
+
+/// Rotations of neighbouring rows, in order: of rows first + i and first + i + 1 for i = 0 … count - 1, or backward.
+/// With c and s, rows x and y become c x + s y and c y - s x.
+struct Sweep {
+  int64_t first, count;
+  int64_t factors;  ///< where its c and s begin
+  bool backward;
+};
+/// Applies sweeps to a [·, n]; n and stride are multiples of 16.
+template <class T>
+void rotate_rows(int64_t n, T* a, int64_t stride, const Sweep* sweeps, int64_t count, const T* c, const T* s);
+
+}  // namespace weft::cpu

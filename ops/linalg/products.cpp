@@ -1,0 +1,232 @@
+// Products of vectors and matrices with sums around them.
+#include <algorithm>
+
+#include "../detail/autocast.hpp"
+#include "../detail/parts.hpp"
+#include "../detail/promote.hpp"
+#include "../detail/records.hpp"
+#include "../index.hpp"
+#include "../rearrange.hpp"
+#include "../reduce.hpp"
+#include "common.hpp"
+#include "samples.hpp"
+
+namespace weft {
+
+namespace {
+
+void check_rank(const Tensor& x, int rank, const char* what) {
+  if (checked(x).dim() == rank) return;
+  raise<ShapeError>({.problem = fmt::format("{} needs {} dimensions, not shape {}", what, rank, x.shape().text())});
+}
+
+void check_same_dtype(const Tensor& a, const Tensor& b) {
+  check_same_device({&checked(a), &checked(b)});
+  if (a.dtype() == b.dtype()) return;
+  raise<DTypeError>({.problem = fmt::format("{} and {} have no product", name(a.dtype()), name(b.dtype())),
+                     .remedy = "convert one of them with to()"});
+}
+
+/// beta * input + alpha * product; input broadcasts to the product.
+Tensor added(const Tensor& input, const Tensor& product, double beta, double alpha) {
+  const DType dtype = product.dtype();
+  check_same_dtype(input, product);
+  const auto factor = [&](double x) { return is_floating(dtype) ? Scalar(x) : Scalar(static_cast<int64_t>(x)); };
+  const auto whole = broadcast(input.sizes(), product.sizes());
+  if (!whole || !(*whole == product.shape())) {
+    raise<ShapeError>({.problem = fmt::format("shape {} does not broadcast to the product's {}", input.shape().text(),
+                                              product.shape().text())});
+  }
+  const Tensor scaled = times(product, factor(alpha));
+  return beta == 0 ? scaled : times(input, factor(beta)) + scaled;
+}
+
+}  // namespace
+
+Tensor inner(const Tensor& a, const Tensor& b, Location where) {
+  const CallScope call("inner", where);
+  WEFT_IN_LOWER(inner, a, b, where);
+  check_same_dtype(a, b);
+  if (a.dim() == 0 || b.dim() == 0) return a * b;
+  if (a.size(-1) != b.size(-1)) {
+    raise<ShapeError>(
+        {.problem = fmt::format("the last sizes of {} and {} differ", a.shape().text(), b.shape().text())});
+  }
+  return tensordot(a, b, Dims{-1}, Dims{-1});
+}
+
+Tensor vdot(const Tensor& a, const Tensor& b, Location where) {
+  const CallScope call("vdot", where);
+  return dot(a, b);
+}
+
+Tensor kron(const Tensor& a, const Tensor& b, Location where) {
+  const CallScope call("kron", where);
+  check_same_device({&checked(a), &checked(b)});
+  const int rank = std::max(a.dim(), b.dim());
+  if (rank > max_rank / 2)
+    return [&]() -> Tensor {
+      raise<ShapeError>({.problem = fmt::format("kron takes at most {} dimensions, not {}", max_rank / 2, rank)});
+    }();
+  // Dimension d of the result is a's outside and b's within.
+  Dims left, right, shape;
+  for (int d = 0; d < rank; ++d) {
+    const int i = d - (rank - a.dim()), j = d - (rank - b.dim());
+    const int64_t m = i < 0 ? 1 : a.size(i), n = j < 0 ? 1 : b.size(j);
+    left.push_back(m), left.push_back(1);
+    right.push_back(1), right.push_back(n);
+    shape.push_back(m * n);
+  }
+  return (a.reshape(left) * b.reshape(right)).reshape(shape);
+}
+
+Tensor baddbmm(const Tensor& input, const Tensor& a, const Tensor& b, double beta, double alpha, Location where) {
+  const CallScope call("baddbmm", where);
+  WEFT_IN_LOWER(baddbmm, input, a, b, beta, alpha, where);
+  checked(input);
+  return added(input, bmm(a, b), beta, alpha);
+}
+
+Tensor addbmm(const Tensor& input, const Tensor& a, const Tensor& b, double beta, double alpha, Location where) {
+  const CallScope call("addbmm", where);
+  WEFT_IN_LOWER(addbmm, input, a, b, beta, alpha, where);
+  checked(input);
+  check_rank(a, 3, "a batch of matrices");
+  check_rank(b, 3, "a batch of matrices");
+  check_same_dtype(a, b);
+  if (a.size(0) != b.size(0) || a.size(2) != b.size(1)) {
+    raise<ShapeError>(
+        {.problem = fmt::format("shapes {} and {} cannot be multiplied", a.shape().text(), b.shape().text())});
+  }
+  // The batch joins the dimension that is summed over: one product.
+  const int64_t depth = a.size(0) * a.size(2);
+  const Tensor left = a.permute({1, 0, 2}).reshape({a.size(1), depth}), right = b.reshape({depth, b.size(2)});
+  return added(input, mm(left, right), beta, alpha);
+}
+
+Tensor addmv(const Tensor& input, const Tensor& a, const Tensor& b, double beta, double alpha, Location where) {
+  const CallScope call("addmv", where);
+  WEFT_IN_LOWER(addmv, input, a, b, beta, alpha, where);
+  checked(input);
+  return added(input, mv(a, b), beta, alpha);
+}
+
+Tensor addr(const Tensor& input, const Tensor& a, const Tensor& b, double beta, double alpha, Location where) {
+  const CallScope call("addr", where);
+  checked(input);
+  check_same_dtype(a, b);
+  return added(input, outer(a, b), beta, alpha);
+}
+
+namespace linalg {
+
+Tensor vecdot(const Tensor& a, const Tensor& b, int dim, Location where) {
+  const CallScope call("linalg_vecdot", where);
+  check_same_dtype(a, b);
+  const auto shape = broadcast(a.sizes(), b.sizes());
+  if (!shape) {
+    raise<ShapeError>(
+        {.problem = fmt::format("shapes {} and {} do not broadcast", a.shape().text(), b.shape().text())});
+  }
+  const int at = wrap_dim(dim, shape->size());
+  if (shape->size() == 0) return a * b;
+  if (is_floating(a.dtype()) && at == shape->size() - 1 && a.dim() > 0 && b.dim() > 0 && a.size(-1) == b.size(-1)) {
+    return matmul(a.unsqueeze(-2), b.unsqueeze(-1)).squeeze(-1).squeeze(-1);
+  }
+  return sum(a * b, {at}, false, a.dtype());
+}
+
+Tensor cross(const Tensor& a, const Tensor& b, int dim, Location where) {
+  const CallScope call("linalg_cross", where);
+  check_same_dtype(a, b);
+  const auto shape = broadcast(a.sizes(), b.sizes());
+  if (!shape || a.dim() != b.dim()) {
+    raise<ShapeError>({.problem = fmt::format("shapes {} and {} do not fit", a.shape().text(), b.shape().text())});
+  }
+  const int at = wrap_dim(dim, shape->size());
+  if (shape->size() == 0 || a.size(at) != 3 || b.size(at) != 3) {
+    raise<ShapeError>(
+        {.problem = fmt::format("dimension {} of {} and {} is not of size 3", at, a.shape().text(), b.shape().text())});
+  }
+  const auto turned = [&](const Tensor& x, int64_t by) { return roll(x, Dims{-by}, Dims{at}); };
+  return turned(a, 1) * turned(b, 2) - turned(a, 2) * turned(b, 1);
+}
+
+}  // namespace linalg
+
+namespace {
+
+std::vector<Values> inner_samples(SampleMaker& make) {
+  return {{make.tensor({3}), make.tensor({3})},
+          {make.tensor({2, 3}), make.tensor({4, 3})},
+          {make.tensor({}), make.tensor({2})},
+          {make.tensor({2, 0}), make.tensor({0})}};
+}
+std::vector<Values> vdot_samples(SampleMaker& make) {
+  return {{make.tensor({3}), make.tensor({3})}, {make.tensor({0}), make.tensor({0})}};
+}
+std::vector<Values> kron_samples(SampleMaker& make) {
+  return {{make.tensor({2, 2}), make.tensor({3, 2})},
+          {make.tensor({2}), make.tensor({2, 3})},
+          {make.tensor({}), make.tensor({2})},
+          {make.tensor({0, 2}), make.tensor({2, 2})}};
+}
+std::vector<Values> baddbmm_samples(SampleMaker& make) {
+  return {{make.tensor({2, 3, 2}), make.tensor({2, 3, 4}), make.tensor({2, 4, 2})},
+          {make.tensor({2}), make.tensor({2, 3, 4}), make.tensor({2, 4, 2}), 2.0, 3.0},
+          {make.tensor({2}), make.tensor({2, 3, 4}), make.tensor({2, 4, 2}), 0.0}};
+}
+std::vector<Values> addbmm_samples(SampleMaker& make) {
+  return {{make.tensor({3, 2}), make.tensor({2, 3, 4}), make.tensor({2, 4, 2})},
+          {make.tensor({2}), make.tensor({2, 3, 4}), make.tensor({2, 4, 2}), 2.0, 3.0},
+          {make.tensor({3, 2}), make.tensor({0, 3, 4}), make.tensor({0, 4, 2})}};
+}
+std::vector<Values> addmv_samples(SampleMaker& make) {
+  return {{make.tensor({3}), make.tensor({3, 4}), make.tensor({4})},
+          {make.tensor({}), make.tensor({3, 4}), make.tensor({4}), 2.0, 3.0}};
+}
+std::vector<Values> addr_samples(SampleMaker& make) {
+  return {{make.tensor({3, 2}), make.tensor({3}), make.tensor({2})},
+          {make.tensor({2}), make.tensor({3}), make.tensor({2}), 2.0, 3.0}};
+}
+std::vector<Values> vecdot_samples(SampleMaker& make) {
+  return {{make.tensor({3}), make.tensor({3})},
+          {make.tensor({2, 3}), make.tensor({3})},
+          {make.tensor({2, 3, 2}), make.tensor({3, 1}), int64_t{1}},
+          {make.tensor({2, 0}), make.tensor({2, 0})}};
+}
+std::vector<Values> cross_samples(SampleMaker& make) {
+  return {{make.tensor({3}), make.tensor({3})},
+          {make.tensor({2, 3}), make.tensor({1, 3})},
+          {make.tensor({3, 2}), make.tensor({3, 2}), int64_t{0}},
+          {make.tensor({0, 3}), make.tensor({0, 3})}};
+}
+
+constexpr OpRecord records[] = {
+    {"inner", "inner(a, b|other)", "Sums of products over the last dimension of both; a 0-d operand multiplies.", true,
+     OpRecord::Domain::numeric, inner_samples, parts::whole, detail::boxed<weft::inner>},
+    {"vdot", "vdot(a, b|other)", "The sum of conj(a) * b of two 1-d tensors, 0-d.", true, OpRecord::Domain::numeric,
+     vdot_samples, parts::whole, detail::boxed<weft::vdot>},
+    {"kron", "kron(a, b|other)", "Kronecker's product: every product of an element of a and one of b.", true,
+     OpRecord::Domain::any, kron_samples, parts::whole, detail::boxed<weft::kron>},
+    {"baddbmm", "baddbmm(input, a|batch1, b|batch2, *, beta=1, alpha=1)",
+     "beta * input + alpha * (a x b) for batches of matrices; input broadcasts.", true, OpRecord::Domain::numeric,
+     baddbmm_samples, parts::whole, detail::boxed<weft::baddbmm>},
+    {"addbmm", "addbmm(input, a|batch1, b|batch2, *, beta=1, alpha=1)",
+     "beta * input + alpha * the sum of the products over the batch.", true, OpRecord::Domain::numeric, addbmm_samples,
+     parts::whole, detail::boxed<weft::addbmm>},
+    {"addmv", "addmv(input, a|mat, b|vec, *, beta=1, alpha=1)", "beta * input + alpha * (a [m, k] x b [k]).", true,
+     OpRecord::Domain::numeric, addmv_samples, parts::whole, detail::boxed<weft::addmv>},
+    {"addr", "addr(input, a|vec1, b|vec2, *, beta=1, alpha=1)", "beta * input + alpha * outer(a, b).", true,
+     OpRecord::Domain::numeric, addr_samples, parts::whole, detail::boxed<weft::addr>},
+    {"linalg_vecdot", "linalg_vecdot(a|x, b|y, dim=-1)", "The sum of conj(a) * b along dim; shapes broadcast.", true,
+     OpRecord::Domain::numeric, vecdot_samples, parts::whole, detail::boxed<linalg::vecdot>},
+    {"linalg_cross", "linalg_cross(a, b|other, dim=-1)", "The cross product along dim, of size 3; others broadcast.",
+     true, OpRecord::Domain::numeric, cross_samples, parts::whole, detail::boxed<linalg::cross>},
+};
+
+}  // namespace
+
+std::span<const OpRecord> product_records() { return records; }
+
+}  // namespace weft

@@ -1,0 +1,225 @@
+// Eigenvalues of symmetric matrices and singular values.
+#include <cmath>
+
+#include "../detail/autocast.hpp"
+#include "../detail/parts.hpp"
+#include "../detail/records.hpp"
+#include "../diagonal.hpp"
+#include "../reduce.hpp"
+#include "common.hpp"
+#include "samples.hpp"
+
+namespace weft::linalg {
+
+namespace {
+
+// ---- symmetric matrices ---------------------------------------------------------------------------------------------
+
+/// 1 / (v_j - v_i), 0 on the diagonal.
+Tensor inverse_differences(const Tensor& v) {
+  const Tensor apart = by_columns(v) - by_rows(v);
+  const Tensor same = eye(v.size(-1), {}, {DType::boolean, v.device()});
+  return masked_fill(1 / masked_fill(apart, same, 1), same, 0);
+}
+
+// x = v diag(w) vᴴ: v (diag(gw) + vᴴ gv / (w_j - w_i)) vᴴ (Giles 2008, 3.1), made symmetric.
+struct EigenBackward {
+  SavedOutput values, vectors;
+  void operator()(Node& self, Tensor* incoming, Tensor* outgoing) {
+    const Tensor w = values.get(self, 0), v = vectors.get(self, 1);
+    Tensor inside;
+    if (incoming[1].defined()) inside = matmul(mH(v), incoming[1]) * inverse_differences(w);
+    if (incoming[0].defined()) {
+      const Tensor diagonal = diag_embed(incoming[0]);
+      inside = inside.defined() ? inside + diagonal : diagonal;
+    }
+    if (!inside.defined()) return;
+    outgoing[0] = matmul(v, matmul((inside + mH(inside)) * 0.5, mH(v)));
+  }
+};
+
+// x of f32 or f64, on the CPU or meta.
+Eigen eigen_of(const Tensor& x, bool upper, bool with_vectors) {
+  const Dims batch = batch_of(x);
+  const int64_t n = x.size(-1);
+  const Tensor values = make(with(batch, {n}), x.dtype(), x.device()), info = make(batch, DType::i32, x.device());
+  const Tensor vectors = with_vectors ? make(x.sizes(), x.dtype(), x.device()) : Tensor();
+  const View a = batched(dense(x, batch), 2);
+  if (with_vectors) {
+    run(
+        "symmetric_eigen", {batched(values, 1), batched(vectors, 2), batched(info, 0)}, {a},
+        [](const View* v, bool up, bool) { cpu::symmetric_eigen(v[0], v[1], v[2], v[3], up); }, upper);
+  } else {
+    run(
+        "symmetric_eigen", {batched(values, 1), batched(info, 0)}, {a},
+        [](const View* v, bool up, bool) { cpu::symmetric_eigen(v[0], View{}, v[1], v[2], up); }, upper);
+  }
+  check_converged(info);
+  if (should_record(x)) {
+    const Tensor results[] = {values, vectors}, inputs[] = {x};
+    record_results(results, inputs, EigenBackward{SavedOutput(values), SavedOutput(vectors)});
+  }
+  return {values, vectors};
+}
+
+// ---- singular values ------------------------------------------------------------------------------------------------
+
+// x = u diag(s) vh (Townsend 2016; PyTorch's svd_backward). Vectors beyond min(m, n) add nothing.
+struct SvdBackward {
+  SavedOutput u, s, vh;
+  void operator()(Node& self, Tensor* incoming, Tensor* outgoing) {
+    const Tensor values = s.get(self, 1);
+    const int64_t k = values.size(-1);
+    const Tensor left = u.get(self, 0).narrow(-1, 0, k), right = mH(vh.get(self, 2).narrow(-2, 0, k));
+    const int64_t m = left.size(-2), n = right.size(-2);
+    const auto skew = [](const Tensor& x) { return x - mH(x); };
+    Tensor inside, out;
+    const auto add = [](Tensor& to, const Tensor& more) { to = to.defined() ? to + more : more; };
+    const Tensor squares = square(values);
+    if (incoming[0].defined()) {
+      const Tensor gu = incoming[0].narrow(-1, 0, k), along = matmul(mH(left), gu);
+      add(inside, skew(along) * inverse_differences(squares) * by_columns(values));
+      if (m > k) add(out, matmul((gu - matmul(left, along)) / by_columns(values), mH(right)));
+    }
+    if (incoming[2].defined()) {
+      const Tensor gv = mH(incoming[2].narrow(-2, 0, k)), along = matmul(mH(right), gv);
+      add(inside, by_rows(values) * (skew(along) * inverse_differences(squares)));
+      if (n > k) add(out, matmul(left / by_columns(values), mH(gv - matmul(right, along))));
+    }
+    if (incoming[1].defined()) add(inside, diag_embed(incoming[1]));
+    if (inside.defined()) add(out, matmul(left, matmul(inside, mH(right))));
+    if (out.defined()) outgoing[0] = out;
+  }
+};
+
+// x of f32 or f64, on the CPU or meta.
+Svd svd_of(const Tensor& x, bool full) {
+  const Dims batch = batch_of(x);
+  const int64_t m = x.size(-2), n = x.size(-1), k = std::min(m, n);
+  const auto made = [&](std::initializer_list<int64_t> sizes) {
+    return make(with(batch, sizes), x.dtype(), x.device());
+  };
+  const Tensor u = made({m, full ? m : k}), s = made({k}), vh = made({full ? n : k, n});
+  const Tensor info = make(batch, DType::i32, x.device());
+  run("singular_values", {batched(u, 2), batched(s, 1), batched(vh, 2), batched(info, 0)},
+      {batched(dense(x, batch), 2)},
+      [](const View* v, bool, bool) { cpu::singular_values(v[0], v[1], v[2], v[3], v[4]); });
+  check_converged(info);
+  if (should_record(x)) {
+    const Tensor results[] = {u, s, vh}, inputs[] = {x};
+    record_results(results, inputs, SvdBackward{SavedOutput(u), SavedOutput(s), SavedOutput(vh)});
+  }
+  return {u, s, vh};
+}
+
+Tensor singular_of(const Tensor& x) {
+  if (should_record(x)) return svd_of(x, false).s;
+  const Dims batch = batch_of(x);
+  const Tensor s = make(with(batch, {std::min(x.size(-2), x.size(-1))}), x.dtype(), x.device());
+  const Tensor info = make(batch, DType::i32, x.device());
+  run("singular_values", {batched(s, 1), batched(info, 0)}, {batched(dense(x, batch), 2)},
+      [](const View* v, bool, bool) { cpu::singular_values(View{}, v[0], View{}, v[1], v[2]); });
+  check_converged(info);
+  return s;
+}
+
+}  // namespace
+
+Eigen eigh(const Tensor& operand, bool upper, Location where) {
+  const CallScope call("linalg_eigh", where);
+  WEFT_IN_FULL(linalg::eigh, operand, upper, where);
+  check_square(operand);
+  const Home home(operand);
+  const Eigen out = eigen_of(brought(operand), upper, true);
+  return {home(out.values), home(out.vectors)};
+}
+
+Tensor eigvalsh(const Tensor& operand, bool upper, Location where) {
+  const CallScope call("linalg_eigvalsh", where);
+  WEFT_IN_FULL(linalg::eigvalsh, operand, upper, where);
+  check_square(operand);
+  const Home home(operand);
+  const Tensor x = brought(operand);
+  return home(eigen_of(x, upper, should_record(x)).values);
+}
+
+Svd svd(const Tensor& operand, bool full_matrices, Location where) {
+  const CallScope call("linalg_svd", where);
+  WEFT_IN_FULL(linalg::svd, operand, full_matrices, where);
+  check_matrix(operand);
+  const Home home(operand);
+  const Svd out = svd_of(brought(operand), full_matrices);
+  return {home(out.u), home(out.s), home(out.vh)};
+}
+
+Tensor svdvals(const Tensor& operand, Location where) {
+  const CallScope call("linalg_svdvals", where);
+  WEFT_IN_FULL(linalg::svdvals, operand, where);
+  check_matrix(operand);
+  const Home home(operand);
+  return home(singular_of(brought(operand)));
+}
+
+namespace {
+
+bool upper_in(const std::string& triangle) {
+  if (triangle == "L" || triangle == "U") return triangle == "U";
+  raise<ValueError>({.problem = fmt::format("there is no triangle '{}'", triangle), .remedy = "use 'L' or 'U'"});
+}
+std::vector<Tensor> call_eigh(const Tensor& x, const std::string& triangle) {
+  const CallScope call("linalg_eigh");
+  auto [values, vectors] = eigh(x, upper_in(triangle));
+  return {values, vectors};
+}
+Tensor call_eigvalsh(const Tensor& x, const std::string& triangle) {
+  const CallScope call("linalg_eigvalsh");
+  return eigvalsh(x, upper_in(triangle));
+}
+std::vector<Tensor> call_svd(const Tensor& x, bool full_matrices) {
+  auto [u, s, vh] = svd(x, full_matrices);
+  return {u, s, vh};
+}
+
+std::vector<Values> symmetric_samples(SampleMaker& make) {
+  return {{samples::symmetric(make, {3, 3})},
+          {samples::symmetric(make, {2, 2, 2})},
+          {samples::symmetric(make, {4, 4}), "U"},
+          {samples::symmetric(make, {1, 1})},
+          {make.tensor({0, 0})},
+          {make.tensor({0, 2, 2})}};
+}
+std::vector<Values> svd_samples(SampleMaker& make) {
+  return {{samples::spread(make, {3, 3})},
+          {samples::spread(make, {4, 2}), false},
+          {samples::spread(make, {2, 2, 3}), false},
+          {samples::spread(make, {5, 2, 2})},
+          {make.tensor({0, 2})},
+          {make.tensor({0, 2, 3}), false}};
+}
+std::vector<Values> value_samples(SampleMaker& make) {
+  return {{samples::spread(make, {3, 3})},    {samples::spread(make, {4, 2})}, {samples::spread(make, {2, 2, 3})},
+          {samples::spread(make, {5, 2, 2})}, {make.tensor({0, 2})},           {make.tensor({0, 2, 3})}};
+}
+
+constexpr OpRecord records[] = {
+    {"linalg_eigh", "linalg_eigh(x, UPLO='L') -> (eigenvalues, eigenvectors)",
+     "Eigenvalues in ascending order and eigenvectors, in columns, of a symmetric x, of which one triangle is read.",
+     true, OpRecord::Domain::floating, symmetric_samples, parts::whole, detail::boxed<call_eigh>},
+    {"linalg_eigvalsh", "linalg_eigvalsh(x, UPLO='L')",
+     "Eigenvalues in ascending order of a symmetric x, of which one triangle is read.", true,
+     OpRecord::Domain::floating, symmetric_samples, parts::before_last<2>, detail::boxed<call_eigvalsh>},
+    {"linalg_svd", "linalg_svd(x, full_matrices=True) -> (U, S, Vh)",
+     "x = u diag(s) vh with singular values s in descending order; without full_matrices u and vh have min(m, n) "
+     "columns "
+     "and rows.",
+     true, OpRecord::Domain::floating, svd_samples, parts::whole, detail::boxed<call_svd>},
+    {"linalg_svdvals", "linalg_svdvals(x)", "Singular values in descending order.", true, OpRecord::Domain::floating,
+     value_samples, parts::before_last<2>, detail::boxed<linalg::svdvals>},
+};
+
+}  // namespace
+}  // namespace weft::linalg
+
+namespace weft {
+std::span<const OpRecord> spectral_records() { return linalg::records; }
+}  // namespace weft
