@@ -6,6 +6,7 @@
 #include "../../autograd/mode.hpp"
 #include "../../backends/cpu/linalg/linalg.hpp"
 #include "../create.hpp"
+#include "../detail/autocast.hpp"
 #include "../detail/common.hpp"
 #include "../detail/reducing.hpp"
 #include "../linalg.hpp"
@@ -37,6 +38,16 @@ struct Home {
 };
 /// x as the kernels take it: f32 or f64, on the CPU or on meta.
 Tensor brought(const Tensor& x);
+
+/// Runs f with a list of operands; in an autocast's scope with them in its 16-bit type, and outside of the scope.
+template <class F>
+Tensor in_lower(std::span<const Tensor> operands, F&& f) {
+  if (WEFT_LIKELY(!autocasting())) return f(operands);
+  std::vector<Tensor> list;
+  for (const Tensor& t : operands) list.push_back(detail::lowered(checked(t)));
+  const detail::AutocastModeGuard off({});
+  return f(std::span<const Tensor>(list));
+}
 
 /// The dimensions before the last two, and the same with others behind.
 Dims batch_of(const Tensor& x);

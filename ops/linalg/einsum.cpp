@@ -311,16 +311,43 @@ Tensor einsum_of(std::string_view equation, std::span<const Tensor> operands) {
 
 Tensor einsum(std::string_view equation, std::span<const Tensor> operands, Location where) {
   const CallScope call("einsum", where);
-  return einsum_of(equation, operands);
+  return linalg::in_lower(operands, [&](std::span<const Tensor> list) { return einsum_of(equation, list); });
 }
 Tensor einsum(std::string_view equation, std::initializer_list<Tensor> operands, Location where) {
-  const CallScope call("einsum", where);
-  return einsum_of(equation, {operands.begin(), operands.size()});
+  return einsum(equation, std::span<const Tensor>(operands.begin(), operands.size()), where);
 }
 
 namespace {
 
 Tensor call_einsum(const std::string& equation, std::span<const Tensor> operands) { return einsum(equation, operands); }
+
+/// Its own letters, where each stands once in a word.
+Partition by_letters(const WholeCall& call) {
+  const auto& operands = call.inputs();
+  const Notation n = parse(std::get<std::string>(call["equation"]), operands);
+  std::array<int64_t, most_letters> size;
+  size.fill(1);
+  for (size_t i = 0; i < operands.size(); ++i) {
+    for (size_t d = 0; d < n.words[i].size(); ++d) {
+      int64_t& known = size[static_cast<size_t>(n.words[i][d])];
+      known = std::max(known, operands[i].size(static_cast<int>(d)));
+    }
+  }
+  std::vector<std::string> words;
+  for (size_t i = 0; i < operands.size(); ++i) {
+    std::string word;
+    for (size_t d = 0; d < n.words[i].size(); ++d) {
+      const int letter = n.words[i][d];
+      if (letter >= letters || std::ranges::count(n.words[i], letter) > 1) return parts::whole(call);
+      const bool repeats = operands[i].size(static_cast<int>(d)) != size[static_cast<size_t>(letter)];
+      word += repeats ? '1' : text_of(letter);
+    }
+    words.push_back(word);
+  }
+  std::string result;
+  for (const int letter : n.result) result += text_of(letter);
+  return {.letters = parts::notation(words, std::vector<std::string>{result}), .linearity = Linearity::each};
+}
 
 std::vector<Values> einsum_samples(SampleMaker& make) {
   using List = std::vector<Tensor>;
@@ -343,7 +370,7 @@ constexpr OpRecord records[] = {
      "Products summed over letters: 'ij,jk->ik' multiplies matrices. Operands are contracted two at a time, in an "
      "order "
      "that is never dearer than opt_einsum's greedy one.",
-     true, OpRecord::Domain::numeric, einsum_samples, parts::whole, detail::boxed<call_einsum>},
+     true, OpRecord::Domain::numeric, einsum_samples, by_letters, detail::boxed<call_einsum>},
 };
 
 }  // namespace

@@ -143,11 +143,12 @@ Tensor matrix_exp(const Tensor& operand, Location where) {
 
 Tensor multi_dot(std::span<const Tensor> tensors, Location where) {
   const CallScope call("linalg_multi_dot", where);
-  return chain_of(tensors, true);
+  return in_lower(tensors, [](std::span<const Tensor> list) { return chain_of(list, true); });
 }
 
 Tensor vander(const Tensor& x, std::optional<int64_t> n, Location where) {
   const CallScope call("linalg_vander", where);
+  WEFT_IN_FULL(linalg::vander, x, n, where);
   if (checked(x).dim() == 0) raise<ShapeError>({.problem = "needs a dimension of numbers, not a 0-d tensor"});
   const int64_t count = n.value_or(x.size(-1));
   if (n && count < 2) raise<ValueError>({.problem = fmt::format("needs two powers or more, not {}", count)});
@@ -268,7 +269,7 @@ namespace weft {
 
 Tensor chain_matmul(std::span<const Tensor> tensors, Location where) {
   const CallScope call("chain_matmul", where);
-  return linalg::chain_of(tensors, false);
+  return linalg::in_lower(tensors, [](std::span<const Tensor> list) { return linalg::chain_of(list, false); });
 }
 
 std::span<const OpRecord> matrix_function_records() { return linalg::records; }

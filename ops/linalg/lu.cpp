@@ -428,10 +428,10 @@ constexpr OpRecord records[] = {
     {"linalg_lu_factor", "linalg_lu_factor(x) -> (LU, pivots)",
      "x = p l u with row exchanges, l and u packed into LU; row j was exchanged with row pivots[j], both from 1. "
      "LinAlgError where x is singular.",
-     true, OpRecord::Domain::floating, factor_samples, parts::whole, detail::boxed<call_lu_factor>},
+     true, OpRecord::Domain::floating, factor_samples, parts::before_last<2>, detail::boxed<call_lu_factor>},
     {"linalg_lu_factor_ex", "linalg_lu_factor_ex(x) -> (LU, pivots, info)",
      "linalg_lu_factor, and for each matrix the number, from 1, of its first pivot that is 0, or 0.", true,
-     OpRecord::Domain::floating, factor_samples, parts::whole, detail::boxed<call_lu_factor_ex>},
+     OpRecord::Domain::floating, factor_samples, parts::before_last<2>, detail::boxed<call_lu_factor_ex>},
     {"linalg_lu", "linalg_lu(x) -> (P, L, U)", "x = P L U: P is a permutation, L has ones on its diagonal.", true,
      OpRecord::Domain::floating, factor_samples, parts::whole, detail::boxed<call_lu>},
     {"linalg_lu_solve", "linalg_lu_solve(LU, pivots, b, left=True, adjoint=False)",

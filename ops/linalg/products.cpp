@@ -57,6 +57,7 @@ Tensor inner(const Tensor& a, const Tensor& b, Location where) {
 
 Tensor vdot(const Tensor& a, const Tensor& b, Location where) {
   const CallScope call("vdot", where);
+  WEFT_IN_LOWER(vdot, a, b, where);
   return dot(a, b);
 }
 
@@ -122,6 +123,7 @@ namespace linalg {
 
 Tensor vecdot(const Tensor& a, const Tensor& b, int dim, Location where) {
   const CallScope call("linalg_vecdot", where);
+  WEFT_IN_LOWER(linalg::vecdot, a, b, dim, where);
   check_same_dtype(a, b);
   const auto shape = broadcast(a.sizes(), b.sizes());
   if (!shape) {

@@ -184,7 +184,7 @@ constexpr OpRecord records[] = {
      true, OpRecord::Domain::floating, cholesky_samples, parts::before_last<2>, detail::boxed<linalg::cholesky>},
     {"linalg_cholesky_ex", "linalg_cholesky_ex(x, upper=False, *, check_errors=False) -> (L, info)",
      "linalg_cholesky, and for each matrix the number, from 1, of its first leading minor that is not positive, or 0.",
-     true, OpRecord::Domain::floating, cholesky_samples, parts::whole, detail::boxed<call_cholesky_ex>},
+     true, OpRecord::Domain::floating, cholesky_samples, parts::before_last<2>, detail::boxed<call_cholesky_ex>},
     {"linalg_solve_triangular", "linalg_solve_triangular(a, b, upper, left=True, unitriangular=False)",
      "The solution of a x = b, or of x a = b, for a triangle a; with unitriangular its diagonal counts as ones.", true,
      OpRecord::Domain::floating, triangle_samples, parts::whole, detail::boxed<linalg::solve_triangular>},
