@@ -68,8 +68,9 @@ std::vector<BadCall> bad_calls(const OpRecord& record, const Values& sample) {
 
 std::string type_of(const Error& e) {
   const std::string text = typeid(e).name();
-  for (const char* name : {"ShapeError", "DTypeError", "DeviceError", "ValueError", "IndexError", "AutogradError",
-                           "NotImplementedError", "OutOfMemoryError", "ZeroDivisionError", "BadArgument"}) {
+  for (const char* name :
+       {"ShapeError", "DTypeError", "DeviceError", "ValueError", "IndexError", "AutogradError", "NotImplementedError",
+        "OutOfMemoryError", "ZeroDivisionError", "LinAlgError", "BadArgument"}) {
     if (text.find(name) != std::string::npos) return name;
   }
   return text;
