@@ -108,6 +108,7 @@
 #include "ops/subscript.hpp"
 #include "ops/interpolate.hpp"
 #include "ops/join.hpp"
+#include "ops/linalg.hpp"
 #include "ops/loss.hpp"
 #include "ops/masked.hpp"
 #include "ops/matmul.hpp"

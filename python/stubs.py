@@ -13,7 +13,7 @@ import weft
 HEAD = """from builtins import bool as _bool, float as _float, int as _int, str as _str
 from typing import Any, Sequence
 
-from weft import (array_api as array_api, autograd as autograd, data as data, distributed as distributed,
+from weft import (array_api as array_api, autograd as autograd, data as data, distributed as distributed, fft as fft,
                   hooks as hooks, io as io, library as library, linalg as linalg, nn as nn, ops as ops,
                   optim as optim, train as train, utils as utils)
 from weft.hooks import BreakOn as BreakOn, StepRecorder as StepRecorder, replay as replay, replay_step as replay_step
@@ -174,8 +174,10 @@ def main(path):
     head = ("from builtins import bool as _bool, float as _float, int as _int, str as _str\n"
             "from typing import Any, Sequence\n\n"
             "from weft import Generator, Tensor, device as _device, dtype as _dtype\n")
-    for module in (weft.nn.functional, weft.linalg, weft.array_api):
-        write(path.parent.joinpath(*module.__name__.split(".")[1:]).with_suffix(".pyi"), head + "\n" + of_module(module))
+    for module in (weft.nn.functional, weft.linalg, weft.fft, weft.array_api, weft.array_api.linalg, weft.array_api.fft):
+        place = path.parent.joinpath(*module.__name__.split(".")[1:])
+        place = place / "__init__.pyi" if hasattr(module, "__path__") else place.with_suffix(".pyi")
+        write(place, head + "\n" + of_module(module))
     inside = "from weft.nn import functional as functional, init as init, utils as utils\n\n"
     write(path.parent / "nn" / "__init__.pyi", head + inside + of_module(weft.nn))
 

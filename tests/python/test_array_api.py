@@ -212,3 +212,90 @@ def test_flip_linspace_meshgrid_nonzero_and_to_device():
         x.to_device("cpu", stream=1)
     with pytest.raises(ValueError):
         xp.reshape(x.mT, (4,), copy=False)
+
+
+# ---- the extensions ----
+
+def _same(found, wanted):
+    found = found.numpy() if isinstance(found, weft.Tensor) else found
+    assert found.shape == np.shape(wanted)
+    assert np.allclose(found, wanted, rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("kind", ["linalg", "fft"])
+def test_extensions_have_every_function_of_the_standard(kind):
+    module = getattr(xp, kind)
+    for name in module.__all__:
+        assert callable(getattr(module, name)), name
+    if kind == "linalg":
+        assert len(module.__all__) == 23
+    else:
+        assert len(module.__all__) == 14
+
+
+def test_linear_algebra_is_numpys():
+    random = np.random.default_rng(5)
+    a, b = random.normal(size=(2, 3, 3)), random.normal(size=(2, 3, 2))
+    s = a @ a.swapaxes(-1, -2) + np.eye(3)
+    x, y, p = xp.asarray(a), xp.asarray(b), xp.asarray(s)
+    _same(xp.linalg.cholesky(p), np.linalg.cholesky(s))
+    _same(xp.linalg.cholesky(p, upper=True), np.linalg.cholesky(s).swapaxes(-1, -2))
+    _same(xp.linalg.det(x), np.linalg.det(a))
+    _same(xp.linalg.diagonal(x, offset=1), np.linalg.diagonal(a, offset=1))
+    _same(xp.linalg.eigvalsh(p), np.linalg.eigvalsh(s))
+    values, vectors = xp.linalg.eigh(p)
+    assert xp.linalg.eigh(p).eigenvalues is not None
+    _same(vectors @ (values[..., None] * vectors.mT), s)
+    _same(xp.linalg.inv(x), np.linalg.inv(a))
+    for ord in ("fro", "nuc", 1, -1, 2, -2, xp.inf, -xp.inf):
+        _same(xp.linalg.matrix_norm(y, ord=ord, keepdims=True), np.linalg.matrix_norm(b, ord=ord, keepdims=True))
+    for n in (-2, 0, 1, 5):
+        _same(xp.linalg.matrix_power(x, n), np.linalg.matrix_power(a, n))
+    _same(xp.linalg.matrix_rank(x), np.linalg.matrix_rank(a))
+    _same(xp.linalg.outer(x[0, 0], y[0, :, 0]), np.outer(a[0, 0], b[0, :, 0]))
+    _same(xp.linalg.pinv(y), np.linalg.pinv(b))
+    q, r = xp.linalg.qr(y)
+    _same(q @ r, b)
+    assert xp.linalg.qr(y, mode="complete").Q.shape == (2, 3, 3)
+    _same(xp.linalg.slogdet(x).logabsdet, np.linalg.slogdet(a).logabsdet)
+    _same(xp.linalg.solve(x, y), np.linalg.solve(a, b))
+    _same(xp.linalg.solve(x, y[0, :, 0]), np.linalg.solve(a, b[0, :, 0]))
+    _same(xp.linalg.solve(x[0], xp.asarray(a)), np.linalg.solve(a[0], a))
+    u, d, vh = xp.linalg.svd(y, full_matrices=False)
+    _same(u @ (d[..., None] * vh), b)
+    _same(xp.linalg.svdvals(y), np.linalg.svdvals(b))
+    _same(xp.linalg.trace(x, offset=-1), np.trace(a, -1, -2, -1))
+    for ord in (0, 1, 2, 3.5, xp.inf, -xp.inf):
+        _same(xp.linalg.vector_norm(y, axis=(0, 2), ord=ord), np.linalg.vector_norm(b, axis=(0, 2), ord=ord))
+    _same(xp.linalg.vector_norm(y), np.linalg.vector_norm(b))
+    _same(xp.linalg.cross(x, xp.flip(x)), np.linalg.cross(a, np.flip(a)))
+    _same(xp.linalg.vecdot(x, x + 1, axis=1), np.vecdot(a, a + 1, axis=1))
+
+
+def test_fourier_transforms_are_numpys():
+    random = np.random.default_rng(6)
+    a = random.normal(size=(3, 4, 5)) + 1j * random.normal(size=(3, 4, 5))
+    x, r = xp.asarray(a), xp.asarray(a.real.copy())
+    for name in ("fft", "ifft", "irfft", "hfft"):
+        _same(getattr(xp.fft, name)(x, n=6, axis=1, norm="ortho"), getattr(np.fft, name)(a, n=6, axis=1, norm="ortho"))
+    for name in ("rfft", "ihfft"):
+        _same(getattr(xp.fft, name)(r, axis=0), getattr(np.fft, name)(a.real, axis=0))
+    for name in ("fftn", "ifftn", "irfftn"):
+        _same(getattr(xp.fft, name)(x, axes=(0, 2)), getattr(np.fft, name)(a, axes=(0, 2)))
+    _same(xp.fft.rfftn(r, s=(4, 6), axes=(1, 2)), np.fft.rfftn(a.real, s=(4, 6), axes=(1, 2)))
+    _same(xp.fft.fftfreq(7, d=0.1, dtype=xp.float64), np.fft.fftfreq(7, d=0.1))
+    _same(xp.fft.rfftfreq(8), np.fft.rfftfreq(8))
+    _same(xp.fft.fftshift(x, axes=1), np.fft.fftshift(a, axes=1))
+    _same(xp.fft.ifftshift(x), np.fft.ifftshift(a))
+
+
+def test_complex_arrays_are_of_the_standard():
+    z = xp.asarray([1 + 2j, -3j])
+    assert z.dtype is xp.complex64 and xp.isdtype(z.dtype, "complex floating") and xp.isdtype(z.dtype, "numeric")
+    assert not xp.isdtype(z.dtype, ("real floating", "integral", "signed integer"))
+    assert xp.real(z).dtype is xp.float32 and xp.imag(z).tolist() == [2, -3] and xp.conj(z).tolist() == [1 - 2j, 3j]
+    assert xp.finfo(xp.complex128).bits == 64 and xp.result_type(xp.float64, xp.complex64) is xp.complex128
+    assert xp.can_cast(xp.float32, xp.complex64) and not xp.can_cast(xp.complex64, xp.float32)
+    assert xp.missing() == []
+    with pytest.raises(TypeError):
+        xp.astype(z, xp.float32)

@@ -1,4 +1,4 @@
-"""The Python array API standard, 2024.12, for the ops that there are. `missing()` lists what is not there yet."""
+"""The Python array API standard, 2024.12, with its extensions `linalg` and `fft`. `missing()` lists what is not there."""
 
 import collections as _collections
 import functools as _functools
@@ -288,7 +288,7 @@ def vecdot(x1, x2, /, *, axis=-1):
     if x1.shape[axis] != x2.shape[axis]:
         raise ValueError(f"vecdot(): {tuple(x1.shape)} and {tuple(x2.shape)} differ in size along axis {axis}")
     x1, x2 = _together(x1.movedim(axis, -1), x2.movedim(axis, -1))
-    return (x1 * x2).sum(-1, dtype=x1.dtype)
+    return ((x1.conj() if x1.dtype.is_complex else x1) * x2).sum(-1, dtype=x1.dtype)
 
 
 def tensordot(x1, x2, /, *, axes=2):
@@ -458,6 +458,10 @@ def missing():
 
 
 def __getattr__(name):
+    if name in ("fft", "linalg"):
+        import importlib
+
+        return importlib.import_module(f"weft.array_api.{name}")
     if name in _standard:
         raise AttributeError(f"weft.array_api.{name} is not there yet")
     raise AttributeError(f"module 'weft.array_api' has no attribute '{name}'")
