@@ -169,7 +169,8 @@ ReplayedStep replay_step(const Path& folder, const TrainingRun& run, const StepF
       tensor = tensor.to(Device(std::string_view(device->second), where), where);
   }
   if (options.restore_state) options.restore_state(state);
-  ReplayedStep out{.step = begin.step, .why = begin.record.why};
+  ReplayedStep out;
+  out.step = begin.step, out.why = begin.record.why;
   std::string why_now;
   try {
     out.loss = function(batch);

@@ -12,7 +12,7 @@
 namespace weft::io {
 
 /// Tensors of the state: "batch.x", and what the step returned.
-inline const std::string batch_prefix = "batch.", loss_name = "loss";
+inline const std::string batch_prefix = "batch.", loss_name = "step.loss";
 /// The document's name.
 inline constexpr const char* record_name = "recorded_step";
 /// Before the first line of what left the step.

@@ -141,10 +141,13 @@ struct StepRecorder::Impl {
   /// At the end of the last step.
   Marks marks = {};
 
-  void give_up(const std::string& why) {
+  void give_up(const char* why) noexcept {
     on = false;
     last = {}, present = {};
-    warn({.op = recording, .problem = "steps are no longer kept: " + why}, made_at);
+    try {
+      warn({.op = recording, .problem = "steps are no longer kept: " + first_line(why)}, made_at);
+    } catch (const std::exception&) {  // no memory for words, or what a handler of warnings throws
+    }
   }
 
   TrainingSnapshot moment(RunState& state) const {
@@ -154,8 +157,7 @@ struct StepRecorder::Impl {
     return moment_of(run, state, Location::none());
   }
 
-  // Why the step cannot be kept; empty where it is.
-  std::string begin(const TensorMap& batch) {
+  void begin(const TensorMap& batch) noexcept {
     try {
       const NoGradGuard unrecorded;
       std::swap(last, present);
@@ -170,18 +172,21 @@ struct StepRecorder::Impl {
         present.record.devices[name] = tensor.device().name();
       }
       if (const int64_t bytes = bytes_of(now); bytes > options.most_bytes) {
-        return fmt::format("a state has {} MB, and most_bytes is {}", bytes >> 20, options.most_bytes >> 20);
+        const std::string why =
+            fmt::format("a state has {} MB, and most_bytes is {}", bytes >> 20, options.most_bytes >> 20);
+        return give_up(why.c_str());
       }
       present.take(now);
-      return {};
     } catch (const std::exception& error) {
-      return first_line(error.what());
+      give_up(error.what());
     }
   }
 
   void end(const Tensor& loss) {
-    std::string why = why_bad(present.record.checks, loss, run.module);
-    if (why.empty() && options.finding) why = options.finding();
+    // What the program's function throws is its own.
+    std::string why = looked_at(loss);
+    if (on && why.empty() && options.finding) why = options.finding();
+    if (!on) return;
     if (!why.empty()) return leave(why, loss);
     ++number;
     try {
@@ -192,7 +197,16 @@ struct StepRecorder::Impl {
       present.record.generators = now.texts.at(generators_file(0));
       marks.set(now);
     } catch (const std::exception& error) {
-      give_up(first_line(error.what()));
+      give_up(error.what());
+    }
+  }
+
+  std::string looked_at(const Tensor& loss) noexcept {
+    try {
+      return why_bad(present.record.checks, loss, run.module);
+    } catch (const std::exception& error) {
+      give_up(error.what());
+      return {};
     }
   }
 
@@ -218,6 +232,13 @@ struct StepRecorder::Impl {
     } catch (const std::exception&) {  // no memory for words, or what a handler of warnings throws
     }
     last = {}, present = {};
+  }
+
+  void leave_error(const char* what) noexcept {
+    try {
+      leave(threw_text + first_line(what), {});
+    } catch (const std::exception&) {  // no memory for words
+    }
   }
 
   void write_all(const std::string& why, const Tensor& loss) {
@@ -259,18 +280,16 @@ Tensor StepRecorder::step(const StepFunction& function, const TensorMap& batch, 
   }
   if (!s.replayed.empty()) std::exit(replay_both(s.replayed, s.run, function, where));
   if (!s.on) return function(batch);
-  if (const std::string why = s.begin(batch); !why.empty()) {
-    s.give_up(why);
-    return function(batch);
-  }
+  s.begin(batch);
+  if (!s.on) return function(batch);
   Tensor loss;
   try {
     loss = function(batch);
   } catch (const std::exception& error) {
-    s.leave(threw_text + first_line(error.what()), {});
+    s.leave_error(error.what());
     throw;
   } catch (...) {
-    s.leave(threw_text, {});
+    s.leave_error("something that is no exception");
     throw;
   }
   s.end(loss);

@@ -296,6 +296,9 @@ class StepRecorder(_core._StepRecorder):
         folder = os.environ.get("WEFT_REPLAY_STEP")
         if folder:
             self._replay(folder, function)
+        for name, tensor in dict(batch).items():
+            if not isinstance(tensor, Tensor):
+                raise TypeError(f"step(): '{name}' of the batch must be Tensor, not {type(tensor).__name__}")
         caught, loss = [], None
         try:
             loss = self._step(_told(function, caught), dict(batch))

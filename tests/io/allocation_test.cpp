@@ -1,6 +1,8 @@
 // Out of memory while files are read and written: an exception, never the end of the process, and the old file stays.
 #include <atomic>
 #include <cstdlib>
+#include <filesystem>
+#include <limits>
 #include <new>
 #include <ostream>
 #include <streambuf>
@@ -13,11 +15,14 @@
 #include <weft/io/pt.hpp>
 #include <weft/io/safetensors.hpp>
 #include <weft/io/sharded_state.hpp>
+#include <weft/io/step_recorder.hpp>
 #include <weft/io/tensor_json.hpp>
 #include <weft/io/training_state.hpp>
 #include <weft/nn/layers.hpp>
 #include <weft/ops/create.hpp>
+#include <weft/optim/optim.hpp>
 #include <weft/tensor/allocator.hpp>
+#include <weft/tensor/warning.hpp>
 
 #include <temporary_folder.hpp>
 
@@ -69,6 +74,42 @@ io::TensorMap some_tensors() {
   io::TensorMap tensors;
   for (int i = 0; i < 12; ++i) tensors.emplace("a tensor with a long name, number " + std::to_string(i), ones({2, 3}));
   return tensors;
+}
+
+// Before the step, and in what comes after it: the step itself is the program's.
+TEST(OutOfMemory, AStepThatCannotBeKeptIsTakenAllTheSame) {
+  const TemporaryFolder folder;
+  const std::string path = folder / "step.weft";
+  nn::Linear model(2, 1);
+  optim::Adam optimizer(model.parameters(), {.lr = 0.1});
+  const WarningHandler before = set_warning_handler([](const Warning&) {});
+  int kept = 0;
+  for (int k = 0; kept < 2; k += 1 + k / 30) {  // until both have enough
+    kept = 0;
+    for (const bool early : {true, false}) {
+      io::StepRecorder recorder(path, {model, &optimizer});
+      const Tensor good = ones({1}), bad = full({1}, std::numeric_limits<double>::quiet_NaN());
+      const auto returning = [&](const Tensor& loss, int64_t left) {
+        return io::StepFunction([&loss, left](const io::TensorMap&) {
+          allocations_left = left;
+          return loss;
+        });
+      };
+      const io::StepFunction first = returning(good, -1), second = returning(bad, early ? -1 : k);
+      const io::TensorMap batch = {{"x", ones({2, 2})}};
+      recorder.step(first, batch);
+      if (early) allocations_left = k;
+      const Tensor loss = recorder.step(second, batch);
+      allocations_left = -1;
+      EXPECT_EQ(loss.impl(), bad.impl());
+      EXPECT_EQ(io::holds_step(path), std::filesystem::exists(path));
+      if (!io::holds_step(path)) continue;
+      ++kept;
+      EXPECT_NE(io::step_text(path).find("step 1, bad: the loss is NaN"), std::string::npos);
+      std::filesystem::remove_all(path);
+    }
+  }
+  set_warning_handler(before);
 }
 
 TEST(OutOfMemory, ReadingAFileRaises) {

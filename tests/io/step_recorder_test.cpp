@@ -241,6 +241,9 @@ TEST_F(StepRecorder, TheBatchIsAsItWasBeforeTheStepWroteIntoIt) {
   recorder.step(step, {{"x", ones({2, 3}).t().narrow(0, 0, 2).t().contiguous().t()},
                        {"n", arange(3)},
                        {"none", zeros({0, 4})},
+                       {"mask", tensor({true, false})},
+                       {"half", ones({2}, f16)},
+                       {"", ones({1})},
                        {"bad", tensor(nan)}});
   ASSERT_TRUE(recorder.found());
   std::optional<io::TensorMap> seen;
@@ -253,6 +256,10 @@ TEST_F(StepRecorder, TheBatchIsAsItWasBeforeTheStepWroteIntoIt) {
   EXPECT_EQ(seen->at("n").dtype(), i64);
   EXPECT_EQ(seen->at("none").shape(), (Dims{0, 4}));
   EXPECT_EQ(seen->at("bad").dim(), 0);
+  EXPECT_EQ(seen->at("mask").dtype(), boolean);
+  EXPECT_EQ(seen->at("half").dtype(), f16);
+  EXPECT_EQ(seen->size(), 7u);
+  EXPECT_NE(io::step_text(path).find("batch none: float32 [0, 4] on cpu"), std::string::npos) << io::step_text(path);
 }
 
 TEST_F(StepRecorder, WhatTheProgramAddsComesBack) {

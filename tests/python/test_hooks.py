@@ -363,8 +363,10 @@ def test_what_a_step_raises_goes_on_and_is_kept(tmp_path):
     found = weft.StepRecorder(tmp_path / "third", run.model, run.optimizer, finding=lambda: "mine" if run.calls > 2 else None)
     found.step(run.step, batch)
     assert "mine" in found.text
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match="a Tensor, or None, not float"):
         weft.StepRecorder(tmp_path / "fourth", run.model, run.optimizer).step(lambda _: 3.0, batch)
+    with pytest.raises(TypeError, match="'x' of the batch must be Tensor, not float"):
+        weft.StepRecorder(tmp_path / "fifth", run.model, run.optimizer).step(run.step, {"x": 3.0})
 
 
 def test_a_program_replays_its_step(tmp_path):
