@@ -74,15 +74,17 @@ class Marks {
   struct Mark {
     const void* memory = nullptr;
     uint64_t version = 0;
-    double number = 0;
-    bool operator==(const Mark& other) const {
-      return memory == other.memory && version == other.version &&
-             std::memcmp(&number, &other.number, sizeof number) == 0;
-    }
+    uint64_t number = 0;
+    bool operator==(const Mark& other) const = default;
   };
   static Mark mark_of(const Tensor& t) {
-    if (t.dim() == 0 && t.device().is_cpu()) return {.number = t.item<double>()};
-    return {t.data_ptr(), static_cast<uint64_t>(t.version())};
+    Mark mark;
+    if (t.dim() == 0 && t.device().is_cpu() && itemsize(t.dtype()) <= static_cast<int64_t>(sizeof mark.number)) {
+      std::memcpy(&mark.number, t.data_ptr(), static_cast<size_t>(itemsize(t.dtype())));
+      return mark;
+    }
+    mark.memory = t.data_ptr(), mark.version = static_cast<uint64_t>(t.version());
+    return mark;
   }
   template <class F>
   static void each(const TrainingSnapshot& s, F&& f) {
