@@ -201,6 +201,15 @@ TEST_F(Anomaly, ForwardIsForItsOwnThread) {
 }
 
 // In a process of its own, since the variable is read as the program starts.
+TEST_F(Anomaly, AnErrorInsideABackwardDoesNotBlindTheForwardAfterIt) {
+  const AnomalyGuard guard({.repro = ""});
+  const Tensor x = tensor({0.5}).requires_grad_();
+  const Tensor saved = x * 1.0, z = saved * saved;
+  saved.detach().add_(1.0);
+  EXPECT_THROW(z.backward(), AutogradError);  // inside the node
+  EXPECT_THROW(log(tensor({-1.0})), NonFiniteError);
+}
+
 TEST_F(Anomaly, TheEnvironmentVariableChecksEveryThread) {
   if (std::getenv("WEFT_CHECK_NAN") != nullptr) {
     std::thread([] { EXPECT_THROW((void)log(tensor({-1.0})), NonFiniteError); }).join();
