@@ -53,6 +53,9 @@ void exchange_rows(int64_t count, int64_t columns, const int32_t* pivots, T* b, 
 template <class T>
 void solve_triangle(int64_t n, int64_t columns, Matrix<T> t, bool upper, bool unit, T* b, int64_t stride) {
   if (n == 0 || columns == 0) return;
+  if (columns == 1 && stride == 1 && n <= 64 && (t.column == 1 || t.row == 1)) {
+    return solve_vector(n, t.data, t.column == 1 ? t.row : t.column, t.column != 1, upper, unit, b);
+  }
   if (n > block) {
     const int64_t half = (n / 2 + block - 1) / block * block, rest = n - half;
     T* below = b + half * stride;

@@ -40,7 +40,20 @@ struct Group {
       const T* m = from + std::min(l, count - 1) * next;
       T* to = data + l;
       for (int64_t i = 0; i < rows; ++i) {
-        for (int64_t j = 0; j < columns; ++j, to += lanes<T>) *to = m[i * row + j * column];
+        const T* line = m + i * row;
+        for (int64_t j = 0; j < columns; ++j, to += lanes<T>, line += column) *to = *line;
+      }
+    }
+  }
+  /// The same of square matrices, of which one triangle is wanted.
+  void read_triangle(const T* from, int64_t count, int64_t next, bool upper, int64_t row, int64_t column) const {
+    for (int64_t l = 0; l < lanes<T>; ++l) {
+      const T* m = from + std::min(l, count - 1) * next;
+      for (int64_t i = 0; i < columns; ++i) {
+        const int64_t first = upper ? i : 0, last = upper ? columns : i + 1;
+        const T* line = m + i * row + first * column;
+        T* to = data + (i * columns + first) * lanes<T> + l;
+        for (int64_t j = first; j < last; ++j, to += lanes<T>, line += column) *to = *line;
       }
     }
   }
@@ -104,13 +117,28 @@ void factor_group(int64_t n, const Group<T>& a, const Group<T>* x, Number<T>* pi
     const auto zero = hn::Eq(pivot, hn::Zero(d));
     const auto first = hn::And(hn::RebindMask(di, zero), hn::Eq(singular, hn::Zero(di)));
     singular = hn::IfThenElse(first, hn::Set(di, static_cast<Number<T>>(j + 1)), singular);
-    const auto one = hn::Set(d, T(1));
-    for (int64_t i = j + 1; i < n; ++i) {
-      const auto factor = hn::IfThenZeroElse(zero, hn::Div(a.get(i, j), hn::IfThenElse(zero, one, pivot)));
+    const auto inverse =
+        hn::IfThenZeroElse(zero, hn::Div(hn::Set(d, T(1)), hn::IfThenElse(zero, hn::Set(d, T(1)), pivot)));
+    int64_t i = j + 1;
+    for (; i + 2 <= n; i += 2) {
+      const auto f0 = hn::Mul(a.get(i, j), inverse), f1 = hn::Mul(a.get(i + 1, j), inverse);
+      a.set(i, j, f0);
+      a.set(i + 1, j, f1);
+      const auto eliminate = [&](const Group<T>& m, int64_t c) HWY_ATTR {
+        const auto top = m.get(j, c);
+        m.set(i, c, hn::NegMulAdd(f0, top, m.get(i, c)));
+        m.set(i + 1, c, hn::NegMulAdd(f1, top, m.get(i + 1, c)));
+      };
+      for (int64_t c = j + 1; c < n; ++c) eliminate(a, c);
+      for (int64_t c = 0; x != nullptr && c < x->columns; ++c) eliminate(*x, c);
+    }
+    for (; i < n; ++i) {
+      const auto factor = hn::Mul(a.get(i, j), inverse);
       a.set(i, j, factor);
       for (int64_t c = j + 1; c < n; ++c) a.set(i, c, hn::NegMulAdd(factor, a.get(j, c), a.get(i, c)));
-      if (x == nullptr) continue;
-      for (int64_t c = 0; c < x->columns; ++c) x->set(i, c, hn::NegMulAdd(factor, x->get(j, c), x->get(i, c)));
+      for (int64_t c = 0; x != nullptr && c < x->columns; ++c) {
+        x->set(i, c, hn::NegMulAdd(factor, x->get(j, c), x->get(i, c)));
+      }
     }
   }
   hn::StoreU(singular, di, info);
@@ -124,9 +152,15 @@ void solve_group(int64_t n, const Group<T>& t, bool upper, bool unit, const Grou
     const int64_t i = upper ? n - 1 - step : step;
     const auto inverse = unit ? one : hn::Div(one, t.get(i, i));
     for (int64_t c = 0; c < x.columns; ++c) {
-      auto sum = x.get(i, c);
-      for (int64_t k = upper ? i + 1 : 0; k < (upper ? n : i); ++k) sum = hn::NegMulAdd(t.get(i, k), x.get(k, c), sum);
-      x.set(i, c, hn::Mul(sum, inverse));
+      auto sum = x.get(i, c), other = hn::Zero(Tag<T>());
+      int64_t k = upper ? i + 1 : 0;
+      const int64_t end = upper ? n : i;
+      for (; k + 2 <= end; k += 2) {
+        sum = hn::NegMulAdd(t.get(i, k), x.get(k, c), sum);
+        other = hn::NegMulAdd(t.get(i, k + 1), x.get(k + 1, c), other);
+      }
+      if (k < end) sum = hn::NegMulAdd(t.get(i, k), x.get(k, c), sum);
+      x.set(i, c, hn::Mul(hn::Add(sum, other), inverse));
     }
   }
 }
@@ -145,33 +179,50 @@ void cholesky_group(int64_t n, const Group<T>& a, Number<T>* info) {
     failed = hn::IfThenElse(first, hn::Set(di, static_cast<Number<T>>(j + 1)), failed);
     const auto root = hn::Sqrt(square), inverse = hn::Div(hn::Set(d, T(1)), root);
     a.set(j, j, root);
-    for (int64_t i = j + 1; i < n; ++i) {
+    int64_t i = j + 1;
+    for (; i + 4 <= n; i += 4) {  // side by side, which hides the latency of their sums
+      auto s0 = a.get(i, j), s1 = a.get(i + 1, j), s2 = a.get(i + 2, j), s3 = a.get(i + 3, j);
+      for (int64_t k = 0; k < j; ++k) {
+        const auto top = a.get(j, k);
+        s0 = hn::NegMulAdd(a.get(i, k), top, s0);
+        s1 = hn::NegMulAdd(a.get(i + 1, k), top, s1);
+        s2 = hn::NegMulAdd(a.get(i + 2, k), top, s2);
+        s3 = hn::NegMulAdd(a.get(i + 3, k), top, s3);
+      }
+      a.set(i, j, hn::Mul(s0, inverse));
+      a.set(i + 1, j, hn::Mul(s1, inverse));
+      a.set(i + 2, j, hn::Mul(s2, inverse));
+      a.set(i + 3, j, hn::Mul(s3, inverse));
+    }
+    for (; i < n; ++i) {
       auto sum = a.get(i, j);
       for (int64_t k = 0; k < j; ++k) sum = hn::NegMulAdd(a.get(i, k), a.get(j, k), sum);
       a.set(i, j, hn::Mul(sum, inverse));
-      a.set(j, i, hn::Zero(d));
     }
+    for (i = j + 1; i < n; ++i) a.set(j, i, hn::Zero(d));
   }
   hn::StoreU(failed, di, info);
 }
 
-/// body(first, count) for groups of at most a register of matrices.
+/// body(first, count, memory) for groups of at most a register of matrices, with memory for `elements` registers.
 template <class T, class F>
-void each_group(int64_t batch, F&& body) {
+void each_group(int64_t batch, int64_t elements, F&& body) {
   const int64_t groups = (batch + lanes<T> - 1) / lanes<T>;
-  parallel_for(groups, 8, [&](int64_t begin, int64_t end) {
-    for (int64_t g = begin; g < end; ++g) body(g * lanes<T>, std::min(lanes<T>, batch - g * lanes<T>));
+  parallel_for(groups, 16, [&](int64_t begin, int64_t end) {
+    const Workspace memory(static_cast<size_t>(elements * lanes<T>) * sizeof(T));
+    for (int64_t g = begin; g < end; ++g) {
+      body(g * lanes<T>, std::min(lanes<T>, batch - g * lanes<T>), memory.as<T>());
+    }
   });
 }
 
 template <class T>
 void cholesky_batch(const View& l, const View& info, const View& a, bool upper) {
   const int64_t n = size(a, 1);
-  each_group<T>(size(a, 0), [&](int64_t first, int64_t count) {
-    const Workspace memory(static_cast<size_t>(n * n * lanes<T>) * sizeof(T));
-    const Group<T> m{memory.as<T>(), n};
+  each_group<T>(size(a, 0), n * n, [&](int64_t first, int64_t count, T* memory) HWY_ATTR {
+    const Group<T> m{memory, n};
     Number<T> failed[lanes<T>];
-    m.read(part<T>(a, first), count, n * n, n, upper ? 1 : n, upper ? n : 1);
+    m.read_triangle(part<T>(a, first), count, n * n, false, upper ? 1 : n, upper ? n : 1);
     cholesky_group(n, m, failed);
     if (upper) {
       for (int64_t i = 0; i < n; ++i) {
@@ -189,9 +240,8 @@ void cholesky_batch(const View& l, const View& info, const View& a, bool upper) 
 template <class T>
 void solve_batch(const View& x, const View& lu, const View& pivots, const View& info, const View& a) {
   const int64_t n = size(a, 1), k = x.data != nullptr ? size(x, 2) : 0;
-  each_group<T>(size(a, 0), [&](int64_t first, int64_t count) {
-    const Workspace memory(static_cast<size_t>((n * n + n * k + n) * lanes<T>) * sizeof(T));
-    const Group<T> m{memory.as<T>(), n}, right{m.data + n * n * lanes<T>, k};
+  each_group<T>(size(a, 0), n * n + n * k + n, [&](int64_t first, int64_t count, T* memory) {
+    const Group<T> m{memory, n}, right{m.data + n * n * lanes<T>, k};
     auto* rows = reinterpret_cast<Number<T>*>(right.data + n * k * lanes<T>);
     Number<T> singular[lanes<T>];
     m.read(part<T>(a, first), count, n * n, n, n, 1);
@@ -215,10 +265,9 @@ void triangular_batch(const View& x, const View& a, bool upper, bool unit) {
   constexpr int64_t item = sizeof(T);
   const int64_t next = a.layout.strides[0] / item, row = a.layout.strides[1] / item,
                 column = a.layout.strides[2] / item;
-  each_group<T>(size(x, 0), [&](int64_t first, int64_t count) {
-    const Workspace memory(static_cast<size_t>((n * n + n * k) * lanes<T>) * sizeof(T));
-    const Group<T> t{memory.as<T>(), n}, right{t.data + n * n * lanes<T>, k};
-    t.read(part<T>(a, first), count, next, n, row, column);
+  each_group<T>(size(x, 0), n * n + n * k, [&](int64_t first, int64_t count, T* memory) {
+    const Group<T> t{memory, n}, right{t.data + n * n * lanes<T>, k};
+    t.read_triangle(part<T>(a, first), count, next, upper, row, column);
     right.read(part<T>(x, first), count, n * k, n, k, 1);
     solve_group(n, t, upper, unit, right);
     right.write(part<T>(x, first), count, n);

@@ -245,6 +245,21 @@ void solve_block_any(int64_t n, int64_t columns, const T* l, const T* inverse, T
   });
 }
 
+template <class T>
+void solve_vector_any(int64_t n, const T* t, int64_t stride, bool by_columns, bool upper, bool unit, T* b) {
+  for (int64_t step = 0; step < n; ++step) {
+    const int64_t i = upper ? n - 1 - step : step;
+    const T* line = t + i * stride;
+    const int64_t first = upper ? i + 1 : 0, count = upper ? n - 1 - i : i;
+    if (!by_columns) b[i] -= dot_of(count, line + first, b + first);
+    if (!unit) b[i] /= line[i];
+    if (by_columns) {  // the rest of column i is above it in an upper triangle
+      if (upper) axpy_to(i, -b[i], line, b);
+      else axpy_to(n - 1 - i, -b[i], line + i + 1, b + i + 1);
+    }
+  }
+}
+
 /// One sweep over a strip of `vectors` registers; the row between two rotations stays in registers.
 template <class T, int vectors>
 HWY_INLINE void rotate_strip(T* a, int64_t stride, const Sweep& sweep, const T* c, const T* s) {
@@ -312,6 +327,9 @@ void rotate_rows_any(int64_t n, T* a, int64_t stride, const Sweep* sweeps, int64
   X(cholesky_block, suffix, T, int64_t, (int64_t n, T * a, int64_t stride), (n, a, stride))                         \
   X(solve_block, suffix, T, void, (int64_t n, int64_t columns, const T* l, const T* inverse, T* b, int64_t stride), \
     (n, columns, l, inverse, b, stride))                                                                            \
+  X(solve_vector, suffix, T, void,                                                                                  \
+    (int64_t n, const T* t, int64_t stride, bool by_columns, bool upper, bool unit, T* b),                          \
+    (n, t, stride, by_columns, upper, unit, b))                                                                     \
   X(rotate_rows, suffix, T, void,                                                                                   \
     (int64_t n, T * a, int64_t stride, const Sweep* sweeps, int64_t count, const T* c, const T* s),                 \
     (n, a, stride, sweeps, count, c, s))

@@ -42,6 +42,11 @@ int64_t cholesky_block(int64_t n, T* a, int64_t stride);
 template <class T>
 void solve_block(int64_t n, int64_t columns, const T* l, const T* inverse, T* b, int64_t stride);
 
+/// Solves t x = b in place for one vector b and a triangle whose rows, or with `by_columns` whose columns, are dense
+/// and `stride` apart.
+template <class T>
+void solve_vector(int64_t n, const T* t, int64_t stride, bool by_columns, bool upper, bool unit, T* b);
+
 /// Rotations of neighbouring rows, in order: of rows first + i and first + i + 1 for i = 0 … count - 1, or backward.
 /// With c and s, rows x and y become c x + s y and c y - s x.
 struct Sweep {
