@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "../../autograd/mode.hpp"
-#include "../../backends/cpu/linalg/linalg.hpp"
+#include "../../backends/linalg.hpp"
 #include "../create.hpp"
 #include "../detail/autocast.hpp"
 #include "../detail/common.hpp"

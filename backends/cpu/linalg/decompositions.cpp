@@ -3,7 +3,7 @@
 
 #include "../workspace.hpp"
 #include "batches.hpp"
-#include "linalg.hpp"
+#include "../../linalg.hpp"
 #include "reflectors.hpp"
 #include "spectral.hpp"
 

@@ -5,7 +5,7 @@
 #include "../workspace.hpp"
 #include "batches.hpp"
 #include "factor.hpp"
-#include "linalg.hpp"
+#include "../../linalg.hpp"
 #include "reflectors.hpp"
 #include "small.hpp"
 

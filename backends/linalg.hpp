@@ -3,7 +3,7 @@
 // [batch], i32, is 0 where a matrix has a result. Batches are shared by the pool's threads, and one large matrix, too.
 #pragma once
 
-#include "../../../tensor/view.hpp"
+#include "../tensor/view.hpp"
 
 namespace weft::cpu {
 
