@@ -134,7 +134,7 @@ WEFT_PREPARE(6)
 
 Tensor times(const Tensor& x, Scalar factor) {
   if (factor.to<double>() == 1) return x;
-  if (!is_floating(x.dtype()) && factor.is_floating()) {
+  if (!is_inexact(x.dtype()) && factor.is_floating()) {
     raise<DTypeError>({.problem = fmt::format("{} among {} tensors", factor.to<double>(), name(x.dtype()))});
   }
   return (x * factor).to(x.dtype());

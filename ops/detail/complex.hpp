@@ -14,6 +14,8 @@ void each_part(const View& out, const View& x, Body&& body) {
   for (int part = 0; part < 2; ++part) body(part_view(out, part), part_view(x, part));
 }
 
+/// conj(x), and a real x itself.
+Tensor conjugate(const Tensor& x);
 /// |z|, recorded.
 Tensor magnitude(const Tensor& z);
 

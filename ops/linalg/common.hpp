@@ -8,6 +8,7 @@
 #include "../create.hpp"
 #include "../detail/autocast.hpp"
 #include "../detail/common.hpp"
+#include "../detail/complex.hpp"
 #include "../detail/reducing.hpp"
 #include "../linalg.hpp"
 #include "../matmul.hpp"
@@ -16,7 +17,7 @@
 namespace weft::linalg {
 
 /// The conjugate transpose.
-inline Tensor mH(const Tensor& x) { return x.transpose(-2, -1); }
+inline Tensor mH(const Tensor& x) { return conjugate(x).transpose(-2, -1); }
 /// A vector along the last dimension as a diagonal's factor: [..., n] beside rows or beside columns.
 inline Tensor by_rows(const Tensor& v) { return v.unsqueeze(-1); }
 inline Tensor by_columns(const Tensor& v) { return v.unsqueeze(-2); }

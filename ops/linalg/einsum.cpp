@@ -238,7 +238,7 @@ Lettered product(const Lettered& left, const Lettered& right, uint64_t wanted, c
   for (const int letter : b.word) {
     if ((in_a >> letter & 1) == 0) columns.push_back(letter);
   }
-  if (inner.empty() || !is_floating(a.t.dtype())) {  // no sum: every product is an element
+  if (inner.empty() || !is_inexact(a.t.dtype())) {  // no sum: every product is an element
     const Word all = joined({&batch, &rows, &columns, &inner});
     const Tensor whole = a.arranged(all) * b.arranged(all);
     return summed({whole, all}, wanted);

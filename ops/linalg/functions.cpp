@@ -126,7 +126,7 @@ Tensor matrix_power(const Tensor& operand, int64_t n, Location where) {
   const CallScope call("linalg_matrix_power", where);
   WEFT_IN_FULL(linalg::matrix_power, operand, n, where);
   check_square(operand);
-  check_floating(operand);
+  if (!is_complex(operand.dtype())) check_floating(operand);
   const Tensor x = to_compute_type(operand);
   const uint64_t count = n < 0 ? uint64_t{0} - static_cast<uint64_t>(n) : static_cast<uint64_t>(n);
   const Tensor out = power_of(n < 0 ? inv(x) : x, count).to(operand.dtype());

@@ -291,6 +291,12 @@ Tensor lu_solve(const Tensor& lu, const Tensor& pivots, const Tensor& b, bool le
   common_batch(lu, b);
   const Home home(b);
   const Tensor factors = brought(lu), rows = is_meta(pivots) ? pivots : pivots.to(Device());
+  if (!is_meta(rows)) {
+    check_elements([rows, n = lu.size(-1)] {
+      if (all(logical_and(rows >= 1, rows <= n)).item<bool>()) return;
+      raise<ValueError>({.problem = fmt::format("pivots name rows from 1 to {}, and one of them another", n)});
+    });
+  }
   const Tensor right = left ? brought(b) : brought(b).transpose(-2, -1);
   const bool turned = left == adjoint;
   Tensor x;

@@ -31,7 +31,7 @@ void check_same_dtype(const Tensor& a, const Tensor& b) {
 Tensor added(const Tensor& input, const Tensor& product, double beta, double alpha) {
   const DType dtype = product.dtype();
   check_same_dtype(input, product);
-  const auto factor = [&](double x) { return is_floating(dtype) ? Scalar(x) : Scalar(static_cast<int64_t>(x)); };
+  const auto factor = [&](double x) { return is_inexact(dtype) ? Scalar(x) : Scalar(static_cast<int64_t>(x)); };
   const auto whole = broadcast(input.sizes(), product.sizes());
   if (!whole || !(*whole == product.shape())) {
     raise<ShapeError>({.problem = fmt::format("shape {} does not broadcast to the product's {}", input.shape().text(),
@@ -58,7 +58,7 @@ Tensor inner(const Tensor& a, const Tensor& b, Location where) {
 Tensor vdot(const Tensor& a, const Tensor& b, Location where) {
   const CallScope call("vdot", where);
   WEFT_IN_LOWER(vdot, a, b, where);
-  return dot(a, b);
+  return dot(conjugate(a), b);
 }
 
 Tensor kron(const Tensor& a, const Tensor& b, Location where) {
@@ -131,11 +131,12 @@ Tensor vecdot(const Tensor& a, const Tensor& b, int dim, Location where) {
         {.problem = fmt::format("shapes {} and {} do not broadcast", a.shape().text(), b.shape().text())});
   }
   const int at = wrap_dim(dim, shape->size());
-  if (shape->size() == 0) return a * b;
-  if (is_floating(a.dtype()) && at == shape->size() - 1 && a.dim() > 0 && b.dim() > 0 && a.size(-1) == b.size(-1)) {
-    return matmul(a.unsqueeze(-2), b.unsqueeze(-1)).squeeze(-1).squeeze(-1);
+  const Tensor left = conjugate(a);
+  if (shape->size() == 0) return left * b;
+  if (is_inexact(a.dtype()) && at == shape->size() - 1 && a.dim() > 0 && b.dim() > 0 && a.size(-1) == b.size(-1)) {
+    return matmul(left.unsqueeze(-2), b.unsqueeze(-1)).squeeze(-1).squeeze(-1);
   }
-  return sum(a * b, {at}, false, a.dtype());
+  return sum(left * b, {at}, false, a.dtype());
 }
 
 Tensor cross(const Tensor& a, const Tensor& b, int dim, Location where) {

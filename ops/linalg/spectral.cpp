@@ -44,7 +44,8 @@ Eigen eigen_of(const Tensor& x, bool upper, bool with_vectors) {
   const int64_t n = x.size(-1);
   const Tensor values = make(with(batch, {n}), x.dtype(), x.device()), info = make(batch, DType::i32, x.device());
   const Tensor vectors = with_vectors ? make(x.sizes(), x.dtype(), x.device()) : Tensor();
-  const View a = batched(dense(x, batch), 2);
+  const Tensor held = dense(x, batch);  // it may be a copy, which nobody else holds
+  const View a = batched(held, 2);
   if (with_vectors) {
     run(
         "symmetric_eigen", {batched(values, 1), batched(vectors, 2), batched(info, 0)}, {a},

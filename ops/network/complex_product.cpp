@@ -43,7 +43,7 @@ Tensor matrices(const Tensor& a, const Tensor& b) {
   return view_as_complex(c.view(shape));
 }
 
-Tensor adjoint(const Tensor& t) { return conj(t).transpose(-2, -1); }
+Tensor adjoint(const Tensor& t) { return conjugate(t).transpose(-2, -1); }
 
 // What broadcasting repeated is summed.
 Tensor folded(Tensor g, const Tensor& like) { return sum_to(std::move(g), like.sizes()); }

@@ -14,11 +14,12 @@ struct Parts {
   explicit Parts(const Tensor& z) : re(real(z)), im(imag(z)) {}
 };
 
-// Divided by the larger part of b first, so that no square leaves the range.
+// Divided by the larger part of b first, so that no square leaves the range; by 0 part by part.
 Tensor quotient(const Parts& a, const Parts& b) {
-  const Tensor size = maximum(abs(b.re), abs(b.im)), c = b.re / size, d = b.im / size;
+  const Tensor size = maximum(abs(b.re), abs(b.im)), by_zero = size == 0, c = b.re / size, d = b.im / size;
   const Tensor divisor = c * b.re + d * b.im;
-  return complex((a.re * c + a.im * d) / divisor, (a.im * c - a.re * d) / divisor);
+  return complex(weft::where(by_zero, a.re / size, (a.re * c + a.im * d) / divisor),
+                 weft::where(by_zero, a.im / size, (a.im * c - a.re * d) / divisor));
 }
 
 Tensor product(const Parts& a, const Parts& b) { return complex(a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re); }

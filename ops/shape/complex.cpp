@@ -164,6 +164,8 @@ Tensor polar(const Tensor& given_length, const Tensor& given_angle, Location whe
   return complex(length * cos(angle), length * sin(angle));
 }
 
+Tensor conjugate(const Tensor& x) { return is_complex(checked(x).dtype()) ? conj(x) : x; }
+
 Tensor magnitude(const Tensor& z) { return hypot(real(z), imag(z)); }
 
 Tensor angle(const Tensor& x, Location where) {

@@ -197,7 +197,7 @@ TEST(Safetensors, OtherRefusals) {
     write_bytes(folder / "f", bytes);
     EXPECT_THROW(io::load_file(folder / "f"), E);
   };
-  refuse(file_of(R"({"z":{"dtype":"C64","shape":[1],"data_offsets":[0,8]}})", std::string(8, '\0')),
+  refuse(file_of(R"({"z":{"dtype":"C128","shape":[1],"data_offsets":[0,8]}})", std::string(8, '\0')),
          static_cast<DTypeError*>(nullptr));
   refuse(file_of(R"({"z":{"dtype":"U8","shape":[1,1,1,1,1,1,1,1,1],"data_offsets":[0,1]}})", std::string(1, '\0')),
          static_cast<ShapeError*>(nullptr));

@@ -178,6 +178,20 @@ TEST(Einsum, TheOrderIsNeverDearerThanTheGreedyOne) {
   EXPECT_GT(cheaper, 0);
 }
 
+TEST(Linalg, SpectraOfMatricesWithGapsAreThoseOfTheirCopies) {
+  for (const int64_t n : {2, 3, 5, 12, 40}) {
+    const Tensor x = symmetric(n), wide = zeros({n, 2 * n}, {f64}), spread = wide.slice(1, 0, {}, 2);
+    wide.slice(1, 0, {}, 2).copy_(x);
+    for (const Tensor& given : {x.t(), spread, x.expand({3, n, n})}) {
+      const auto [values, vectors] = linalg::eigh(given);
+      EXPECT_LT(largest_difference(values, linalg::eigvalsh(given.contiguous())), 1e-9) << n;
+      EXPECT_LT(largest_difference(matmul(vectors * values.unsqueeze(-2), vectors.transpose(-1, -2)), given), 1e-9)
+          << n;
+      EXPECT_LT(largest_difference(linalg::svdvals(given), linalg::svdvals(given.contiguous())), 1e-9) << n;
+    }
+  }
+}
+
 TEST(Einsum, AChainIsContractedFromItsCheapEnd) {
   // a [8, 128] b [128, 128] c [128, 1]: from the right 128² + 8 · 128, from the left 8 · 128² + 8 · 128.
   linalg::Contraction chain{{0b0011, 0b0110, 0b1100}, 0b1001, {8, 128, 128, 1}};

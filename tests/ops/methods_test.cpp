@@ -457,25 +457,55 @@ TEST_F(Methods, AreAllOpsWhoseFirstArgumentIsATensor) {
   expect_same({x.where(mask, y), around(x)[1].where(mask, y)}, {where(mask, x, y), where(mask, x, y)}, "where");
 
   // Tensors like another are made from it; the records of views call the methods.
-  const std::set<std::string> no_method{
-      "normal",         "randint_like",     "rand_like", "randn_like", "empty_like",
-      "zeros_like",     "ones_like",        "full_like", "attention",  "attention_varlen",
-      "cholesky_solve", "cholesky_inverse", "logdet",    "inner",      "vdot",
-      "kron",           "baddbmm",          "addbmm",    "addmv",      "addr",
-      "complex",        "polar",            "stft",      "istft"};
+  const std::set<std::string> no_method{"normal",         "randint_like",
+                                        "rand_like",      "randn_like",
+                                        "empty_like",     "zeros_like",
+                                        "ones_like",      "full_like",
+                                        "attention",      "attention_varlen",
+                                        "cholesky_solve", "cholesky_inverse",
+                                        "logdet",         "inner",
+                                        "vdot",           "kron",
+                                        "baddbmm",        "addbmm",
+                                        "addmv",          "addr",
+                                        "complex",        "polar",
+                                        "stft",           "istft"};
   const std::set<std::string> methods{"reshape", "transpose", "t",       "permute",   "select",
                                       "narrow",  "unsqueeze", "squeeze", "expand",    "flatten",
                                       "split",   "chunk",     "unbind",  "diagonal",  "broadcast_to",
                                       "clone",   "detach",    "to",      "contiguous"};
   // What layers and linear algebra call stays a function, as in PyTorch: every method costs whoever includes Tensor.
   const auto is_of_layers = [](const std::string& name) {
-    for (const char* part :
-         {"conv",          "pool",          "dropout",  "batch_norm",  "group_norm",     "instance_norm",
-          "response_norm", "im2col",        "col2im",   "interpolate", "grid",           "rrelu",
-          "maxout",        "embedding_bag", "lstm",     "gru",         "rnn_",           "packed_sequence",
-          "pad_packed",    "pack_padded",   "bilinear", "moe_",        "grouped_linear", "fused_",
-          "linalg_",       "quant",         "gemm_fp8", "rope_",       "fft_",           "rotary",
-          "mixture_of_experts"}) {
+    for (const char* part : {"conv",
+                             "pool",
+                             "dropout",
+                             "batch_norm",
+                             "group_norm",
+                             "instance_norm",
+                             "response_norm",
+                             "im2col",
+                             "col2im",
+                             "interpolate",
+                             "grid",
+                             "rrelu",
+                             "maxout",
+                             "embedding_bag",
+                             "lstm",
+                             "gru",
+                             "rnn_",
+                             "packed_sequence",
+                             "pad_packed",
+                             "pack_padded",
+                             "bilinear",
+                             "moe_",
+                             "grouped_linear",
+                             "fused_",
+                             "linalg_",
+                             "quant",
+                             "gemm_fp8",
+                             "rope_",
+                             "fft_",
+                             "rotary",
+                             "mixture_of_experts"}) {
       if (name.find(part) != std::string::npos) return true;
     }
     return false;

@@ -200,3 +200,24 @@ def test_a_gradient_points_uphill_as_pytorchs_does():
     z.grad = None
     weft.exp(z).imag.sum().backward()
     assert numpy.allclose(z.grad.numpy(), numpy.conj(-1j * numpy.exp(z.detach().numpy())))
+
+
+@pytest.mark.parametrize("dtype, kind, tolerance", KINDS)
+def test_products_by_letters_are_numpys(dtype, kind, tolerance):
+    random = numpy.random.default_rng(6)
+    for equation, shapes in (("ij,jk->ik", ((3, 4), (4, 2))), ("bij,bkj->bik", ((2, 3, 4), (2, 5, 4))), ("i,i", ((4,), (4,))),
+                             ("ij,jk,kl->il", ((2, 3), (3, 4), (4, 2))), ("ii->i", ((3, 3),)), ("ij->", ((3, 2),)),
+                             ("i,j->ij", ((2,), (3,))), ("...i,ij->...j", ((2, 3, 4), (4, 2)))):
+        arrays = [array(random, kind, s) for s in shapes]
+        same(weft.einsum(equation, *map(weft.from_numpy, arrays)), numpy.einsum(equation, *arrays), 20 * tolerance)
+    a, b = array(random, kind, (5,)), array(random, kind, (5,))
+    x, y = weft.from_numpy(a), weft.from_numpy(b)
+    same(weft.vdot(x, y), numpy.vdot(a, b), 20 * tolerance)
+    same(weft.inner(x, y), numpy.inner(a, b), 20 * tolerance)
+    same(weft.kron(x, y), numpy.kron(a, b), 20 * tolerance)
+    same(weft.outer(x, y), numpy.outer(a, b), 20 * tolerance)
+    same(weft.linalg.vecdot(x, y), numpy.vecdot(a, b), 20 * tolerance)
+    m = array(random, kind, (4, 4))
+    same(weft.linalg.matrix_power(weft.from_numpy(m), 3), numpy.linalg.matrix_power(m, 3), 200 * tolerance)
+    with pytest.raises(TypeError):
+        weft.linalg.solve(weft.from_numpy(m), weft.from_numpy(m))

@@ -27,7 +27,7 @@ void binary_loop(void* out, const void* a, const void* b, int64_t n) {
   auto* o = static_cast<T*>(out);
   auto* x = static_cast<const T*>(a);
   auto* y = static_cast<const T*>(b);
-  const T first_x = *x, first_y = *y;
+  const T first_x = mask == 1 ? *x : T(), first_y = mask == 2 ? *y : T();
   for (int64_t i = 0; i < n; ++i) o[i] = F::value(mask == 1 ? first_x : x[i], mask == 2 ? first_y : y[i]);
 }
 template <class F, class T, int mask>
@@ -36,7 +36,7 @@ void ternary_loop(void* out, const void* a, const void* b, const void* c, int64_
   auto* x = static_cast<const T*>(a);
   auto* y = static_cast<const T*>(b);
   auto* z = static_cast<const T*>(c);
-  const T first_y = *y, first_z = *z;
+  const T first_y = (mask & 2) != 0 ? *y : T(), first_z = (mask & 4) != 0 ? *z : T();
   for (int64_t i = 0; i < n; ++i) {
     o[i] = F::value(x[i], (mask & 2) != 0 ? first_y : y[i], (mask & 4) != 0 ? first_z : z[i]);
   }
@@ -46,7 +46,7 @@ void compare_loop(void* out, const void* a, const void* b, int64_t n) {
   auto* o = static_cast<uint8_t*>(out);
   auto* x = static_cast<const T*>(a);
   auto* y = static_cast<const T*>(b);
-  const T first_x = *x, first_y = *y;
+  const T first_x = mask == 1 ? *x : T(), first_y = mask == 2 ? *y : T();
   for (int64_t i = 0; i < n; ++i) o[i] = F::value(mask == 1 ? first_x : x[i], mask == 2 ? first_y : y[i]);
 }
 

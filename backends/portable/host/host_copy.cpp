@@ -1,6 +1,7 @@
 #include <vector>
 
 #include "../../cpu/kernels.hpp"
+#include "../../functors/lists.hpp"
 #include "host.hpp"
 #include "launch.hpp"
 
@@ -66,6 +67,9 @@ void copy(const View& out, const View& in) {
     copy(part_view(out, 0), is_complex(from) ? part_view(in, 0) : in);
     if (is_complex(from)) return copy(part_view(out, 1), part_view(in, 1));
     return fill(part_view(out, 1), 0);
+  }
+  if (is_complex(from) && to == DType::boolean && !in.layout.host_scalar) {
+    return compare(CompareOp::logical_or, out, part_view(in, 0), part_view(in, 1));
   }
   if (is_complex(from) && to != from) unsupported("copy", in);
   if (in.layout.host_scalar) return fill_bits(out, converted_bits(in.data, from, to));
