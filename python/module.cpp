@@ -159,6 +159,8 @@ NB_MODULE(_core, m) {
   bind_modules(m);
   bind_readers(m);
   bind_lora(m);
+  bind_distributions(m);
+  bind_func(m);
   bind_quantize(m);
   bind_checkpoint(m);
   bind_recorder(m);

@@ -50,8 +50,8 @@ Size = tuple
 del _name, _object
 
 
-_modules = ("amp", "array_api", "autograd", "data", "distributed", "fft", "generation", "hooks", "io", "library", "linalg", "lora",
-            "nn", "ops", "optim", "special", "testing", "train", "utils")
+_modules = ("amp", "array_api", "autograd", "data", "distributed", "distributions", "fft", "func", "generation", "hooks", "io",
+            "library", "linalg", "lora", "nn", "ops", "optim", "special", "testing", "train", "utils")
 
 
 _tools = ("BreakOn", "StepRecorder", "replay", "replay_step")

@@ -1,0 +1,208 @@
+"""Transforms of functions of tensors under torch.func's names."""
+
+import functools
+
+from weft import _core
+from weft._core import Tensor
+
+_made = _core._func
+
+__all__ = ["vjp", "jvp", "jacrev", "jacfwd", "jacobian", "hessian", "hvp", "grad", "grad_and_value", "vmap"]
+
+
+def _flat(tree):
+    """The tensors of nested tuples, lists and dicts, and what puts others in their places."""
+    if isinstance(tree, Tensor):
+        return [tree], lambda leaves: leaves[0]
+    if isinstance(tree, dict):
+        parts, make = [_flat(v) for v in tree.values()], lambda items: dict(zip(tree, items))
+    elif isinstance(tree, (tuple, list)):
+        kind = type(tree)
+        parts, make = [_flat(v) for v in tree], lambda items: kind(*items) if hasattr(kind, "_fields") else kind(items)
+    else:
+        return [], lambda leaves: tree
+    leaves = [leaf for part, _ in parts for leaf in part]
+
+    def rebuild(given):
+        items, at = [], 0
+        for part, again in parts:
+            items.append(again(given[at:at + len(part)]))
+            at += len(part)
+        return make(items)
+
+    return leaves, rebuild
+
+
+class _Flat:
+    """A function of structures as one of flat tensors, which gives two lists: outputs and aux."""
+
+    def __init__(self, function, arguments, has_aux=False):
+        self.function, self.has_aux = function, has_aux
+        self.inputs, self.rebuild = _flat(arguments)
+
+    def __call__(self, *leaves):
+        result = self.function(*self.rebuild(list(leaves)))
+        aux = ()
+        if self.has_aux:
+            if not isinstance(result, tuple) or len(result) != 2:
+                raise TypeError("has_aux: the function must return an output and aux")
+            result, aux = result
+        outputs, self.outputs_again = _flat(result)
+        others, self.aux_again = _flat(aux)
+        return outputs, others
+
+    def told(self, outputs, aux):
+        return (self.outputs_again(outputs), self.aux_again(aux)) if self.has_aux else self.outputs_again(outputs)
+
+
+def vjp(func, *primals, has_aux=False):
+    """The output at the primals, and the function that takes a cotangent of it to those of the primals."""
+    flat = _Flat(func, primals, has_aux)
+    made = _made.vjp(flat, flat.inputs)
+
+    def pull(cotangents):
+        return flat.rebuild(made(_flat(cotangents)[0]))
+
+    output = flat.outputs_again(made.outputs)
+    return (output, pull, flat.aux_again(made.aux)) if has_aux else (output, pull)
+
+
+def jvp(func, primals, tangents, *, strict=False, has_aux=False):
+    """The output at the primals, and how it changes along the tangents."""
+    if not isinstance(primals, tuple) or not isinstance(tangents, tuple):
+        raise TypeError("jvp() takes tuples of primals and of tangents")
+    flat = _Flat(func, primals, has_aux)
+    outputs, along, aux = _made.jvp(flat, flat.inputs, _flat(tangents)[0], strict)
+    result = flat.outputs_again(outputs), flat.outputs_again(along)
+    return (*result, flat.aux_again(aux)) if has_aux else result
+
+
+def _differentiated(func, args, kwargs, argnums):
+    """func as one of the arguments that argnums name, and these."""
+    chosen = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    for n in chosen:
+        if not -len(args) <= n < len(args):
+            raise ValueError(f"argnums {n} for {len(args)} arguments")
+    chosen = [n % len(args) for n in chosen]
+
+    def of_chosen(*values):
+        full = list(args)
+        for n, value in zip(chosen, values):
+            full[n] = value
+        return func(*full, **kwargs)
+
+    return of_chosen, tuple(args[n] for n in chosen)
+
+
+def _jacobian(func, argnums, has_aux, mode):
+    @functools.wraps(func)
+    def of(*args, **kwargs):
+        of_chosen, chosen = _differentiated(func, args, kwargs, argnums)
+        flat = _Flat(of_chosen, chosen, has_aux)
+        kept = []
+
+        def keep_aux(*leaves):
+            outputs, aux = flat(*leaves)
+            kept[:] = [t.detach() for t in aux]
+            return outputs, ()
+
+        lines = [flat.rebuild(line) for line in _made.jacobian(keep_aux, flat.inputs, mode)]
+        if isinstance(argnums, int):
+            lines = [line[0] for line in lines]
+        result = flat.outputs_again(lines)
+        return (result, flat.aux_again(kept)) if has_aux else result
+
+    return of
+
+
+def jacrev(func, argnums=0, *, has_aux=False):
+    """The function that gives all derivatives, by a pass for each element of the output."""
+    return _jacobian(func, argnums, has_aux, "reverse")
+
+
+def jacfwd(func, argnums=0, has_aux=False):
+    """The function that gives all derivatives, by a pass for each element of the arguments."""
+    return _jacobian(func, argnums, has_aux, "forward")
+
+
+def jacobian(func, argnums=0, *, has_aux=False):
+    """The function that gives all derivatives, by the side that takes fewer passes."""
+    return _jacobian(func, argnums, has_aux, "automatic")
+
+
+def hessian(func, argnums=0):
+    """The function that gives all second derivatives of a number."""
+
+    @functools.wraps(func)
+    def of(*args, **kwargs):
+        of_chosen, chosen = _differentiated(func, args, kwargs, argnums)
+        flat = _Flat(of_chosen, chosen)
+        lines = flat.rebuild([flat.rebuild(line) for line in _made.hessian(flat, flat.inputs)])
+        return lines[0][0] if isinstance(argnums, int) else lines
+
+    return of
+
+
+def hvp(func, primals, direction):
+    """A number at the primals, and the product of its hessian with a direction."""
+    flat = _Flat(func, primals)
+    output, products = _made.hvp(flat, flat.inputs, _flat(direction)[0])
+    return output, flat.rebuild(products)
+
+
+def grad_and_value(func, argnums=0, has_aux=False):
+    """The function that gives the gradient of a number, and the number; with has_aux (the number, aux)."""
+
+    @functools.wraps(func)
+    def of(*args, **kwargs):
+        of_chosen, chosen = _differentiated(func, args, kwargs, argnums)
+        flat = _Flat(of_chosen, chosen, has_aux)
+        (value, *gradients), aux = _made.grad_and_value(flat, flat.inputs)
+        result = flat.rebuild(gradients)
+        return result[0] if isinstance(argnums, int) else result, flat.told([value], aux)
+
+    return of
+
+
+def grad(func, argnums=0, has_aux=False):
+    """The function that gives the gradient of a number; with has_aux (gradient, aux)."""
+    both = grad_and_value(func, argnums, has_aux)
+
+    @functools.wraps(func)
+    def of(*args, **kwargs):
+        gradient, value = both(*args, **kwargs)
+        return (gradient, value[1]) if has_aux else gradient
+
+    return of
+
+
+def _dims(dims, tree, what):
+    """A dimension or None for each tensor of the structure."""
+    if dims is None or isinstance(dims, int):
+        return [dims] * len(_flat(tree)[0])
+    if isinstance(tree, Tensor):
+        raise ValueError(f"{what} has a structure where there is a tensor")
+    items, parts = (tree.values(), dims.values()) if isinstance(tree, dict) else (tree, dims)
+    if len(items) != len(parts):
+        raise ValueError(f"{what} has {len(parts)} entries for {len(items)}")
+    return [dim for part, item in zip(parts, items) for dim in _dims(part, item, what)]
+
+
+def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
+    """The function that does to batches what func does to examples, one after the other."""
+
+    @functools.wraps(func)
+    def of(*args, **kwargs):
+        flat = _Flat(lambda *values: func(*values, **kwargs), args)
+        listed = _dims(in_dims, args, "in_dims")
+        places = []
+
+        def told(*leaves):
+            outputs, _ = flat(*leaves)
+            places[:] = _dims(out_dims, flat.outputs_again(outputs), "out_dims")
+            return outputs, ()
+
+        results = _made.vmap(told, flat.inputs, listed, [0], randomness)
+        return flat.outputs_again([t.movedim(0, dim) if dim else t for t, dim in zip(results, places)])
+
+    return of
