@@ -42,8 +42,8 @@ const Kind independent_kind = {
     .expand =
         [](const Body& d, const Dims& batch) {
           const Dims base_batch = base_of(d).batch_shape();
-          const Dims kept(std::span(base_batch.data(), static_cast<size_t>(base_batch.size())).last(
-              static_cast<size_t>(d.count)));
+          const Dims kept(
+              std::span(base_batch.data(), static_cast<size_t>(base_batch.size())).last(static_cast<size_t>(d.count)));
           return Independent(base_of(d).expand(joined(batch, kept)), d.count, {d.validate});
         }};
 
@@ -90,8 +90,8 @@ const Kind mixture_kind = {
           const Tensor mean = sum(weights * means, {choice_axis(d)}, true);
           return sum(weights * (components_of(d).variance() + square(means - mean)), {choice_axis(d)});
         },
-    .in_support =
-        [](const Body& d, const Tensor& x) { return any(components_of(d).in_support(for_each_component(d, x)), {-1}); },
+    .in_support = [](const Body& d,
+                     const Tensor& x) { return any(components_of(d).in_support(for_each_component(d, x)), {-1}); },
     .expand =
         [](const Body& d, const Dims& batch) {
           const Dims own = components_of(d).batch_shape();

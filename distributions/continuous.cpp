@@ -118,14 +118,10 @@ const Kind laplace_kind = {
 const Kind cauchy_kind = {
     .name = "Cauchy",
     .parameters = normal_kind.parameters,
-    .draw =
-        [](const Body& d, const Dims& shape, Generator* g) {
-          return d[0] + d[1] * tan(pi * (open_uniform(d, shape, g) - 0.5));
-        },
-    .log_prob =
-        [](const Body& d, const Tensor& x) {
-          return -std::log(pi) - log(d[1]) - log1p(square((x - d[0]) / d[1]));
-        },
+    .draw = [](const Body& d, const Dims& shape,
+               Generator* g) { return d[0] + d[1] * tan(pi * (open_uniform(d, shape, g) - 0.5)); },
+    .log_prob = [](const Body& d,
+                   const Tensor& x) { return -std::log(pi) - log(d[1]) - log1p(square((x - d[0]) / d[1])); },
     .cdf = [](const Body& d, const Tensor& x) { return atan((x - d[0]) / d[1]) / pi + 0.5; },
     .icdf = [](const Body& d, const Tensor& p) { return tan(pi * (p - 0.5)) * d[1] + d[0]; },
     .entropy = [](const Body& d) { return std::log(4 * pi) + log(d[1]); },
@@ -134,25 +130,22 @@ const Kind cauchy_kind = {
     .variance = [](const Body& d) { return full_like(d[0], infinity); },
     .in_support = real};
 
-const Kind gumbel_kind = {
-    .name = "Gumbel",
-    .parameters = normal_kind.parameters,
-    .draw =
-        [](const Body& d, const Dims& shape, Generator* g) {
-          return d[0] - d[1] * log(-log(open_uniform(d, shape, g)));
-        },
-    .log_prob =
-        [](const Body& d, const Tensor& x) {
-          const Tensor y = (d[0] - x) / d[1];
-          return y - exp(y) - log(d[1]);
-        },
-    .cdf = [](const Body& d, const Tensor& x) { return exp(-exp((d[0] - x) / d[1])); },
-    .icdf = [](const Body& d, const Tensor& p) { return d[0] - d[1] * log(-log(p)); },
-    .entropy = [](const Body& d) { return log(d[1]) + (1 + detail::euler); },
-    .mean = [](const Body& d) { return d[0] + d[1] * detail::euler; },
-    .mode = loc_of,
-    .variance = [](const Body& d) { return square(d[1]) * (pi * pi / 6); },
-    .in_support = real};
+const Kind gumbel_kind = {.name = "Gumbel",
+                          .parameters = normal_kind.parameters,
+                          .draw = [](const Body& d, const Dims& shape,
+                                     Generator* g) { return d[0] - d[1] * log(-log(open_uniform(d, shape, g))); },
+                          .log_prob =
+                              [](const Body& d, const Tensor& x) {
+                                const Tensor y = (d[0] - x) / d[1];
+                                return y - exp(y) - log(d[1]);
+                              },
+                          .cdf = [](const Body& d, const Tensor& x) { return exp(-exp((d[0] - x) / d[1])); },
+                          .icdf = [](const Body& d, const Tensor& p) { return d[0] - d[1] * log(-log(p)); },
+                          .entropy = [](const Body& d) { return log(d[1]) + (1 + detail::euler); },
+                          .mean = [](const Body& d) { return d[0] + d[1] * detail::euler; },
+                          .mode = loc_of,
+                          .variance = [](const Body& d) { return square(d[1]) * (pi * pi / 6); },
+                          .in_support = real};
 
 const Kind exponential_kind = {
     .name = "Exponential",

@@ -65,10 +65,8 @@ const Kind geometric_kind = {
     .name = "Geometric",
     .parameters = {{{"probs", Constraint::unit_interval}}},
     .has_rsample = detail::never,
-    .draw =
-        [](const Body& d, const Dims& shape, Generator* g) {
-          return floor(log(detail::open_uniform(d, shape, g)) / log1p(-probs_of(d)));
-        },
+    .draw = [](const Body& d, const Dims& shape,
+               Generator* g) { return floor(log(detail::open_uniform(d, shape, g)) / log1p(-probs_of(d))); },
     .log_prob =
         [](const Body& d, const Tensor& x) {
           const Tensor value = floats_like(d, x), p = probs_of(d);
@@ -88,6 +86,7 @@ const Kind geometric_kind = {
 
 /// The one count of every trial. NotImplementedError where they differ.
 int64_t common_count(const Body& d) {
+  if (d[0].numel() == 0) return 0;
   const double least = amin(d[0]).item<double>(), most = amax(d[0]).item<double>();
   if (least != most) {
     raise<NotImplementedError>({.problem = "trials of different counts have no values that can be counted alike"});
@@ -99,18 +98,14 @@ Tensor binomial_log_prob(const Body& d, const Tensor& given) {
   const Tensor choices = lgamma(d[0] + 1) - lgamma(x + 1) - lgamma(d[0] - x + 1);
   return choices + x * logits - d[0] * softplus(logits);
 }
-Tensor binomial_values(const Body& d) {
-  return counted(d[0], d[0].dtype(), 1 + common_count(d), d.batch.size());
-}
+Tensor binomial_values(const Body& d) { return counted(d[0], d[0].dtype(), 1 + common_count(d), d.batch.size()); }
 
 const Kind binomial_kind = {
     .name = "Binomial",
     .parameters = {{{"total_count", Constraint::nonnegative_integer}, {"probs", Constraint::unit_interval}}},
     .has_rsample = detail::never,
-    .draw =
-        [](const Body& d, const Dims& s, Generator* g) {
-          return binomial(d[0].expand(s), clip(probs_of(d, 1), 0, 1).expand(s), g);
-        },
+    .draw = [](const Body& d, const Dims& s,
+               Generator* g) { return binomial(d[0].expand(s), clip(probs_of(d, 1), 0, 1).expand(s), g); },
     .log_prob = binomial_log_prob,
     .entropy =
         [](const Body& d) {
@@ -124,10 +119,8 @@ const Kind binomial_kind = {
           const Tensor p = probs_of(d, 1);
           return d[0] * p * (1 - p);
         },
-    .in_support =
-        [](const Body& d, const Tensor& x) {
-          return logical_and(logical_and(x >= 0, x <= d[0]), is_whole(x));
-        },
+    .in_support = [](const Body& d,
+                     const Tensor& x) { return logical_and(logical_and(x >= 0, x <= d[0]), is_whole(x)); },
     .enumerate = binomial_values,
     .derived =
         [](const Body& d, std::string_view name) {
@@ -185,10 +178,8 @@ const Kind categorical_kind = {
     .mean = unknown_of_batch,
     .mode = [](const Body& d) { return argmax(d[0], -1); },
     .variance = unknown_of_batch,
-    .in_support =
-        [](const Body& d, const Tensor& x) {
-          return logical_and(logical_and(x >= 0, x < d[0].size(-1)), is_whole(x));
-        },
+    .in_support = [](const Body& d,
+                     const Tensor& x) { return logical_and(logical_and(x >= 0, x < d[0].size(-1)), is_whole(x)); },
     .enumerate = [](const Body& d) { return counted(d[0], i64, d[0].size(-1), d.batch.size()); },
     .derived = chances_of_several};
 
@@ -198,10 +189,8 @@ const Kind one_hot_kind = {
     .name = "OneHotCategorical",
     .parameters = {{{"probs", Constraint::simplex, 1}}},
     .has_rsample = detail::never,
-    .draw =
-        [](const Body& d, const Dims& shape, Generator* g) {
-          return one_hot_of(d, chosen(d, detail::without_last(shape, 1), g));
-        },
+    .draw = [](const Body& d, const Dims& shape,
+               Generator* g) { return one_hot_of(d, chosen(d, detail::without_last(shape, 1), g)); },
     .log_prob = [](const Body& d, const Tensor& x) { return log_prob_of_class(d, argmax(x, -1)); },
     .entropy = entropy_of_several,
     .mean = [](const Body& d) { return probs_of(d, 0, false); },
@@ -211,10 +200,8 @@ const Kind one_hot_kind = {
           const Tensor p = probs_of(d, 0, false);
           return p * (1 - p);
         },
-    .in_support =
-        [](const Body&, const Tensor& x) {
-          return logical_and(all(logical_or(x == 0, x == 1), {-1}), sum(x, {-1}) == 1);
-        },
+    .in_support = [](const Body&,
+                     const Tensor& x) { return logical_and(all(logical_or(x == 0, x == 1), {-1}), sum(x, {-1}) == 1); },
     .enumerate =
         [](const Body& d) {
           Dims shape{d.event[0]};

@@ -151,8 +151,8 @@ const std::vector<Transform>& Distribution::transforms() const { return body_->t
 Distribution Distribution::expand(const Dims& batch_shape, Location where) const {
   const CallScope scope("distributions.expand", where);
   if (const auto both = broadcast(batch_shape, body_->batch); !both || *both != batch_shape) {
-    raise<ShapeError>({.problem = fmt::format("a batch {} does not expand to {}", body_->batch.text(),
-                                              batch_shape.text())});
+    raise<ShapeError>(
+        {.problem = fmt::format("a batch {} does not expand to {}", body_->batch.text(), batch_shape.text())});
   }
   return body_->kind->expand != nullptr ? body_->kind->expand(*body_, batch_shape) : expand_alike(*body_, batch_shape);
 }

@@ -42,8 +42,8 @@ class WEFT_API Distribution {
   Tensor rsample(const Dims& shape = {}, Generator* generator = nullptr, Location where = {}) const;
   bool has_rsample() const;
 
-  /// The logarithm of the density, or of the probability, of `value`, whose shape broadcasts with batch + event: without
-  /// the event's dimensions.
+  /// The logarithm of the density, or of the probability, of `value`, whose shape broadcasts with batch + event:
+  /// without the event's dimensions.
   Tensor log_prob(const Operand& value) const;
   /// The probability of at most `value`, and the value at which it is `probability`.
   Tensor cdf(const Operand& value) const;

@@ -55,14 +55,10 @@ Tensor both(const Body& d) { return stack({d[0], d[1]}, -1); }
 const Kind beta_kind = {
     .name = "Beta",
     .parameters = {{{"concentration1", Constraint::positive}, {"concentration0", Constraint::positive}}},
-    .draw =
-        [](const Body& d, const Dims& shape, Generator* g) {
-          return shares(both(d), detail::joined(shape, {2}), g).select(-1, 0);
-        },
-    .log_prob =
-        [](const Body& d, const Tensor& x) {
-          return xlogy(d[0] - 1, x) + xlog1py(d[1] - 1, -x) - log_beta(d[0], d[1]);
-        },
+    .draw = [](const Body& d, const Dims& shape,
+               Generator* g) { return shares(both(d), detail::joined(shape, {2}), g).select(-1, 0); },
+    .log_prob = [](const Body& d,
+                   const Tensor& x) { return xlogy(d[0] - 1, x) + xlog1py(d[1] - 1, -x) - log_beta(d[0], d[1]); },
     .entropy =
         [](const Body& d) {
           return log_beta(d[0], d[1]) - (d[0] - 1) * digamma(d[0]) - (d[1] - 1) * digamma(d[1]) +
@@ -94,8 +90,8 @@ const Kind dirichlet_kind = {
     .entropy =
         [](const Body& d) {
           const Tensor total = sum(d[0], {-1});
-          return sum(lgamma(d[0]), {-1}) - lgamma(total) -
-                 (static_cast<double>(d.event[0]) - total) * digamma(total) - sum((d[0] - 1) * digamma(d[0]), {-1});
+          return sum(lgamma(d[0]), {-1}) - lgamma(total) - (static_cast<double>(d.event[0]) - total) * digamma(total) -
+                 sum((d[0] - 1) * digamma(d[0]), {-1});
         },
     .mean = [](const Body& d) { return d[0] / sum(d[0], {-1}, true); },
     .mode =
@@ -108,40 +104,38 @@ const Kind dirichlet_kind = {
           const Tensor total = sum(d[0], {-1}, true);
           return d[0] * (total - d[0]) / (square(total) * (total + 1));
         },
-    .in_support =
-        [](const Body&, const Tensor& x) {
-          return logical_and(all(x >= 0, {-1}), abs(sum(x, {-1}) - 1) < 1e-6);
-        }};
+    .in_support = [](const Body&,
+                     const Tensor& x) { return logical_and(all(x >= 0, {-1}), abs(sum(x, {-1}) - 1) < 1e-6); }};
 
-const Kind student_kind = {
-    .name = "StudentT",
-    .parameters = {{{"df", Constraint::positive}, {"loc"}, {"scale", Constraint::positive}}},
-    .draw =
-        [](const Body& d, const Dims& shape, Generator* g) {
-          const Tensor x = randn(shape, d.options(), g), z = 2 * gamma_draws((0.5 * d[0]).expand(shape), g);
-          return d[1] + d[2] * (x * rsqrt(z / d[0]));
-        },
-    .log_prob =
-        [](const Body& d, const Tensor& x) {
-          const Tensor y = (x - d[1]) / d[2];
-          const Tensor area = log(d[2]) + 0.5 * log(d[0]) + 0.5 * std::log(detail::pi) + lgamma(0.5 * d[0]) -
-                              lgamma(0.5 * (d[0] + 1));
-          return -0.5 * (d[0] + 1) * log1p(square(y) / d[0]) - area;
-        },
-    .entropy =
-        [](const Body& d) {
-          const Tensor half = 0.5 * d[0];
-          return log(d[2]) + (half + 0.5) * (digamma(half + 0.5) - digamma(half)) + 0.5 * log(d[0]) +
-                 log_beta(half, full_like(half, 0.5));
-        },
-    .mean = [](const Body& d) { return masked_fill(d[1], d[0] <= 1, std::nan("")); },
-    .mode = [](const Body& d) { return d[1]; },
-    .variance =
-        [](const Body& d) {
-          const Tensor df = where(d[0] > 2, d[0], 3), finite = square(d[2]) * df / (df - 2);
-          return masked_fill(masked_fill(finite, d[0] <= 2, infinity), d[0] <= 1, std::nan(""));
-        },
-    .in_support = [](const Body&, const Tensor& x) { return x == x; }};
+const Kind student_kind = {.name = "StudentT",
+                           .parameters = {{{"df", Constraint::positive}, {"loc"}, {"scale", Constraint::positive}}},
+                           .draw =
+                               [](const Body& d, const Dims& shape, Generator* g) {
+                                 const Tensor x = randn(shape, d.options(), g),
+                                              z = 2 * gamma_draws((0.5 * d[0]).expand(shape), g);
+                                 return d[1] + d[2] * (x * rsqrt(z / d[0]));
+                               },
+                           .log_prob =
+                               [](const Body& d, const Tensor& x) {
+                                 const Tensor y = (x - d[1]) / d[2];
+                                 const Tensor area = log(d[2]) + 0.5 * log(d[0]) + 0.5 * std::log(detail::pi) +
+                                                     lgamma(0.5 * d[0]) - lgamma(0.5 * (d[0] + 1));
+                                 return -0.5 * (d[0] + 1) * log1p(square(y) / d[0]) - area;
+                               },
+                           .entropy =
+                               [](const Body& d) {
+                                 const Tensor half = 0.5 * d[0];
+                                 return log(d[2]) + (half + 0.5) * (digamma(half + 0.5) - digamma(half)) +
+                                        0.5 * log(d[0]) + log_beta(half, full_like(half, 0.5));
+                               },
+                           .mean = [](const Body& d) { return masked_fill(d[1], d[0] <= 1, std::nan("")); },
+                           .mode = [](const Body& d) { return d[1]; },
+                           .variance =
+                               [](const Body& d) {
+                                 const Tensor df = where(d[0] > 2, d[0], 3), finite = square(d[2]) * df / (df - 2);
+                                 return masked_fill(masked_fill(finite, d[0] <= 2, infinity), d[0] <= 1, std::nan(""));
+                               },
+                           .in_support = [](const Body&, const Tensor& x) { return x == x; }};
 
 Distribution of(const Kind& kind, std::initializer_list<const Tensor*> parameters, const Options& options,
                 Location where) {

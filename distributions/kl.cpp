@@ -139,9 +139,7 @@ Tensor of_transformed(const Body& p, const Body& q) {
 
 // ---- pairs of two kinds ---------------------------------------------------------------------------------------------
 
-Tensor bernoulli_poisson(const Body& p, const Body& q) {
-  return -entropy(p) - (probs_of(p) * log(q[0]) - q[0]);
-}
+Tensor bernoulli_poisson(const Body& p, const Body& q) { return -entropy(p) - (probs_of(p) * log(q[0]) - q[0]); }
 
 Tensor beta_mean(const Body& p) { return p[0] / (p[0] + p[1]); }
 Tensor beta_exponential(const Body& p, const Body& q) { return -entropy(p) - log(q[0]) + q[0] * beta_mean(p); }
@@ -311,14 +309,14 @@ Tensor kl(const Distribution& p, const Distribution& q, Location where) {
     if (row.p != family_of(from) || row.q != family_of(to)) continue;
     detail::broadcast_all({from.batch, to.batch});
     if (from.event != to.event) {
-      raise<ShapeError>({.problem = fmt::format("events of shapes {} and {} are not the same", from.event.text(),
-                                                to.event.text())});
+      raise<ShapeError>(
+          {.problem = fmt::format("events of shapes {} and {} are not the same", from.event.text(), to.event.text())});
     }
     return row.formula(from, to);
   }
-  raise<NotImplementedError>({.problem = fmt::format("there is no divergence of {} from {}", from.kind->name,
-                                                     to.kind->name),
-                              .remedy = "average p.log_prob(x) - q.log_prob(x) over draws of p"});
+  raise<NotImplementedError>(
+      {.problem = fmt::format("there is no divergence of {} from {}", from.kind->name, to.kind->name),
+       .remedy = "average p.log_prob(x) - q.log_prob(x) over draws of p"});
 }
 
 std::vector<std::pair<const char*, const char*>> kl_pairs() {

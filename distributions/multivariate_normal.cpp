@@ -44,8 +44,7 @@ const Kind kind = {
         [](const Body& d, const Tensor& x) {
           return -0.5 * (size_of(d) * std::log(2 * detail::pi) + squared_distance(d, x)) - half_log_det(d);
         },
-    .entropy =
-        [](const Body& d) { return 0.5 * size_of(d) * (1 + std::log(2 * detail::pi)) + half_log_det(d); },
+    .entropy = [](const Body& d) { return 0.5 * size_of(d) * (1 + std::log(2 * detail::pi)) + half_log_det(d); },
     .mean = [](const Body& d) { return d[0]; },
     .mode = [](const Body& d) { return d[0]; },
     .variance = [](const Body& d) { return sum(square(d[1]), {-1}); },
@@ -93,17 +92,19 @@ Tensor factor_of_inverse(const Tensor& precision_matrix, bool validate) {
 
 Distribution MultivariateNormal(const Tensor& loc, const Spread& spread, Options options, Location where) {
   const CallScope call(kind.name, where);
-  const int given = spread.covariance_matrix.defined() + spread.precision_matrix.defined() + spread.scale_tril.defined();
+  const int given =
+      spread.covariance_matrix.defined() + spread.precision_matrix.defined() + spread.scale_tril.defined();
   if (given != 1) {
     raise<ValueError>({.problem = fmt::format("one of covariance_matrix, precision_matrix and scale_tril is given, not "
-                                              "{}", given)});
+                                              "{}",
+                                              given)});
   }
   const bool validate = options.validate_args.value_or(default_validate_args());
   Tensor factor = spread.scale_tril;
-  const char* const name = factor.defined()                       ? "scale_tril"
+  const char* const name = factor.defined()                     ? "scale_tril"
                            : spread.covariance_matrix.defined() ? "covariance_matrix"
                                                                 : "precision_matrix";
-  check_matrix(factor.defined()                       ? factor
+  check_matrix(factor.defined()                     ? factor
                : spread.covariance_matrix.defined() ? spread.covariance_matrix
                                                     : spread.precision_matrix,
                checked(loc), name);

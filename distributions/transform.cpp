@@ -15,33 +15,44 @@ Transform AffineTransform(const Operand& loc, const Operand& scale) {
 
 Tensor Transform::forward(const Tensor& x) const {
   switch (kind_) {
-    case Kind::exp: return exp(x);
-    case Kind::affine: return loc_ + scale_ * x;
+    case Kind::exp:
+      return exp(x);
+    case Kind::affine:
+      return loc_ + scale_ * x;
     case Kind::sigmoid: {
       const double epsilon = detail::epsilon_of(x.dtype());
       return clip(sigmoid(x), std::numeric_limits<float>::min(), 1 - epsilon);
     }
-    case Kind::tanh: break;
+    case Kind::tanh:
+      break;
   }
   return tanh(x);
 }
 
 Tensor Transform::backward(const Tensor& y) const {
   switch (kind_) {
-    case Kind::exp: return log(y);
-    case Kind::affine: return (y - loc_) / scale_;
-    case Kind::sigmoid: return log(y) - log1p(-y);
-    case Kind::tanh: break;
+    case Kind::exp:
+      return log(y);
+    case Kind::affine:
+      return (y - loc_) / scale_;
+    case Kind::sigmoid:
+      return log(y) - log1p(-y);
+    case Kind::tanh:
+      break;
   }
   return atanh(y);
 }
 
 Tensor Transform::log_slope(const Tensor& x, const Tensor&) const {
   switch (kind_) {
-    case Kind::exp: return x;
-    case Kind::affine: return log(abs(scale_)) + zeros_like(x);
-    case Kind::sigmoid: return -softplus(-x) - softplus(x);
-    case Kind::tanh: break;
+    case Kind::exp:
+      return x;
+    case Kind::affine:
+      return log(abs(scale_)) + zeros_like(x);
+    case Kind::sigmoid:
+      return -softplus(-x) - softplus(x);
+    case Kind::tanh:
+      break;
   }
   return 2 * (std::log(2.0) - x - softplus(-2 * x));
 }

@@ -55,7 +55,7 @@ Traced trace(const Function& f, const std::vector<Tensor>& inputs, bool create_g
   if (out.tensors.empty()) raise<ValueError>({.problem = "the function returned no tensor"});
   for (const Tensor& y : out.tensors) check_floating(checked(y));
   t.outputs = std::move(out.tensors);
-  for (const Tensor& y : out.aux) t.aux.push_back(checked(y).detach());
+  for (const Tensor& y : out.aux) t.aux.push_back(t.keeps_graph ? checked(y) : checked(y).detach());
   return t;
 }
 
@@ -194,9 +194,9 @@ Matrix released(Matrix matrix, bool keeps_graph) {
 
 const Tensor& only_output(const Traced& t) {
   if (t.outputs.size() == 1 && t.outputs[0].numel() == 1) return t.outputs[0];
-  raise<ShapeError>({.problem = "the function must return one tensor of one element",
-                     .details = fmt::format("it returned {}, the first of shape {}", t.outputs.size(),
-                                            t.outputs[0].shape().text())});
+  raise<ShapeError>(
+      {.problem = "the function must return one tensor of one element",
+       .details = fmt::format("it returned {}, the first of shape {}", t.outputs.size(), t.outputs[0].shape().text())});
 }
 
 std::vector<Tensor> gradients_of(const Traced& t, bool create_graph, bool strict) {

@@ -7,8 +7,9 @@
 //
 // A function takes tensors, one or several, or a span of them, and returns a tensor, several, or Outputs, whose `aux`
 // passes through undifferentiated. It is called with tensors that stand for the inputs; what it captures is constant.
-// Transforms may be nested, and errors of a function that one made name the place where it was made. Results have a graph where an input requires a gradient or `create_graph` is set; else they
-// are detached. DTypeError where an input that is differentiated is not floating.
+// Transforms may be nested, and errors of a function that one made name the place where it was made. Results have a
+// graph where an input requires a gradient or `create_graph` is set; else they are detached. DTypeError where an input
+// that is differentiated is not floating.
 #pragma once
 
 #include <concepts>
@@ -26,9 +27,10 @@ namespace weft::func {
 /// What a function returns: outputs, which are differentiated, and others, which are not.
 struct Outputs {
   Outputs() = default;
-  Outputs(Tensor output) { tensors.push_back(std::move(output)); }              // NOLINT: converts implicitly
-  Outputs(std::vector<Tensor> outputs) : tensors(std::move(outputs)) {}         // NOLINT
-  Outputs(std::vector<Tensor> outputs, std::vector<Tensor> others) : tensors(std::move(outputs)), aux(std::move(others)) {}
+  Outputs(Tensor output) { tensors.push_back(std::move(output)); }       // NOLINT: converts implicitly
+  Outputs(std::vector<Tensor> outputs) : tensors(std::move(outputs)) {}  // NOLINT
+  Outputs(std::vector<Tensor> outputs, std::vector<Tensor> others)
+      : tensors(std::move(outputs)), aux(std::move(others)) {}
 
   std::vector<Tensor> tensors, aux;
 };
@@ -152,9 +154,9 @@ struct VmapOptions {
   Randomness randomness = Randomness::error;
 };
 /// The function that does to batches what f does to examples. f is called once for each example, in order, and its
-/// outputs are stacked: any op works, gradients flow, and it costs what a loop does. A number that f reads from a tensor
-/// is one of that example. ValueError where no input has examples, where their numbers differ or are 0; IndexError for a
-/// dimension that a tensor lacks.
+/// outputs are stacked: any op works, gradients flow, and it costs what a loop does. A number that f reads from a
+/// tensor is one of that example. ValueError where no input has examples, where their numbers differ or are 0;
+/// IndexError for a dimension that a tensor lacks.
 WEFT_API Function vmap(const Function& f, VmapOptions options = {}, Location where = {});
 
 }  // namespace weft::func

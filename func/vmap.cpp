@@ -52,8 +52,8 @@ class Draws {
     if (randomness_ != Randomness::error) return;
     for (auto& [generator, state] : generators_) {
       if (generator->state() == state) continue;
-      raise<ValueError>({.problem = "the function draws random numbers",
-                         .remedy = "say Randomness::different or Randomness::same"});
+      raise<ValueError>(
+          {.problem = "the function draws random numbers", .remedy = "say Randomness::different or Randomness::same"});
     }
   }
 

@@ -37,8 +37,9 @@ Chances chances_of(nb::handle values, bool are_logits) {
 
 void bind_kinds(nb::module_& m) {
   const auto one = [&](const char* name, OfOne make) {
-    m.def(name, [make](nb::handle a, std::optional<bool> v) { return make(Given(a), options_of(v)); }, nb::arg().none(),
-          nb::arg().none());
+    m.def(
+        name, [make](nb::handle a, std::optional<bool> v) { return make(Given(a), options_of(v)); }, nb::arg().none(),
+        nb::arg().none());
   };
   const auto two = [&](const char* name, OfTwo make) {
     m.def(

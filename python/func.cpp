@@ -81,15 +81,14 @@ void bind_func(nb::module_& m) {
         without_gil([&](Location where) { return func::grad_and_value(function, all, where)(inputs); });
     return nb::make_tuple(made.tensors, made.aux);
   });
-  own.def(
-      "vmap",
-      [](nb::handle f, const Tensors& inputs, const std::vector<std::optional<int>>& in_dims,
-         const std::vector<int>& out_dims, const std::string& randomness) {
-        const func::Function function = function_of(f);
-        return without_gil([&](Location where) {
-          return func::vmap(function, {in_dims, out_dims, randomness_named(randomness)}, where)(inputs).tensors;
-        });
-      });
+  own.def("vmap", [](nb::handle f, const Tensors& inputs, const std::vector<std::optional<int>>& in_dims,
+                     const std::vector<int>& out_dims, const std::string& randomness) {
+    const func::Randomness draws = randomness_named(randomness);
+    const func::Function function = function_of(f);
+    return without_gil([&](Location where) {
+      return func::vmap(function, {in_dims, out_dims, draws}, where)(inputs).tensors;
+    });
+  });
 }
 
 }  // namespace weft::python

@@ -14,8 +14,9 @@ HEAD = """from builtins import bool as _bool, float as _float, int as _int, str 
 from typing import Any, Sequence
 
 from weft import (array_api as array_api, autograd as autograd, data as data, distributed as distributed,
-                  distributions as distributions, fft as fft, func as func, hooks as hooks, io as io, library as library, linalg as linalg, nn as nn, ops as ops,
-                  optim as optim, train as train, utils as utils)
+                  distributions as distributions, fft as fft, func as func, hooks as hooks, io as io,
+                  library as library, linalg as linalg, nn as nn, ops as ops, optim as optim, train as train,
+                  utils as utils)
 from weft.hooks import BreakOn as BreakOn, StepRecorder as StepRecorder, replay as replay, replay_step as replay_step
 
 class dtype: ...

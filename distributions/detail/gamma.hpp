@@ -1,5 +1,5 @@
-// The gamma distribution's numbers: its distribution function, and draws with implicit gradients (Figurnov et al. 2018).
-// Computed in f64 on the host and rounded once. Not public.
+// The gamma distribution's numbers: its distribution function, and draws with implicit gradients (Figurnov et al.
+// 2018). Computed in f64 on the host and rounded once. Not public.
 #pragma once
 
 #include "../../tensor/index.hpp"

@@ -29,10 +29,14 @@ struct Limits {
 };
 Limits limits_of(DType dtype) {
   switch (dtype) {
-    case DType::f64: return {0x1p-52, 0x1p-1022};
-    case DType::f16: return {0x1p-10, 0x1p-14};
-    case DType::bf16: return {0x1p-7, 0x1p-126};
-    default: return {0x1p-23, 0x1p-126};
+    case DType::f64:
+      return {0x1p-52, 0x1p-1022};
+    case DType::f16:
+      return {0x1p-10, 0x1p-14};
+    case DType::bf16:
+      return {0x1p-7, 0x1p-126};
+    default:
+      return {0x1p-23, 0x1p-126};
   }
 }
 
@@ -42,15 +46,17 @@ struct Requirement {
 };
 Requirement requirement_of(Constraint constraint) {
   switch (constraint) {
-    case Constraint::real: return {"a number", [](const Tensor& x) { return x == x; }};
-    case Constraint::positive: return {"above 0", [](const Tensor& x) { return x > 0; }};
-    case Constraint::nonnegative: return {"0 or more", [](const Tensor& x) { return x >= 0; }};
+    case Constraint::real:
+      return {"a number", [](const Tensor& x) { return x == x; }};
+    case Constraint::positive:
+      return {"above 0", [](const Tensor& x) { return x > 0; }};
+    case Constraint::nonnegative:
+      return {"0 or more", [](const Tensor& x) { return x >= 0; }};
     case Constraint::unit_interval:
       return {"in [0, 1]", [](const Tensor& x) { return logical_and(x >= 0, x <= 1); }};
     case Constraint::simplex:
-      return {"0 or more with a sum of 1", [](const Tensor& x) {
-                return logical_and(all(x >= 0, {-1}), (sum(x, {-1}) - 1).abs() < 1e-6);
-              }};
+      return {"0 or more with a sum of 1",
+              [](const Tensor& x) { return logical_and(all(x >= 0, {-1}), (sum(x, {-1}) - 1).abs() < 1e-6); }};
     case Constraint::nonnegative_integer:
       return {"an integer from 0 on", [](const Tensor& x) { return logical_and(x >= 0, x == floor(x)); }};
     case Constraint::lower_cholesky:
@@ -153,8 +159,8 @@ Body made(const Kind& kind, std::initializer_list<const Tensor*> parameters, con
     if (t->device() != device && t->dim() > 0) check_same_device({*parameters.begin(), t});
     const std::span<const int64_t> own = t->sizes().last(static_cast<size_t>(rank));
     const Tensor converted = t->to(dtype);
-    body.parameters.push_back((converted.device() == device ? converted : converted.to(device))
-                                  .expand(joined(body.batch, Dims(own))));
+    body.parameters.push_back(
+        (converted.device() == device ? converted : converted.to(device)).expand(joined(body.batch, Dims(own))));
   }
   return body;
 }
@@ -176,9 +182,7 @@ Tensor logits_of(const Body& d, int parameter, bool binary) {
   const Tensor probs = clip(d[parameter], epsilon, 1 - epsilon);
   return binary ? log(probs) - log1p(-probs) : log(probs);
 }
-Tensor cross_entropy_of(const Tensor& logits, const Tensor& target) {
-  return softplus(logits) - logits * target;
-}
+Tensor cross_entropy_of(const Tensor& logits, const Tensor& target) { return softplus(logits) - logits * target; }
 
 Tensor normal_log_prob(const Tensor& loc, const Tensor& scale, const Tensor& x) {
   return -0.5 * square((x - loc) / scale) - log(scale) - 0.5 * std::log(2 * pi);

@@ -14,7 +14,7 @@ def _shape(shape):
 class Distribution:
     """Base of all; see docs/distributions.md."""
 
-    _parameters = ()
+    _parameters: tuple = ()
 
     def __init__(self, core):
         self._core = core
@@ -73,7 +73,7 @@ class Distribution:
         return f"{type(self).__name__}(batch_shape: {self.batch_shape}, event_shape: {self.event_shape})"
 
 
-_classes = {}
+_classes: dict = {}
 
 
 def _public(cls):

@@ -103,7 +103,7 @@ def _jacobian(func, argnums, has_aux, mode):
 
         def keep_aux(*leaves):
             outputs, aux = flat(*leaves)
-            kept[:] = [t.detach() for t in aux]
+            kept[:] = aux if any(t.requires_grad for t in flat.inputs) else [t.detach() for t in aux]
             return outputs, ()
 
         lines = [flat.rebuild(line) for line in _made.jacobian(keep_aux, flat.inputs, mode)]
@@ -188,7 +188,7 @@ def _dims(dims, tree, what):
     return [dim for part, item in zip(parts, items) for dim in _dims(part, item, what)]
 
 
-def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
+def vmap(func, in_dims=0, out_dims=0, randomness="error"):
     """The function that does to batches what func does to examples, one after the other."""
 
     @functools.wraps(func)

@@ -289,9 +289,9 @@ def answer(expression, inputs):
         total = sum((t.double() * ramp(t)).sum() for t in outputs)
         try:
             grads = torch.autograd.grad(total, list(leaves.values()), allow_unused=True)
+            case["gradients"] = {n: g.tolist() for n, g in zip(leaves, grads) if g is not None}
         except RuntimeError:
             return case
-        case["gradients"] = {n: g.tolist() for n, g in zip(leaves, grads) if g is not None}
     return case
 
 
