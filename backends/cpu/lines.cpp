@@ -88,9 +88,21 @@ template <class A, class S>
 void load_typed(A* to, const char* from, int64_t stride, int64_t n) {
   if (stride == (int64_t)sizeof(S)) {
     load_contiguous(to, reinterpret_cast<const S*>(from), n);
-  } else {
-    for (int64_t i = 0; i < n; ++i) to[i] = number<A>(loaded(reinterpret_cast<const S*>(from + i * stride)));
+    return;
   }
+  int64_t i = 0;
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+  if constexpr (std::is_same_v<A, S> && std::is_floating_point_v<A>) {  // parts of complex numbers
+    const hn::ScalableTag<A> d;
+    const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+    // Not the last number: behind it the memory may end.
+    for (; stride == 2 * (int64_t)sizeof(A) && i + lanes < n; i += lanes) {
+      const A* const at = reinterpret_cast<const A*>(from) + 2 * i;
+      hn::StoreU(hn::ConcatEven(d, hn::LoadU(d, at + lanes), hn::LoadU(d, at)), d, to + i);
+    }
+  }
+#endif
+  for (; i < n; ++i) to[i] = number<A>(loaded(reinterpret_cast<const S*>(from + i * stride)));
 }
 
 template <class A, class S>

@@ -30,12 +30,12 @@ void split_line(const Plan<T>& plan, const Complex<T>* in, Complex<T>* out, bool
     });
   };
   for_groups(*plan.columns, columns, [&](int64_t c, int64_t count, T* scratch) {
-    transform_lines<T>(*plan.columns, {in + c, 1, columns}, {middle + c, 1, columns}, count, inverse, T(1), {&plan, c},
-                       scratch);
+    transform_lines<T>(*plan.columns, {in + c, 1, columns}, {middle + c, 1, columns}, count,
+                       {.inverse = inverse, .twist = {&plan, c}}, scratch);
   });
   for_groups(*plan.rows, rows, [&](int64_t r, int64_t count, T* scratch) {
-    transform_lines<T>(*plan.rows, {middle + r * columns, columns, 1}, {out + r, 1, rows}, count, inverse, factor, {},
-                       scratch);
+    transform_lines<T>(*plan.rows, {middle + r * columns, columns, 1}, {out + r, 1, rows}, count,
+                       {.inverse = inverse, .factor = factor}, scratch);
   });
 }
 
@@ -67,7 +67,7 @@ void transform_line(const Plan<T>& plan, const Complex<T>* in, Complex<T>* out, 
   if (plan.rows != nullptr) return split_line(plan, in, out, inverse, factor);
   if (plan.power != nullptr) return convolve_line(plan, in, out, inverse, factor);
   const Workspace scratch(static_cast<size_t>(scratch_bytes<T>(plan.n)));
-  transform_lines<T>(plan, {in, 0, 1}, {out, 0, 1}, 1, inverse, factor, {}, scratch.as<T>());
+  transform_lines<T>(plan, {in, 0, 1}, {out, 0, 1}, 1, {.inverse = inverse, .factor = factor}, scratch.as<T>());
 }
 template void transform_line(const Plan<float>&, const complex64*, complex64*, bool, float);
 template void transform_line(const Plan<double>&, const complex128*, complex128*, bool, double);
@@ -118,14 +118,22 @@ void one_by_one(const Plan<T>& plan, const Lines<const Complex<T>>& in, const Li
   }
 }
 
-/// Lines side by side where the plan has that and there are enough of them.
+/// Whether lines are transformed side by side: where the plan has that and there are enough of them.
+template <class T>
+bool together(const Plan<T>& plan, int64_t count) {
+  return plan.is_small() && (4 * count >= lanes<T>() || plan.rows == nullptr);
+}
+template <class T>
+void side_by_side(const Plan<T>& plan, const Lines<const Complex<T>>& in, const Lines<Complex<T>>& out, int64_t count,
+                  const Passes<T>& passes) {
+  const Workspace scratch(static_cast<size_t>(scratch_bytes<T>(plan.n)));
+  transform_lines<T>(plan, in, out, count, passes, scratch.as<T>());
+}
 template <class T>
 void some_lines(const Plan<T>& plan, const Lines<const Complex<T>>& in, const Lines<Complex<T>>& out, int64_t count,
                 bool inverse, T factor) {
-  const bool together = plan.is_small() && (4 * count >= lanes<T>() || plan.rows == nullptr);
-  if (!together) return one_by_one(plan, in, out, count, inverse, factor);
-  const Workspace scratch(static_cast<size_t>(scratch_bytes<T>(plan.n)));
-  transform_lines<T>(plan, in, out, count, inverse, factor, {}, scratch.as<T>());
+  if (!together(plan, count)) return one_by_one(plan, in, out, count, inverse, factor);
+  side_by_side(plan, in, out, count, {.inverse = inverse, .factor = factor});
 }
 
 template <class T>
@@ -195,7 +203,14 @@ void real_typed(const View& out, const View& in, int dim, T factor) {
                 const Workspace memory(pairs ? 64 : static_cast<size_t>(count * n) * sizeof(T));
                 if (!pairs) pack(from, line, in_step, count, n, memory.as<T>());
                 const Z* const packed = reinterpret_cast<const Z*>(pairs ? from : memory.as<T>());
-                some_lines<T>(*plan, {packed, pairs ? line / 2 : h, 1}, {to, out_line, out_step}, count, false, factor);
+                const Lines<const Z> in_lines = {packed, pairs ? line / 2 : h, 1};
+                const Lines<Z> out_lines = {to, out_line, out_step};
+                if (together(*plan, count)) {
+                  side_by_side(*plan, in_lines, out_lines, count,
+                               {.factor = factor, .half_roots = plan->half_roots.data()});
+                  return;
+                }
+                one_by_one(*plan, in_lines, out_lines, count, false, factor);
                 for (int64_t l = 0; l < count; ++l) unmix(to + l * out_line, out_step, h, plan->half_roots);
                 return;
               }
@@ -224,6 +239,11 @@ void to_real_typed(const View& out, const View& in, int dim, T factor) {
               const Z* const from = reinterpret_cast<const Z*>(from_bytes);
               T* const to = reinterpret_cast<T*>(to_bytes);
               const int64_t line = numbers<Z>(step[1]), out_line = numbers<T>(step[0]);
+              if (even && out_step == 1 && out_line % 2 == 0 && together(*plan, count)) {
+                side_by_side(*plan, {from, line, in_step}, {reinterpret_cast<Z*>(to), out_line / 2, 1}, count,
+                             {.inverse = true, .factor = factor, .half_roots = plan->half_roots.data()});
+                return;
+              }
               const Workspace memory(static_cast<size_t>(count * h) * sizeof(Z));
               Z* const whole = memory.as<Z>();
               for (int64_t l = 0; l < count; ++l) {

@@ -15,7 +15,7 @@ HWY_BEFORE_NAMESPACE();
 namespace weft::cpu::HWY_NAMESPACE {
 namespace {
 namespace hn = hwy::HWY_NAMESPACE;
-using fft::Lines, fft::Plan, fft::Stage, fft::Twist;
+using fft::Lines, fft::Passes, fft::Plan, fft::Stage, fft::Twist;
 
 template <class T>
 struct Number {
@@ -59,6 +59,16 @@ HWY_INLINE Number<T> turned(Number<T> a) {
   return {a.im, hn::Neg(a.re)};
 }
 
+template <class T>
+HWY_INLINE Number<T> exchanged(Number<T> x, bool wanted) {
+  return wanted ? Number<T>{x.im, x.re} : x;
+}
+
+template <class T>
+HWY_INLINE Number<T> conj(Number<T> a) {
+  return {a.re, hn::Neg(a.im)};
+}
+
 // ---- butterflies: the transform of `radix` numbers in place --------------------------------------------------------
 
 template <class T>
@@ -85,6 +95,17 @@ HWY_INLINE void butterfly(std::array<Number<T>, 5>& x) {
   const Number<T> near = x[0] + scaled(a, c1) + scaled(b, c2), far = x[0] + scaled(a, c2) + scaled(b, c1);
   const Number<T> beside = scaled(c, s1) + scaled(d, s2), across = scaled(c, s2) - scaled(d, s1);
   x = {x[0] + a + b, near + beside, far + across, far - across, near - beside};
+}
+
+template <class T>
+HWY_INLINE void butterfly(std::array<Number<T>, 8>& x) {
+  std::array<Number<T>, 4> even = {x[0], x[2], x[4], x[6]}, odd = {x[1], x[3], x[5], x[7]};
+  butterfly(even);
+  butterfly(odd);
+  const T diagonal(0.70710678118654752440);
+  const Number<T> a = odd[0], b = scaled(odd[1] + turned(odd[1]), diagonal), c = turned(odd[2]),
+                  d = scaled(turned(odd[3]) - odd[3], diagonal);
+  x = {even[0] + a, even[1] + b, even[2] + c, even[3] + d, even[0] - a, even[1] - b, even[2] - c, even[3] - d};
 }
 
 template <int radix, class T>
@@ -152,6 +173,8 @@ void run_stage(const Stage& stage, const Complex<T>* roots, const T* from, T* to
       return stage_of<4>(stage, w, from, to);
     case 5:
       return stage_of<5>(stage, w, from, to);
+    case 8:
+      return stage_of<8>(stage, w, from, to);
     default:
       return stage_of_odd(stage, w, roots + stage.circle, from, to);
   }
@@ -159,24 +182,119 @@ void run_stage(const Stage& stage, const Complex<T>* roots, const T* from, T* to
 
 // ---- lines in and out ----------------------------------------------------------------------------------------------
 
+#if HWY_TARGET != HWY_SCALAR
+/// How many numbers of every line are exchanged at once: as many as 128 bits hold.
+template <class T>
+constexpr int64_t tile = 8 / sizeof(T);
+
+/// How many numbers of a line a cache line holds. They are copied at once: lines that lie a power of two apart push
+/// each other out of the cache.
+template <class T>
+constexpr int64_t piece = 32 / sizeof(T);
+template <class T>
+HWY_INLINE void copy_piece(T* HWY_RESTRICT to, const T* HWY_RESTRICT from) {
+  const typename Number<T>::Tag d;
+  for (int64_t i = 0; i < 2 * piece<T>; i += Number<T>::lanes) hn::StoreU(hn::LoadU(d, from + i), d, to + i);
+}
+
+/// 128 bits at `from`, and at every `step` numbers behind it.
+template <class D, class T = hn::TFromD<D>>
+HWY_INLINE hn::Vec<D> load_blocks(D d, const T* from, int64_t step) {
+  if constexpr (hn::MaxLanes(D()) * sizeof(T) == 16) {
+    return hn::LoadU(d, from);
+  } else {
+    const hn::Half<D> half;
+    const int64_t blocks = static_cast<int64_t>(hn::MaxLanes(D()) * sizeof(T) / 32);
+    return hn::Combine(d, load_blocks(half, from + blocks * step, step), load_blocks(half, from, step));
+  }
+}
+template <class D, class T = hn::TFromD<D>>
+HWY_INLINE void store_blocks(D d, hn::Vec<D> x, T* to, int64_t step) {
+  if constexpr (hn::MaxLanes(D()) * sizeof(T) == 16) {
+    hn::StoreU(x, d, to);
+  } else {
+    const hn::Half<D> half;
+    const int64_t blocks = static_cast<int64_t>(hn::MaxLanes(D()) * sizeof(T) / 32);
+    store_blocks(half, hn::LowerHalf(half, x), to, step);
+    store_blocks(half, hn::UpperHalf(half, x), to + blocks * step, step);
+  }
+}
+
+template <class D>
+HWY_INLINE hn::Vec<D> low_halves(D d, hn::Vec<D> a, hn::Vec<D> b) {
+  const hn::Repartition<double, D> wide;
+  return hn::BitCast(d, hn::InterleaveLower(wide, hn::BitCast(wide, a), hn::BitCast(wide, b)));
+}
+template <class D>
+HWY_INLINE hn::Vec<D> high_halves(D d, hn::Vec<D> a, hn::Vec<D> b) {
+  const hn::Repartition<double, D> wide;
+  return hn::BitCast(d, hn::InterleaveUpper(wide, hn::BitCast(wide, a), hn::BitCast(wide, b)));
+}
+
+/// A number of all lines, `line` apart. Blocks of a register are neighbours of 2 lines.
+HWY_INLINE void read_tile(const double* from, int64_t line, Number<double> (&x)[1]) {
+  const Number<double>::Tag d;
+  const auto even = load_blocks(d, from, 2 * line), odd = load_blocks(d, from + line, 2 * line);
+  x[0] = {hn::InterleaveLower(d, even, odd), hn::InterleaveUpper(d, even, odd)};
+}
+HWY_INLINE void write_tile(const Number<double> (&x)[1], double* to, int64_t line) {
+  const Number<double>::Tag d;
+  store_blocks(d, hn::InterleaveLower(d, x[0].re, x[0].im), to, 2 * line);
+  store_blocks(d, hn::InterleaveUpper(d, x[0].re, x[0].im), to + line, 2 * line);
+}
+/// Two numbers of all lines. Blocks are neighbours of 4 lines.
+HWY_INLINE void read_tile(const float* from, int64_t line, Number<float> (&x)[2]) {
+  const Number<float>::Tag d;
+  hn::Vec<decltype(d)> of[4];
+  for (int k = 0; k < 4; ++k) of[k] = load_blocks(d, from + k * line, 4 * line);
+  const auto part = [&](auto a, auto b) HWY_ATTR {
+    const auto low = hn::InterleaveLower(d, a, b), high = hn::InterleaveUpper(d, a, b);
+    return Number<float>{hn::InterleaveLower(d, low, high), hn::InterleaveUpper(d, low, high)};
+  };
+  x[0] = part(low_halves(d, of[0], of[1]), low_halves(d, of[2], of[3]));
+  x[1] = part(high_halves(d, of[0], of[1]), high_halves(d, of[2], of[3]));
+}
+HWY_INLINE void write_tile(const Number<float> (&x)[2], float* to, int64_t line) {
+  const Number<float>::Tag d;
+  const auto a = hn::InterleaveLower(d, x[0].re, x[0].im), b = hn::InterleaveUpper(d, x[0].re, x[0].im);
+  const auto e = hn::InterleaveLower(d, x[1].re, x[1].im), f = hn::InterleaveUpper(d, x[1].re, x[1].im);
+  store_blocks(d, low_halves(d, a, e), to, 4 * line);
+  store_blocks(d, high_halves(d, a, e), to + line, 4 * line);
+  store_blocks(d, low_halves(d, b, f), to + 2 * line, 4 * line);
+  store_blocks(d, high_halves(d, b, f), to + 3 * line, 4 * line);
+}
+#endif
+
 /// The inverse is the transform with the parts exchanged, on the way in and out.
 template <class T>
 void read_lines(const Lines<const Complex<T>>& in, int64_t n, int64_t count, bool swapped, T* to) {
   constexpr int64_t lanes = Number<T>::lanes, size = 2 * lanes;
   const int64_t first = swapped ? lanes : 0, second = lanes - first;
+  const T* const numbers = reinterpret_cast<const T*>(in.data);
+  int64_t begin = 0;
   if (in.line == 1 && count == lanes) {
-    const typename Number<T>::Tag d;
-    for (int64_t i = 0; i < n; ++i, to += size) {
-      typename Number<T>::Vec re, im;
-      hn::LoadInterleaved2(d, reinterpret_cast<const T*>(in.data + i * in.step), re, im);
-      hn::Store(re, d, to + first);
-      hn::Store(im, d, to + second);
+    for (; begin < n; ++begin) {
+      Number<T> x;
+      hn::LoadInterleaved2(typename Number<T>::Tag(), numbers + 2 * begin * in.step, x.re, x.im);
+      exchanged(x, swapped).store(to + begin * size);
     }
-    return;
   }
+#if HWY_TARGET != HWY_SCALAR
+  if (in.step == 1 && count == lanes) {
+    for (; begin + piece<T> <= n; begin += piece<T>) {
+      HWY_ALIGN T block[2 * piece<T> * lanes];
+      for (int64_t l = 0; l < lanes; ++l) copy_piece(block + 2 * piece<T> * l, numbers + 2 * (begin + l * in.line));
+      for (int64_t i = 0; i < piece<T>; i += tile<T>) {
+        Number<T> x[tile<T>];
+        read_tile(block + 2 * i, 2 * piece<T>, x);
+        for (int64_t k = 0; k < tile<T>; ++k) exchanged(x[k], swapped).store(to + (begin + i + k) * size);
+      }
+    }
+  }
+#endif
   if (count < lanes) std::memset(to, 0, static_cast<size_t>(n * size) * sizeof(T));
   constexpr int64_t block = 16;  // so that what a block writes is still in the cache for the next line
-  for (int64_t begin = 0; begin < n; begin += block) {
+  for (; begin < n; begin += block) {
     const int64_t end = begin + block < n ? begin + block : n;
     for (int64_t l = 0; l < count; ++l) {
       const Complex<T>* const from = in.data + l * in.line;
@@ -193,16 +311,29 @@ template <class T>
 void write_lines(const T* from, const Lines<Complex<T>>& out, int64_t n, int64_t count, bool swapped) {
   constexpr int64_t lanes = Number<T>::lanes, size = 2 * lanes;
   const int64_t first = swapped ? lanes : 0, second = lanes - first;
+  T* const numbers = reinterpret_cast<T*>(out.data);
+  int64_t begin = 0;
   if (out.line == 1 && count == lanes) {
-    const typename Number<T>::Tag d;
-    for (int64_t i = 0; i < n; ++i, from += size) {
-      hn::StoreInterleaved2(hn::Load(d, from + first), hn::Load(d, from + second), d,
-                            reinterpret_cast<T*>(out.data + i * out.step));
+    for (; begin < n; ++begin) {
+      const Number<T> x = exchanged(Number<T>::load(from + begin * size), swapped);
+      hn::StoreInterleaved2(x.re, x.im, typename Number<T>::Tag(), numbers + 2 * begin * out.step);
     }
-    return;
   }
+#if HWY_TARGET != HWY_SCALAR
+  if (out.step == 1 && count == lanes) {
+    for (; begin + piece<T> <= n; begin += piece<T>) {
+      HWY_ALIGN T block[2 * piece<T> * lanes];
+      for (int64_t i = 0; i < piece<T>; i += tile<T>) {
+        Number<T> x[tile<T>];
+        for (int64_t k = 0; k < tile<T>; ++k) x[k] = exchanged(Number<T>::load(from + (begin + i + k) * size), swapped);
+        write_tile(x, block + 2 * i, 2 * piece<T>);
+      }
+      for (int64_t l = 0; l < lanes; ++l) copy_piece(numbers + 2 * (begin + l * out.line), block + 2 * piece<T> * l);
+    }
+  }
+#endif
   constexpr int64_t block = 16;
-  for (int64_t begin = 0; begin < n; begin += block) {
+  for (; begin < n; begin += block) {
     const int64_t end = begin + block < n ? begin + block : n;
     for (int64_t l = 0; l < count; ++l) {
       Complex<T>* const to = out.data + l * out.line;
@@ -240,29 +371,65 @@ void scale_lines(int64_t n, T factor, T* data) {
   for (int64_t i = 0; i < n; ++i, data += 2 * Number<T>::lanes) scaled(Number<T>::load(data), factor).store(data);
 }
 
+/// From the transform Z of the pairs (x[2j], x[2j + 1]), n of them, to that of the 2n real numbers: in place.
+template <class T>
+void unmix_lines(int64_t n, const Complex<T>* roots, T* data) {
+  constexpr int64_t size = 2 * Number<T>::lanes;
+  const auto none = hn::Zero(typename Number<T>::Tag());
+  const Number<T> first = Number<T>::load(data);
+  Number<T>{hn::Add(first.re, first.im), none}.store(data);
+  Number<T>{hn::Sub(first.re, first.im), none}.store(data + n * size);
+  for (int64_t k = 1; 2 * k <= n; ++k) {
+    const Number<T> a = Number<T>::load(data + k * size), b = conj(Number<T>::load(data + (n - k) * size));
+    const Number<T> even = scaled(a + b, T(0.5)), odd = times(turned(scaled(a - b, T(0.5))), roots[k]);
+    (even + odd).store(data + k * size);
+    conj(even - odd).store(data + (n - k) * size);
+  }
+}
+/// The inverse of unmix_lines, times 2, and with the parts exchanged.
+template <class T>
+void mix_lines(int64_t n, const Complex<T>* roots, T* data) {
+  constexpr int64_t size = 2 * Number<T>::lanes;
+  const auto low = Number<T>::load(data).re, high = Number<T>::load(data + n * size).re;
+  Number<T>{hn::Sub(low, high), hn::Add(low, high)}.store(data);
+  for (int64_t k = 1; 2 * k <= n; ++k) {
+    const Number<T> a = Number<T>::load(data + k * size), b = conj(Number<T>::load(data + (n - k) * size));
+    const Number<T> even = a + b, odd = turned(times(a - b, weft::conj(roots[k])));
+    exchanged(even - odd, true).store(data + k * size);
+    exchanged(conj(even + odd), true).store(data + (n - k) * size);
+  }
+}
+
 template <class T>
 void lines_typed(const Plan<T>& plan, const Lines<const Complex<T>>& in, const Lines<Complex<T>>& out, int64_t count,
-                 bool inverse, T factor, const Twist<T>& twist, T* scratch) {
+                 const Passes<T>& passes, T* scratch) {
   const int64_t n = plan.n;
+  const bool inverse = passes.inverse, halves = passes.half_roots != nullptr;
   T* from = scratch;
-  T* to = scratch + n * 2 * Number<T>::lanes;
-  read_lines(in, n, count, inverse, from);
+  T* to = scratch + n * 2 * Number<T>::lanes + fft::scratch_gap / static_cast<int64_t>(sizeof(T));
+  if (halves && inverse) {
+    read_lines(in, n + 1, count, false, from);
+    mix_lines(n, passes.half_roots, from);
+  } else {
+    read_lines(in, n, count, inverse, from);
+  }
   for (const Stage& stage : plan.stages) {
     run_stage(stage, plan.roots.data(), from, to);
     std::swap(from, to);
   }
-  if (twist.plan != nullptr) twist_lines(twist, n, from);
-  if (factor != T(1)) scale_lines(n, factor, from);
-  write_lines(from, out, n, count, inverse);
+  if (passes.twist.plan != nullptr) twist_lines(passes.twist, n, from);
+  if (passes.factor != T(1)) scale_lines(n, passes.factor, from);
+  if (halves && !inverse) unmix_lines(n, passes.half_roots, from);
+  write_lines(from, out, halves && !inverse ? n + 1 : n, count, inverse);
 }
 
 void lines_f32(const Plan<float>& plan, const Lines<const complex64>& in, const Lines<complex64>& out, int64_t count,
-               bool inverse, float factor, const Twist<float>& twist, float* scratch) {
-  lines_typed(plan, in, out, count, inverse, factor, twist, scratch);
+               const Passes<float>& passes, float* scratch) {
+  lines_typed(plan, in, out, count, passes, scratch);
 }
 void lines_f64(const Plan<double>& plan, const Lines<const complex128>& in, const Lines<complex128>& out, int64_t count,
-               bool inverse, double factor, const Twist<double>& twist, double* scratch) {
-  lines_typed(plan, in, out, count, inverse, factor, twist, scratch);
+               const Passes<double>& passes, double* scratch) {
+  lines_typed(plan, in, out, count, passes, scratch);
 }
 int64_t lanes_f32() { return Number<float>::lanes; }
 int64_t lanes_f64() { return Number<double>::lanes; }
@@ -290,13 +457,13 @@ int64_t lanes<double>() {
 
 template <>
 void transform_lines(const Plan<float>& plan, const Lines<const complex64>& in, const Lines<complex64>& out,
-                     int64_t count, bool inverse, float factor, const Twist<float>& twist, float* scratch) {
-  HWY_DYNAMIC_DISPATCH(lines_f32)(plan, in, out, count, inverse, factor, twist, scratch);
+                     int64_t count, const Passes<float>& passes, float* scratch) {
+  HWY_DYNAMIC_DISPATCH(lines_f32)(plan, in, out, count, passes, scratch);
 }
 template <>
 void transform_lines(const Plan<double>& plan, const Lines<const complex128>& in, const Lines<complex128>& out,
-                     int64_t count, bool inverse, double factor, const Twist<double>& twist, double* scratch) {
-  HWY_DYNAMIC_DISPATCH(lines_f64)(plan, in, out, count, inverse, factor, twist, scratch);
+                     int64_t count, const Passes<double>& passes, double* scratch) {
+  HWY_DYNAMIC_DISPATCH(lines_f64)(plan, in, out, count, passes, scratch);
 }
 
 }  // namespace weft::cpu::fft

@@ -17,8 +17,11 @@ constexpr int64_t largest_radix = 31;
 
 std::vector<int> radices_of(int64_t n) {
   std::vector<int> radices;
-  while (n % 4 == 0) radices.push_back(4), n /= 4;
-  if (n % 2 == 0) radices.push_back(2), n /= 2;
+  int twos = 0;
+  for (; n % 2 == 0; n /= 2) ++twos;
+  for (; twos >= 5 || twos == 3; twos -= 3) radices.push_back(8);  // 16 is 4 times 4
+  for (; twos >= 2; twos -= 2) radices.push_back(4);
+  if (twos == 1) radices.push_back(2);
   for (int p = 3; p <= largest_radix; p += 2) {
     while (n % p == 0) radices.push_back(p), n /= p;
   }
@@ -42,7 +45,7 @@ void make_small(Plan<T>& plan) {
       for (int j = 1; j < radix; ++j) plan.roots.push_back(rounded<T>(root_of_unity(j * groups * i, plan.n)));
     }
     stage.circle = static_cast<int64_t>(plan.roots.size());
-    if (radix > 5) {
+    if (radix > 5 && radix != 8) {
       for (int j = 0; j < radix; ++j) plan.roots.push_back(rounded<T>(root_of_unity(j, radix)));
     }
     plan.stages.push_back(stage);

@@ -64,18 +64,30 @@ struct Twist {
 /// Lines in a register.
 template <class T>
 int64_t lanes();
+/// Behind each half of scratch: room for a number more, and so that what is written to one half is not taken for what
+/// is read from the other, since processors compare the low 12 bits of addresses first.
+inline constexpr int64_t scratch_gap = 1088;
 /// Bytes of scratch that `transform_lines` wants, at a multiple of 64.
 template <class T>
 int64_t scratch_bytes(int64_t n) {
-  return 4 * n * lanes<T>() * static_cast<int64_t>(sizeof(T));
+  return 4 * n * lanes<T>() * static_cast<int64_t>(sizeof(T)) + 2 * scratch_gap;
 }
 /// Transforms one line of n numbers side by side; out may be in.
 template <class T>
 void transform_line(const Plan<T>& plan, const Complex<T>* in, Complex<T>* out, bool inverse, T factor);
-/// Transforms `count` <= lanes() lines by a small plan; out may be in. The inverse is not divided; everything is
-/// multiplied with `factor`.
+/// What is done to lines besides.
+template <class T>
+struct Passes {
+  bool inverse = false;  ///< not divided
+  T factor = T(1);       ///< everything is multiplied with it
+  Twist<T> twist = {};
+  /// Of lines of 2n real numbers: exp(-pi i k / n) up to k = n / 2. The real lines are n pairs, the complex ones have
+  /// n + 1 numbers.
+  const Complex<T>* half_roots = nullptr;
+};
+/// Transforms `count` <= lanes() lines by a small plan; out may be in.
 template <class T>
 void transform_lines(const Plan<T>& plan, const Lines<const Complex<T>>& in, const Lines<Complex<T>>& out,
-                     int64_t count, bool inverse, T factor, const Twist<T>& twist, T* scratch);
+                     int64_t count, const Passes<T>& passes, T* scratch);
 
 }  // namespace weft::cpu::fft

@@ -31,6 +31,7 @@ void choose_loops() {
   choose_compare_loops();
   choose_convert_loops();
   choose_complex_loops();
+  choose_pair_loops();
 }
 
 bool restrict_targets(const char* name) {

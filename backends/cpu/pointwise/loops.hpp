@@ -112,6 +112,8 @@ void choose_compare_loops();
 void choose_convert_loops();
 /// Those of complex numbers, behind the others.
 void choose_complex_loops();
+/// Those of them that have registers of complex numbers.
+void choose_pair_loops();
 
 /// "scalar", "avx2" or "avx512": restricts this process to that target or one below it. Not while kernels run.
 bool use_simd_target(const char* name);

@@ -554,6 +554,13 @@ HWY_INLINE F32 hypot(F32 a, F32 b) {
   const F32 inf = infinity<float>();
   return select((abs(a) == inf) | (abs(b) == inf), inf, value);
 }
+HWY_INLINE F64 hypot(F64 a, F64 b) {
+  const F64 x = maximum(abs(a), abs(b)), y = minimum(abs(a), abs(b));
+  const F64 near = sqrt(fma(x, x, y * y));
+  const auto far = !((x < F64(0x1p510)) & ((x > F64(0x1p-500)) | (x == zero_like(x))));
+  if (!any(far)) return near;
+  return select(far, by_lane([](double p, double q) { return ::hypot(p, q); }, a, b), near);
+}
 template <class T>
 HWY_INLINE Vec<T> copysign(Vec<T> a, Vec<T> b) {
   return copy_sign(abs(a), b);
