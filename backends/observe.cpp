@@ -230,6 +230,26 @@ void unwatch_kernels() {
 
 RecordedKernel::~RecordedKernel() = default;
 
+bool put_first(Layout& layout, int64_t size, int64_t stride) {
+  if (layout.rank == max_rank) return false;
+  std::copy_backward(layout.sizes, layout.sizes + layout.rank, layout.sizes + layout.rank + 1);
+  std::copy_backward(layout.strides, layout.strides + layout.rank, layout.strides + layout.rank + 1);
+  layout.sizes[0] = size;
+  layout.strides[0] = stride;
+  ++layout.rank;
+  finish_layout(layout);
+  return true;
+}
+
+bool put_along(Layout& layout, int dim, int64_t count, int64_t step) {
+  if (layout.rank <= dim) return false;
+  if (layout.sizes[dim] == 1) layout.strides[dim] = step;
+  else if (step != layout.sizes[dim] * layout.strides[dim]) return false;
+  layout.sizes[dim] *= count;
+  finish_layout(layout);
+  return true;
+}
+
 namespace detail {
 
 RecordingScope::RecordingScope(KernelRecorder& recorder) {

@@ -2,6 +2,7 @@
 #include <cstring>
 #include <tuple>
 
+#include "batched_call-inl.hpp"
 #include "observe.hpp"
 #include "recorded_kernel.hpp"
 
@@ -149,6 +150,28 @@ class KeptCall<slot> final : public RecordedKernel {
     const CallScope scope(place);
     const auto kernel_now = kernels(device_).*slot;
     std::apply([&](auto&... kept) { kernel_now(kept.get()...); }, arguments_);
+  }
+  bool put_examples(int64_t count, std::span<const int64_t> steps) override {
+    constexpr const ExamplesRule& rule = examples_rule<slot>;
+    if constexpr (rule.where == Examples::nowhere) {
+      return false;
+    } else {
+      if constexpr (is_product<slot>) {
+        const bool joined =
+            std::apply([&](auto&... kept) { return one_product(kept.value..., count, views, steps); }, arguments_);
+        if (joined) return true;
+      }
+      ExamplesInViews examples(rule, (std::is_same_v<A, int> || ...), count, views, steps);
+      std::apply([&](auto&... kept) { (examples(kept.value), ...); }, arguments_);
+      if (!examples.apply()) return false;
+      const auto count_dim = [](auto& value) {
+        if constexpr (std::is_same_v<decltype(value), int&>) ++value;
+      };
+      if constexpr (rule.where == Examples::new_dim) {
+        std::apply([&](auto&... kept) { (count_dim(kept.value), ...); }, arguments_);
+      }
+      return true;
+    }
   }
 
  private:

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,6 +19,9 @@ class RecordedKernel {
   RecordedKernel(const RecordedKernel&) = delete;
   /// As it was called, by the device's present row, so that observers see it.
   virtual void run() = 0;
+  /// Makes it a call for `count` examples: views[i] of each lies steps[i] bytes behind that of the one before. False,
+  /// with nothing changed, where the kernel has no room for them.
+  virtual bool put_examples(int64_t /*count*/, std::span<const int64_t> /*steps*/) { return false; }
 
   const char* const kernel;
   /// The op that called it and the program's line.
@@ -30,6 +34,12 @@ class RecordedKernel {
   /// Of a random draw.
   PhiloxSeed* seed = nullptr;
 };
+
+/// Gives `layout` a dimension before all others. False where it has max_rank.
+bool put_first(Layout& layout, int64_t size, int64_t stride);
+/// Makes `dim` of `layout` one of `count` such dimensions behind each other, `step` bytes apart. False where they do
+/// not lie so.
+bool put_along(Layout& layout, int dim, int64_t count, int64_t step);
 
 namespace detail {
 

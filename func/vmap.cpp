@@ -1,6 +1,10 @@
+#include <algorithm>
+
 #include <fmt/format.h>
 
+#include "batch.hpp"
 #include "func.hpp"
+#include "../autograd/mode.hpp"
 #include "../ops/axes.hpp"
 #include "../ops/detail/common.hpp"
 #include "../ops/join.hpp"
@@ -82,23 +86,80 @@ std::vector<Tensor> stacked(const std::vector<std::vector<Tensor>>& examples, co
   return out;
 }
 
-Outputs mapped(const Function& f, const VmapOptions& options, std::span<const Tensor> inputs, Location where) {
-  const CallScope call("func.vmap", where);
-  const int64_t count = count_examples(inputs, options.in_dims);
-  std::vector<std::vector<Tensor>> outputs, aux;
-  Draws draws(options.randomness);
-  for (int64_t n = 0; n < count; ++n) {
-    std::vector<Tensor> example;
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      const std::optional<int> dim = at(options.in_dims, i, inputs.size(), "in_dims");
-      example.push_back(dim ? inputs[i].select(*dim, n) : inputs[i]);
-    }
+struct Call {
+  const Function& f;
+  const VmapOptions& options;
+  std::span<const Tensor> inputs;
+  int64_t count;
+  Draws draws;
+
+  std::optional<int> dim(size_t i) const { return at(options.in_dims, i, inputs.size(), "in_dims"); }
+  /// f of one example.
+  Outputs of(const std::vector<Tensor>& example) {
     draws.before_example();
     Outputs out = [&] {
       const OutsideCalls users_code;
       return f(example);
     }();
     draws.after_example();
+    return out;
+  }
+};
+
+/// Whether nothing but the results of kernels is to come out of f: no graph that leads to the inputs, no recording.
+bool may_run_at_once(const Call& call) {
+  if (call.count == 1 || weft::detail::step_recorder != nullptr) return false;
+  return std::ranges::all_of(
+      call.inputs, [](const Tensor& x) { return x.device().is_cpu() && !(grad_mode().enabled && x.requires_grad()); });
+}
+
+std::vector<Tensor> of_all(detail::Batch& batch, const std::vector<Tensor>& examples,
+                           const std::vector<int>& out_dims) {
+  std::vector<Tensor> out;
+  for (size_t i = 0; i < examples.size(); ++i) {
+    out.push_back(batch.all_of(examples[i]).movedim(0, at(out_dims, i, examples.size(), "out_dims")));
+  }
+  return out;
+}
+
+bool has_graph(const std::vector<Tensor>& tensors) {
+  return std::ranges::any_of(tensors, [](const Tensor& t) { return checked(t).requires_grad(); });
+}
+
+/// What f gives of all examples at once or, where that does not go, of the first alone; and nothing where f has to run
+/// again.
+struct AtOnce {
+  bool complete = false;
+  std::optional<Outputs> outputs;
+};
+AtOnce run_at_once(Call& call) {
+  detail::Batch batch(call.count, call.options.randomness == Randomness::same);
+  std::vector<Tensor> example;
+  for (size_t i = 0; i < call.inputs.size(); ++i) {
+    const std::optional<int> dim = call.dim(i);
+    example.push_back(dim ? batch.example_of(call.inputs[i], *dim) : call.inputs[i]);
+  }
+  Outputs first = call.of(example);
+  if (batch.wrote_inputs()) return {};
+  if (batch.refused() || has_graph(first.tensors) || has_graph(first.aux)) return {false, std::move(first)};
+  return {true, Outputs(of_all(batch, first.tensors, call.options.out_dims), of_all(batch, first.aux, {0}))};
+}
+
+Outputs mapped(const Function& f, const VmapOptions& options, std::span<const Tensor> inputs, Location where) {
+  const CallScope scope("func.vmap", where);
+  const int64_t count = count_examples(inputs, options.in_dims);
+  Call call{f, options, inputs, count, Draws(options.randomness)};
+  AtOnce begun;
+  if (may_run_at_once(call)) begun = run_at_once(call);
+  if (begun.complete) return std::move(*begun.outputs);
+  std::vector<std::vector<Tensor>> outputs, aux;
+  for (int64_t n = 0; n < count; ++n) {
+    std::vector<Tensor> example;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const std::optional<int> dim = call.dim(i);
+      example.push_back(dim ? inputs[i].select(*dim, n) : inputs[i]);
+    }
+    Outputs out = n == 0 && begun.outputs ? std::move(*begun.outputs) : call.of(example);
     outputs.push_back(std::move(out.tensors));
     aux.push_back(std::move(out.aux));
   }

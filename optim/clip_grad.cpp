@@ -23,7 +23,7 @@ void check_limit(const char* op, const char* what, double value, Location where)
 
 // f16 holds no norm beyond 65504, and an infinite one would make zeros of all gradients.
 Tensor norm_of(const Tensor& g, double order, Location where) {
-  const DType wide = g.dtype() == DType::f64 ? DType::f64 : DType::f32;
+  const DType wide = is_complex(g.dtype()) ? real_type(g.dtype()) : g.dtype() == DType::f64 ? DType::f64 : DType::f32;
   if (g.numel() == 0) return zeros({}, {wide, g.device()}, where);  // there is no largest of none
   return vector_norm(g, order, {}, false, wide, where);
 }

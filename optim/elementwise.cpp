@@ -7,6 +7,7 @@
 #include "../autograd/mode.hpp"
 #include "../backends/functors/optimizers.hpp"
 #include "../backends/observe.hpp"
+#include "../ops/complex.hpp"
 #include "../ops/create.hpp"
 #include "../ops/detail/common.hpp"
 #include "../ops/detail/symbolic.hpp"
@@ -176,8 +177,11 @@ struct ElementwiseOptimizer::Steps {
   void step_composite(size_t i) const {
     Progress at = progress(i);
     const OptimizerSettings settings = self.rule_->settings(group.values, at);
-    const std::vector<Tensor> now = present_state(i);
-    composites[static_cast<int>(kind)](parameter(i), parameter(i).grad(), now, settings);
+    std::vector<Tensor> now = present_state(i);
+    const NoGradGuard unrecorded;
+    const auto parts = [](const Tensor& t) { return is_complex(t.dtype()) ? view_as_real(t) : t; };
+    for (Tensor& t : now) t = parts(t);
+    composites[static_cast<int>(kind)](parts(parameter(i)), parts(parameter(i).grad()), now, settings);
     done(i, at);
   }
   /// One call of the kernel for each of the longest runs of parameters that are alike.

@@ -8,6 +8,7 @@
 
 #include "../autograd/mode.hpp"
 #include "../autograd/program_watch.hpp"
+#include "../ops/complex.hpp"
 #include "../ops/create.hpp"
 #include "../ops/detail/common.hpp"
 #include "rule-inl.hpp"
@@ -131,12 +132,14 @@ void Optimizer::add_named_group(std::vector<Tensor> parameters, const NamedOptio
   add_values(std::move(parameters), std::move(values), where);
 }
 
-static void check_parameters(const char* op, const std::vector<Tensor>& parameters,
+// Complex numbers are two parameters each, which only formulas that look at one element at a time make of them.
+static void check_parameters(const char* op, bool elementwise, const std::vector<Tensor>& parameters,
                              std::unordered_set<const TensorImpl*>& present, Location where) {
   for (const Tensor& p : parameters) {
     const char* problem = nullptr;
     if (!checked(p, op, where).is_leaf()) problem = "a parameter is the result of an op, not a leaf";
-    else if (!weft::is_floating(p.dtype()) || is_storage_only(p.dtype())) problem = "a parameter is not floating-point";
+    else if (is_complex(p.dtype()) && !elementwise) problem = "a parameter is complex";
+    else if (!is_inexact(p.dtype()) || is_storage_only(p.dtype())) problem = "a parameter is not floating-point";
     else if (!present.insert(p.impl()).second) problem = "a parameter is given twice";
     if (problem == nullptr) continue;
     raise<ValueError>({.op = op, .problem = problem, .details = describe(p)}, where);
@@ -153,7 +156,7 @@ void Optimizer::add_values(std::vector<Tensor> parameters, std::vector<double> v
   }
   std::unordered_set<const TensorImpl*> present;
   for (const Tensor& p : this->parameters()) present.insert(p.impl());
-  check_parameters(name_, parameters, present, where);
+  check_parameters(name_, rule_->kind != nullptr, parameters, present, where);
   Group group{std::move(parameters), std::move(values)};
   check_group(group, where);
   groups_.reserve(groups_.size() + 1);
@@ -171,7 +174,8 @@ void Optimizer::replace_parameters(std::vector<std::vector<Tensor>> groups, Loca
     raise<ValueError>({.op = name_, .problem = "its parameters were updated, and have state"}, where);
   }
   std::unordered_set<const TensorImpl*> present;
-  for (const std::vector<Tensor>& parameters : groups) check_parameters(name_, parameters, present, where);
+  for (const std::vector<Tensor>& parameters : groups)
+    check_parameters(name_, rule_->kind != nullptr, parameters, present, where);
   for (size_t g = 0; g < groups.size(); ++g) check_group({groups[g], groups_[g].values}, where);
   std::vector<State> states(present.size());
   for (size_t g = 0; g < groups.size(); ++g) groups_[g].parameters = std::move(groups[g]);
@@ -285,6 +289,7 @@ const std::vector<Tensor>& Optimizer::present_state(const Group& group, const Te
     }
     const double initial = rule_->initial != nullptr ? rule_->initial(group.values, state_names_[k]) : 0;
     t = full(state_shape(parameter, k), initial, options, where);
+    if (is_complex(t.dtype()) && initial != 0) view_as_real(t, where).fill_(initial, where);
   }
   state.tensors = std::move(all);
   return state.tensors;

@@ -36,6 +36,9 @@ class StepRecorder {
   virtual void put_gradient(const TensorImpl* leaf, const Tensor& after) = 0;
 };
 
+/// What `repeat` is told of a function that reads elements, and raises or does nothing.
+inline constexpr char check_of_elements[] = "a check of elements";
+
 /// That of this thread, or nullptr.
 extern WEFT_API constinit thread_local StepRecorder* step_recorder;
 

@@ -90,7 +90,7 @@ inline void note_write(const Tensor& target) {
 template <class Check>
 void check_elements(Check check) {
   if (WEFT_LIKELY(detail::step_recorder == nullptr)) return check();
-  detail::step_recorder->repeat("a check of elements", nullptr, [check, place = detail::current_call] {
+  detail::step_recorder->repeat(detail::check_of_elements, nullptr, [check, place = detail::current_call] {
     const CallScope scope(place);
     check();
   });

@@ -24,6 +24,15 @@ class KeptCall final : public RecordedKernel {
     }
   }
   void run() override { function_(all_.data(), first_, second_); }
+  bool put_examples(int64_t count, std::span<const int64_t> steps) override {
+    std::vector<Layout> layouts;
+    for (size_t i = 0; i < views.size(); ++i) {
+      Layout& layout = layouts.emplace_back(views[i]->layout);
+      if (!put_along(layout, 0, count, steps[i]) || layout.contiguous < views[i]->layout.contiguous) return false;
+    }
+    for (size_t i = 0; i < views.size(); ++i) views[i]->layout = layouts[i];
+    return true;
+  }
 
  private:
   std::vector<View> all_;

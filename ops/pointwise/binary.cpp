@@ -223,6 +223,15 @@ View repeated_scalar(const TensorImpl* number, const Layout& like, unsigned char
   const auto there = [&](const Tensor& t) { return t.to(p.dtype).to(p.device); };
   return by_parts(op, there(p.operands[0]), there(p.operands[1]));
 }
+/// Fills `out`, which may be an operand.
+void write_general(BinaryOp op, const Tensor& out, const Prepared<2>& p) {
+  if (WEFT_UNLIKELY(computes_by_parts(op, p.dtype, p.device))) {
+    const NoGradGuard unrecorded;
+    const Tensor made = general_by_parts(op, p);
+    return WEFT_KERNEL(copy, out)(out.raw_view(), broadcast_view(made.raw_view(), out.sizes()));
+  }
+  WEFT_KERNEL(binary, out)(op, out.raw_view(), p.views[0], p.views[1]);
+}
 
 [[gnu::noinline]] Tensor binary_general(BinaryOp op, const Operand& a, const Operand& b) {
   const BinaryInfo& info = info_of(op);
@@ -275,6 +284,7 @@ bool binary_in_place_plain(BinaryOp op, const Tensor& a, const Operand& b) {
   alignas(max_item) unsigned char buffer[max_item];
   const auto kernel = kernels(x->view).binary;
   if (kernel == nullptr) return false;
+  if (WEFT_UNLIKELY(computes_by_parts(op, x->view.layout.dtype, a.device()))) return false;
   if (same_plain(x, y)) {
     if (x->storage == y->storage && x->view.data != y->view.data) return false;
     write_unrecorded(a, [&] { kernel(op, x->view, x->view, y->view); });
@@ -311,7 +321,7 @@ const Tensor& binary_in_place(BinaryOp op, const char* op_name, const Tensor& a,
     p.views[1] = broadcast_view(p.operands[1].raw_view(), p.shape);
   }
   const Tensor& y = p.operands[1];
-  const auto write = [&] { WEFT_KERNEL(binary, a)(op, a.raw_view(), p.views[0], p.views[1]); };
+  const auto write = [&] { write_general(op, a, p); };
   // Backward reads the value before the write.
   const auto old = [&](const Tensor& t) { return Saved(t.impl() == a.impl() ? a.clone() : t); };
   const auto make_backward = [&]() -> BroadcastBackward {
@@ -338,6 +348,7 @@ const Tensor& binary_into(BinaryOp op, const char* op_name, const Tensor& out, c
   checked(out);
   if (WEFT_UNLIKELY(a.impl() == nullptr || b.impl() == nullptr)) raise_undefined();
   if (WEFT_LIKELY(same_plain(a.impl(), b.impl()) && same_plain(out.impl(), a.impl()) &&
+                  !computes_by_parts(op, out.dtype(), out.device()) &&
                   (!info.prepares_integers || is_inexact(out.dtype())))) {
     check_out_unrecorded({&out, &a.tensor(), &b.tensor()});
     write_unrecorded(out, [&] { WEFT_KERNEL(binary, out)(op, out.raw_view(), a.impl()->view, b.impl()->view); });
@@ -346,7 +357,7 @@ const Tensor& binary_into(BinaryOp op, const char* op_name, const Tensor& out, c
     prepare(p, {&a, &b}, info.kind);
     if (info.prepares_integers) check_integers(op, b, p);
     check_out(out, p.shape, p.dtype, p.device, {&a.tensor(), &b.tensor()});
-    write_unrecorded(out, [&] { WEFT_KERNEL(binary, out)(op, out.raw_view(), p.views[0], p.views[1]); });
+    write_unrecorded(out, [&] { write_general(op, out, p); });
   }
   return out;
 }

@@ -108,13 +108,23 @@ Tensor unary(UnaryOp op, const Operand& operand) {
   return out;
 }
 
+/// Fills `out`, which may be x.
+void write_unary(UnaryOp op, const Tensor& out, const Tensor& x) {
+  if (WEFT_UNLIKELY(computes_by_parts(x.dtype(), x.device()))) {
+    const NoGradGuard unrecorded;
+    const Tensor made = by_parts(op, x);
+    return WEFT_KERNEL(copy, out)(out.raw_view(), made.raw_view());
+  }
+  WEFT_KERNEL(unary, out)(op, out.raw_view(), x.raw_view());
+}
+
 const Tensor& unary_in_place(UnaryOp op, const char* op_name, const Tensor& x, Location where) {
   const CallScope call(op_name, where);
   const UnaryInfo& info = info_of(op);
   check_target(x);
   if (info.kind == PointwiseKind::floating && !is_inexact(x.dtype())) check_floating(x);
   if (const DType dtype = computed_in(op, x); dtype != x.dtype()) raise_target_dtype(dtype, x);
-  const auto write = [&] { WEFT_KERNEL(unary, x)(op, x.raw_view(), x.raw_view()); };
+  const auto write = [&] { write_unary(op, x, x); };
   const auto old = [&] { return info.saves == functors::saves_input ? Saved(x.clone()) : Saved(); };
   if (info.saves == functors::saves_output) {
     write_recorded(
@@ -141,7 +151,7 @@ const Tensor& unary_into(UnaryOp op, const char* op_name, const Tensor& out, con
   const DType dtype = computed_in(op, given);
   const Tensor x = dtype == given.dtype() ? given : given.to(dtype);
   check_out(out, x.sizes(), x.dtype(), x.device(), {&x});
-  write_unrecorded(out, [&] { WEFT_KERNEL(unary, out)(op, out.raw_view(), x.raw_view()); });
+  write_unrecorded(out, [&] { write_unary(op, out, x); });
   return out;
 }
 

@@ -7,6 +7,7 @@
 #include "../detail/autocast.hpp"
 #include "../detail/complex.hpp"
 #include "../detail/reducing.hpp"
+#include "../../tensor/step_recorder.hpp"
 
 namespace weft {
 
@@ -94,7 +95,8 @@ complex128 sum_of_all(const Tensor& x) {
 Tensor run_reduce(Reduction reduction, const Tensor& x, const Reduced& to, DType dtype) {
   if (reduction != Reduction::sum && reduction != Reduction::mean) refuse_complex(x);
   Tensor out = make(to.shape, dtype, x.device());
-  if (is_complex(dtype) && to.count == x.numel() && x.numel() >= 4096 && x.device().is_cpu() && x.is_contiguous()) {
+  if (is_complex(dtype) && to.count == x.numel() && x.numel() >= 4096 && x.device().is_cpu() && x.is_contiguous() &&
+      detail::step_recorder == nullptr) {
     const complex128 sum = sum_of_all(x);
     const double divisor = reduction == Reduction::mean ? static_cast<double>(to.count) : 1;
     const complex128 result(sum.re / divisor, sum.im / divisor);

@@ -40,7 +40,7 @@ void run_sort(const ValuesAndIndices& out, const Tensor& x, int dim, bool descen
 ValuesAndIndices first_of_lines(const Tensor& x, int along, int64_t count, bool descending) {
   const int64_t n = size_along(x, along);
   if (count < n) check_room(Dims{n}, DType::i64, x.device());  // the kernel takes as much
-  ValuesAndIndices out = places_for(x, along, x.device().is_cpu() ? count : n);
+  ValuesAndIndices out = places_for(x, along, x.device().is_cpu() || is_meta(x) ? count : n);
   run_sort(out, x, along, descending);
   if (out.values.dim() != 0 && out.values.size(along) != count) {
     out.values = out.values.narrow(along, 0, count).contiguous();

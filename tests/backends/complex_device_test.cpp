@@ -37,6 +37,25 @@ DEVICE_TEST(ComplexArithmeticIsThatOfTheCpu) {
   EXPECT_THROW(tan(a), DTypeError);
 }
 
+DEVICE_TEST(ComplexNumbersAreWrittenInPlace) {
+  const Tensor x = random_complex({5, 4}), y = random_complex({4}), a = x.to(on), b = y.to(on);
+  a.mul_(b), x.mul_(y);
+  expect_near(a, x);
+  a.t().div_(a.t() + 3), x.t().div_(x.t() + 3);
+  expect_near(a, x);
+  a.mul_(Z(0.5, 2)).sub_(b).mul_(2.0).neg_().exp_(), x.mul_(Z(0.5, 2)).sub_(y).mul_(2.0).neg_().exp_();
+  expect_near(a, x);
+  const Tensor out = zeros({5, 4}, {c64, on});
+  mul_out(out, a, b);
+  expect_near(out, x * y);
+  square_out(out, a);
+  expect_near(out, square(x));
+  const Tensor leaf = y.to(on).requires_grad_(), same = y.detach().requires_grad_();
+  (leaf * 1).mul_(leaf).abs().sum().backward();
+  (same * 1).mul_(same).abs().sum().backward();
+  expect_near(leaf.grad(), same.grad());
+}
+
 DEVICE_TEST(ComplexElementsMoveAsTheyDoOnTheCpu) {
   const Tensor x = random_complex({6, 5}), a = x.to(on), index = tensor({4, 0, 4});
   expect_near(a.t(), x.t());

@@ -1,4 +1,6 @@
 // Densities and figures against SciPy, and what is refused.
+#include <gmock/gmock.h>
+
 #include <weft/ops/matmul.hpp>
 #include <weft/ops/reduce.hpp>
 

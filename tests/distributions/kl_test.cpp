@@ -1,6 +1,8 @@
 // Divergences against means over draws, for every pair that has a formula.
 #include <map>
 
+#include <gmock/gmock.h>
+
 #include <weft/ops/matmul.hpp>
 #include <weft/ops/reduce.hpp>
 

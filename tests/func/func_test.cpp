@@ -1,3 +1,5 @@
+#include <gmock/gmock.h>
+
 #include <weft/func/func.hpp>
 
 #include <weft/ops/matmul.hpp>

@@ -2,8 +2,6 @@
 // call, or the op is one of those that read values on the host.
 #include "samples.hpp"
 
-#include <set>
-
 #include <weft/autograd/mode.hpp>
 #include <weft/backends/backend.hpp>
 #include <weft/hooks/capture.hpp>
@@ -102,46 +100,7 @@ std::vector<Device> devices() {
 }
 
 TEST(Capture, EveryOpReplaysWithItsBitsOrReadsValuesOnTheHost) {
-  // Their shapes, their numbers or the way they compute come from values, or they draw on the host.
-  const std::set<std::string> known = {"allclose",
-                                       "argwhere",
-                                       "attention_varlen",
-                                       "bincount",
-                                       "binomial",
-                                       "cdist",
-                                       "ctc_loss",
-                                       "equal",
-                                       "fused_gate_moe",
-                                       "gru",
-                                       "histc",
-                                       "histogram",
-                                       "index",
-                                       "index_put",
-                                       "linalg_lstsq",
-                                       "linalg_matrix_exp",
-                                       "lstm",
-                                       "masked_scatter",
-                                       "masked_select",
-                                       "mixture_of_experts",
-                                       "moe_gate_dispatch",
-                                       "moe_permute",
-                                       "moe_unpermute",
-                                       "multilabel_margin_loss",
-                                       "multinomial",
-                                       "nonzero",
-                                       "pack_padded_sequence",
-                                       "pad_packed_sequence",
-                                       "one_hot",
-                                       "poisson",
-                                       "randperm",
-                                       "repeat_interleave",
-                                       "rnn_relu",
-                                       "rnn_tanh",
-                                       "set_value",
-                                       "standard_gamma",
-                                       "unique",
-                                       "unique_consecutive",
-                                       "where"};
+  const std::set<std::string> known = ops_that_read_values();
   std::set<std::string> refused, met;
   for (const Device device : devices()) {
     for (const OpRecord& record : op_records()) {

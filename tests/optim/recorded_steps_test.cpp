@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <weft/autograd/mode.hpp>
+#include <weft/ops/complex.hpp>
 #include <weft/ops/create.hpp>
 #include <weft/ops/join.hpp>
 #include <weft/ops/pointwise.hpp>
@@ -115,6 +116,27 @@ TEST(RecordedSteps, OfSmallFloatsAreNearby) {
       for (size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], 1e-3 * (1 + std::abs(a[i])));
     }
     EXPECT_EQ(small.parameters[0].dtype(), f16);
+  }
+}
+
+TEST(RecordedSteps, OfComplexParametersAreThoseOfTheirParts) {
+  for (const json& c : recorded("steps.jsonl")) {
+    const std::string name = c["optimizer"];
+    const Tensor start = tensor({0.5, -1.0, 2.0, 0.25, -0.75, 1.5}, f64).reshape({3, 2});
+    const Tensor z = view_as_complex(start.clone()).requires_grad_(), parts = start.clone().requires_grad_();
+    if (name == "Adafactor" || name == "Muon") {
+      EXPECT_THROW(make_optimizer(name, {z}, c["keywords"]), ValueError) << name;
+      continue;
+    }
+    const auto of_z = make_optimizer(name, {z}, c["keywords"]), of_parts = make_optimizer(name, {parts}, c["keywords"]);
+    for (int step = 0; step < 5; ++step) {
+      const Tensor g = (arange(0, 6, 1, f64) * 1.7 + step).sin().reshape({3, 2});
+      z.set_grad(view_as_complex(g.clone()));
+      parts.set_grad(g);
+      of_z->step();
+      of_parts->step();
+      ASSERT_TRUE(allclose(view_as_real(z.detach()), parts.detach(), 1e-13, 1e-13)) << c << ", step " << step;
+    }
   }
 }
 
