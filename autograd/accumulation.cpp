@@ -4,6 +4,7 @@
 
 #include "engine.hpp"
 #include "from_ops.hpp"
+#include "gradient_rows.hpp"
 #include "hooks.hpp"
 #include "../backends/dispatch.hpp"
 #include "../backends/functors/lists.hpp"
@@ -47,8 +48,7 @@ AccumulationNode* accumulation_node(const TensorImpl* leaf) {
 constinit thread_local const AccumulationNode::AddingScope* AccumulationNode::AddingScope::innermost = nullptr;
 
 AccumulationNode::AddingScope::AddingScope(AccumulationNode& node) : node_(&node), outer_(innermost) {
-  for (const AddingScope* a = innermost; a != nullptr; a = a->outer_) {
-    if (a->node_ != &node) continue;
+  if (WEFT_UNLIKELY(is_open(node))) {
     raise<AutogradError>({.op = "accumulate_grad",
                           .problem = "a backward into a leaf from within the sum of that leaf's gradient",
                           .remedy = "an observer of kernels may read the leaf, not run a backward into it"},
@@ -58,6 +58,12 @@ AccumulationNode::AddingScope::AddingScope(AccumulationNode& node) : node_(&node
   lock_.emplace(node.adding);
 }
 AccumulationNode::AddingScope::~AddingScope() { innermost = outer_; }
+bool AccumulationNode::AddingScope::is_open(const AccumulationNode& node) {
+  for (const AddingScope* a = innermost; a != nullptr; a = a->outer_) {
+    if (a->node_ == &node) return true;
+  }
+  return false;
+}
 
 namespace {
 
@@ -75,6 +81,14 @@ bool is_elsewhere(const Layout& a, const Layout& b) {
   return ((a.dtype != b.dtype) | (a.device_type != b.device_type) | (a.device_index != b.device_index)) != 0;
 }
 
+}  // namespace
+
+void check_not_moved(const Layout& leaf, const Tensor& gradient) {
+  if (WEFT_UNLIKELY(is_elsewhere(leaf, gradient.raw_view().layout))) raise_moved(leaf, gradient);
+}
+
+namespace {
+
 bool may_be_taken(const Tensor& gradient) {
   return detail::share_gradients && gradient.is_contiguous() && exclusively_owned(gradient.impl()) &&
          (gradient.impl()->node == nullptr || recording());
@@ -85,9 +99,8 @@ bool take_over(AccumulationNode& node, Tensor& gradient) {
   const bool ours = may_be_taken(gradient);
   AccumulationNode::Lock lock(node);
   if (WEFT_UNLIKELY(node.leaf == nullptr)) return true;
-  const Layout& own = node.leaf->view.layout;
-  if (WEFT_UNLIKELY(is_elsewhere(own, gradient.raw_view().layout))) raise_moved(own, gradient);
-  if (!ours || node.grad.defined()) return false;
+  check_not_moved(node.leaf->view.layout, gradient);
+  if (!ours || node.grad.defined() || node.rows != nullptr) return false;
   ++detail::grad_counts.shared;
   detail::grad_counts.bytes_saved += static_cast<int64_t>(gradient.impl()->storage->bytes);
   node.grad = std::move(gradient);
@@ -103,6 +116,7 @@ void put_sum(AccumulationNode& node, Tensor&& sum) {
 [[gnu::noinline]] void add_up(AccumulationNode& node, const Tensor& gradient, bool create_graph) {
   const CallScope call(node.place());
   const AccumulationNode::AddingScope adding(node);
+  detail::settle_rows_adding(node);
   Tensor sum;
   {
     AccumulationNode::Lock lock(node);
@@ -129,6 +143,7 @@ void take_or_add(AccumulationNode& node, Tensor&& gradient, bool create_graph) {
 }
 
 [[gnu::cold]] void accumulate_recorded(AccumulationNode& node, Tensor&& gradient, bool create_graph) {
+  detail::settle_rows(node);
   const auto current = [&] {
     AccumulationNode::Lock lock(node);
     return std::pair(node.leaf, node.grad);
@@ -188,6 +203,7 @@ bool Tensor::is_leaf(Location where) const { return held("is_leaf", where)->accu
 Tensor Tensor::grad(Location where) const {
   held("grad", where);
   if (AccumulationNode* node = accumulation_node(impl_)) {
+    detail::settle_rows(*node);
     AccumulationNode::Lock lock(*node);
     return node->grad;
   }
@@ -229,8 +245,10 @@ void Tensor::set_grad(const Tensor& grad, Location where) const {
   if (WEFT_UNLIKELY(node == nullptr)) return set_retained_grad(*this, grad, where);
   if (WEFT_UNLIKELY(detail::step_recorder != nullptr)) detail::step_recorder->put_gradient(impl_, grad);
   Tensor other = grad;  // then the one so far, which dies after the lock
+  std::unique_ptr<AccumulationNode::Rows> rows;
   AccumulationNode::Lock lock(*node);
   std::swap(node->grad, other);
+  std::swap(node->rows, rows);
 }
 
 void Tensor::retain_grad(Location where) const {

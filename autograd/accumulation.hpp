@@ -1,6 +1,8 @@
 // The accumulation node of a leaf: where its gradient is kept and added up.
 #pragma once
 
+#include <list>
+#include <memory>
 #include <optional>
 
 #include "../tensor/atomic.hpp"
@@ -10,10 +12,17 @@
 
 namespace weft {
 
+/// Rows of a gradient that is zero elsewhere: values [n, …] at ids [n], i64, which add up where they repeat.
+struct GradientRows {
+  Tensor ids, values;
+  /// They ascend, and none repeats.
+  bool are_distinct = false;
+};
+
 struct AccumulationNode : Node {
   explicit AccumulationNode(TensorImpl* leaf_);
 
-  /// Guards `leaf` and `grad`; nothing runs under it.
+  /// Guards `leaf`, `grad` and `rows`; nothing runs under it.
   struct Lock : detail::WordLock {
     explicit Lock(AccumulationNode& node) : WordLock(node.locked) {}
   };
@@ -23,6 +32,8 @@ struct AccumulationNode : Node {
    public:
     explicit AddingScope(AccumulationNode& node);
     ~AddingScope();
+    /// Whether this thread is adding to the node's gradient.
+    static bool is_open(const AccumulationNode& node);
 
    private:
     static constinit thread_local const AddingScope* innermost;
@@ -35,6 +46,12 @@ struct AccumulationNode : Node {
   /// Weak: null once the leaf has died.
   TensorImpl* leaf;
   Tensor grad;
+  /// What the gradient has besides `grad`, the oldest first; null until rows come (gradient_rows.hpp).
+  struct Rows {
+    std::list<GradientRows> pieces;
+    int64_t count = 0, merged = 0;  ///< how many there are, and were when they were last added up
+  };
+  std::unique_ptr<Rows> rows;
 };
 
 /// The accumulation node of a leaf that requires a gradient.
@@ -42,6 +59,9 @@ AccumulationNode* accumulation_node(const TensorImpl* leaf);
 
 /// Where the retained gradient of a node's output is kept, or null. Under the lock of `hooks`.
 NodeHooks::RetainedGradient* retained_slot(NodeHooks& hooks, uint16_t output);
+
+/// AutogradError where a gradient of the leaf is of another dtype or device than the leaf is now. Under the lock.
+void check_not_moved(const Layout& leaf, const Tensor& gradient);
 
 /// Adds `gradient` to the leaf's, or takes its buffer over where nothing else holds it. AutogradError where the leaf
 /// was moved since its use was recorded.

@@ -10,6 +10,7 @@
 #include "autocast.hpp"
 #include "accumulation.hpp"
 #include "from_ops.hpp"
+#include "gradient_rows.hpp"
 #include "hooks.hpp"
 #include "saved_hooks.hpp"
 #include "../backends/dispatch.hpp"
@@ -123,6 +124,7 @@ class GraphRun {
       if (pending(root) == 0 && !std::exchange(started(root), true)) make_ready(root);
     }
     general_ = paths_ != nullptr || newest_watch != nullptr;
+    const detail::RowPassScope rows(general_ || options_.create_graph ? nullptr : &rows_);
     const CallersStreams callers;
     const detail::MemoryUseScope use(detail::MemoryUse::backward);
     Node* node = nullptr;
@@ -336,7 +338,7 @@ class GraphRun {
       if (c.node == node) c.gradient = incoming[c.output];
     }
     if (!runs(node)) return;
-    if (!arrived) {
+    if (!arrived && !(node->accumulates && got_rows(*node))) {
       if (!node->accumulates) hand_on(node, nullptr);
       return;
     }
@@ -352,8 +354,12 @@ class GraphRun {
     }
   }
 
+  bool got_rows(const Node& node) const {
+    return WEFT_UNLIKELY(!rows_.leaves.empty()) && std::ranges::find(rows_.leaves, &node) != rows_.leaves.end();
+  }
+
   void finish_leaf(AccumulationNode& node, Tensor&& gradient) {
-    if (!gradient.defined()) return;
+    if (!gradient.defined() && !got_rows(node)) return;
     accumulate(node, std::move(gradient), options_.create_graph);
     const NodeHooks* hooks = node.hooks.load(MemoryOrder::acquire);
     if (WEFT_LIKELY(hooks == nullptr) || !hooks->may_have(GradPhase::accumulated) || hooks->manual) return;
@@ -471,6 +477,7 @@ class GraphRun {
   // Only grad() fills the first, only passes that meet in one graph the second.
   std::unique_ptr<std::unordered_map<Node*, bool>> paths_;
   std::unique_ptr<std::unordered_map<Node*, Foreign>> foreign_;
+  detail::RowPass rows_;
   // Every node goes the general way.
   bool general_ = false;
   Node* next_ = nullptr;

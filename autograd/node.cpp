@@ -53,9 +53,11 @@ void release_node(TensorImpl* impl) {
   if (impl->accumulates) {
     auto* node = static_cast<AccumulationNode*>(impl->node);
     Tensor unreachable;  // a recorded gradient leads back to this node: kept, both would live for ever
+    std::unique_ptr<AccumulationNode::Rows> rows;
     AccumulationNode::Lock lock(*node);
     node->leaf = nullptr;
     unreachable = std::move(node->grad);
+    rows = std::move(node->rows);
   } else if (WEFT_UNLIKELY(impl->node->hooks.load(MemoryOrder::acquire) != nullptr)) {
     forget_retained_gradient(*impl->node, impl);
   }

@@ -77,8 +77,8 @@ void add_linear(ModuleRegistry& r) {
   });
   r.add<Embedding>("Embedding", [](const Config& c) {
     const auto padding = c.get_or<std::optional<int64_t>>("padding_idx", {});
-    return Embedding(c.get<int64_t>("num_embeddings"), c.get<int64_t>("embedding_dim"), 1,
-                     padding.value_or(Embedding::no_padding));
+    return Embedding(c.get<int64_t>("num_embeddings"), c.get<int64_t>("embedding_dim"),
+                     EmbeddingOptions{padding.value_or(Embedding::no_padding), c.get_or("sparse", false)});
   });
   r.add<EmbeddingBag>("EmbeddingBag", [](const Config& c) {
     return EmbeddingBag(c.get<int64_t>("num_embeddings"), c.get<int64_t>("embedding_dim"),
@@ -86,7 +86,8 @@ void add_linear(ModuleRegistry& r) {
                          .include_last_offset = c.get_or("include_last_offset", false),
                          .padding_idx = c.get_or<std::optional<int64_t>>("padding_idx", {}),
                          .max_norm = c.get_or<std::optional<double>>("max_norm", {}),
-                         .norm_type = c.get_or("norm_type", 2.)});
+                         .norm_type = c.get_or("norm_type", 2.),
+                         .sparse = c.get_or("sparse", false)});
   });
   r.add<LayerNorm>("LayerNorm", [](const Config& c) {
     return LayerNorm(required_sizes(c, "normalized_shape"), c.get_or("eps", 1e-5), c.get_or("elementwise_affine", true),

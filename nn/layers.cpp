@@ -64,7 +64,11 @@ Tensor table(int64_t count, int64_t width, double deviation, int64_t padding, Lo
 }  // namespace
 
 Embedding::Embedding(int64_t count, int64_t width, double deviation, int64_t padding, Location where)
-    : padding_(padding) {
+    : Embedding(count, width, EmbeddingOptions{padding}, deviation, where) {}
+
+Embedding::Embedding(int64_t count, int64_t width, const EmbeddingOptions& options, double deviation, Location where)
+    : options_(options) {
+  const int64_t padding = options.padding_idx;
   check_size("nn::Embedding", "count", count, where);
   check_size("nn::Embedding", "width", width, where);
   if (padding < no_padding || padding >= count) refuse_padding("nn::Embedding", padding, count, where);
@@ -72,21 +76,23 @@ Embedding::Embedding(int64_t count, int64_t width, double deviation, int64_t pad
   register_parameter("weight", weight);
   std::optional<int64_t> padding_idx;
   if (padding != no_padding) padding_idx = padding;
-  set_config({{"num_embeddings", count}, {"embedding_dim", width}, {"padding_idx", padding_idx}});
-  set_extra_repr(padding == no_padding ? fmt::format("{}, {}", count, width)
-                                       : fmt::format("{}, {}, padding_idx={}", count, width, padding));
+  set_config(
+      {{"num_embeddings", count}, {"embedding_dim", width}, {"padding_idx", padding_idx}, {"sparse", options.sparse}});
+  set_extra_repr(fmt::format("{}, {}{}{}", count, width,
+                             padding == no_padding ? "" : fmt::format(", padding_idx={}", padding),
+                             options.sparse ? ", sparse=True" : ""));
 }
 
 Tensor Embedding::forward(const Tensor& indices, Location where) const {
-  if (WEFT_LIKELY(is_plain(*this))) return embedding(weight, indices, padding_, where);
+  if (WEFT_LIKELY(is_plain(*this))) return embedding(weight, indices, options_, where);
   if (const detail::LowRank* lora = adapter()) {
-    return lora->embedding(weight, indices, padding_, is_training(), where);
+    return lora->embedding(weight, indices, options_.padding_idx, is_training(), where);
   }
   if (const detail::LayerInParts* parts = detail::parts_of(*this)) {
     const CallScope call("Embedding", where);
-    return parts->embedding(weight, indices, padding_);
+    return parts->embedding(weight, indices, options_.padding_idx);
   }
-  return embedding(borrowed(weight, where), indices, padding_, where);
+  return embedding(borrowed(weight, where), indices, options_, where);
 }
 
 EmbeddingBag::EmbeddingBag(int64_t count, int64_t width, const EmbeddingBagOptions& options, Location where)
@@ -105,10 +111,11 @@ EmbeddingBag::EmbeddingBag(int64_t count, int64_t width, const EmbeddingBagOptio
               {"norm_type", options.norm_type},
               {"mode", mode},
               {"include_last_offset", options.include_last_offset},
-              {"padding_idx", pads ? Attribute(padding) : Attribute()}});
-  set_extra_repr(fmt::format("{}, {}, mode='{}'{}{}", count, width, mode,
-                             pads ? fmt::format(", padding_idx={}", padding) : "",
-                             options.max_norm ? ", max_norm=" + python_float(*options.max_norm) : ""));
+              {"padding_idx", pads ? Attribute(padding) : Attribute()},
+              {"sparse", options.sparse}});
+  set_extra_repr(fmt::format(
+      "{}, {}, mode='{}'{}{}{}", count, width, mode, pads ? fmt::format(", padding_idx={}", padding) : "",
+      options.max_norm ? ", max_norm=" + python_float(*options.max_norm) : "", options.sparse ? ", sparse=True" : ""));
 }
 
 Tensor EmbeddingBag::forward(const Tensor& indices, const Tensor& offsets, const Tensor& per_sample_weights,

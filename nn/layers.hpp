@@ -8,6 +8,7 @@
 #include "containers.hpp"
 #include "dropout.hpp"
 #include "../ops/embedding_bag.hpp"
+#include "../ops/index.hpp"
 
 namespace weft::nn {
 
@@ -24,17 +25,18 @@ class WEFT_API Linear : public Layer<Linear> {
 /// Rows of weight [count, width] at indices (integers) of any shape: [..., width]. weight starts normal with mean 0 and
 /// the standard deviation `deviation`; the row `padding`, if there is one, starts at 0 and gets no gradient. ValueError
 /// for negative sizes or deviations and for a padding outside [-1, count); a call raises IndexError for indices beyond
-/// [-count, count).
+/// [-count, count). Options are those of weft::embedding: nn::Embedding(1000000, 64, {.sparse = true}).
 class WEFT_API Embedding : public Layer<Embedding> {
  public:
   static constexpr int64_t no_padding = -1;
   Embedding(int64_t count, int64_t width, double deviation = 1, int64_t padding = no_padding, Location where = {});
+  Embedding(int64_t count, int64_t width, const EmbeddingOptions& options, double deviation = 1, Location where = {});
   Tensor forward(const Tensor& indices, Location where) const;
 
   Parameter weight;
 
  private:
-  int64_t padding_;
+  EmbeddingOptions options_;
 };
 
 /// weft::embedding_bag of weight [count, width], which starts normal with mean 0 and standard deviation 1, the row

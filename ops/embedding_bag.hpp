@@ -22,6 +22,8 @@ struct EmbeddingBagOptions {
   /// Rows that are used and whose norm is larger are first scaled down to it, in `weight` itself and unrecorded.
   std::optional<double> max_norm = {};
   double norm_type = 2;
+  /// As EmbeddingOptions::sparse, for sums and means in f32 and f64; other gradients are dense.
+  bool sparse = false;
 };
 
 /// For each bag of indices the sum, mean or maximum of those rows of weight [count, width]: [bags, width], 0 where a

@@ -50,4 +50,15 @@ WEFT_API const Tensor& put_(const Tensor& x, const Tensor& index, const Tensor& 
 /// negative, gets no gradient; IndexError where there is no such row. ShapeError unless weight is 2-d.
 WEFT_API Tensor embedding(const Tensor& weight, const Tensor& indices, int64_t padding_idx = -1, Location where = {});
 
+struct EmbeddingOptions {
+  /// No row where it is negative.
+  int64_t padding_idx = -1;
+  /// A weight that is a leaf keeps the rows of its gradient that were used, and no zeros around them, until somebody
+  /// asks for grad(): see sparse/gradient.hpp. Passes that are recorded, captured or watched, and leaves with gradient
+  /// hooks, have dense gradients all the same.
+  bool sparse = false;
+};
+WEFT_API Tensor embedding(const Tensor& weight, const Tensor& indices, const EmbeddingOptions& options,
+                          Location where = {});
+
 }  // namespace weft

@@ -195,6 +195,7 @@ std::span<const OpRecord> op_records() {
                               dropout_records,
                               channel_records,
                               bag_records,
+                              sparse_records,
                               moe_records,
                               likelihood_records,
                               margin_loss_records,

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "../autograd/program_watch.hpp"
-#include "../autograd/accumulation.hpp"
+#include "../autograd/gradient_rows.hpp"
 #include "../autograd/mode.hpp"
 #include "../backends/functors/optimizers.hpp"
 #include "../backends/observe.hpp"
@@ -11,6 +11,10 @@
 #include "../ops/create.hpp"
 #include "../ops/detail/common.hpp"
 #include "../ops/detail/symbolic.hpp"
+#include "../ops/index.hpp"
+#include "../ops/masked.hpp"
+#include "../ops/pointwise.hpp"
+#include "../ops/reduce.hpp"
 #include "../tensor/memory_use.hpp"
 #include "rule-inl.hpp"
 
@@ -184,11 +188,55 @@ struct ElementwiseOptimizer::Steps {
     composites[static_cast<int>(kind)](parts(parameter(i)), parts(parameter(i).grad()), now, settings);
     done(i, at);
   }
+  /// The rows that this step moves, where it leaves others as they are.
+  std::optional<GradientRows> rows_to_step(size_t i) const {
+    AccumulationNode* const node = accumulation_node(parameter(i).impl());
+    const Rule& rule = *self.rule_;
+    if (WEFT_LIKELY(node == nullptr || (node->rows == nullptr && !rule.is_lazy))) return {};
+    if (node->rows != nullptr) {
+      const bool alone = rule.steps_rows != nullptr && rule.steps_rows(group.values);
+      auto rows = alone ? detail::gradient_rows(*node) : std::nullopt;
+      if (rows) return rows;
+      detail::settle_rows(*node);
+    }
+    const Tensor& gradient = node->grad;
+    if (!rule.is_lazy || !gradient.defined() || gradient.dim() == 0 || gradient.numel() == 0) return {};
+    const NoGradGuard unrecorded;
+    const Tensor moves = any(gradient.reshape({gradient.size(0), -1}) != 0, {1});
+    const Tensor ids = nonzero(moves).select(1, 0);
+    return GradientRows{ids, index_select(gradient, 0, ids), true};
+  }
+  /// The rows are a parameter of their own, with state of its own, that is put back where it came from.
+  void step_rows(size_t i, const GradientRows& rows) const {
+    const NoGradGuard unrecorded;
+    Progress at = progress(i);
+    const OptimizerSettings settings = self.rule_->settings(group.values, at);
+    const std::vector<Tensor> whole = present_state(i);
+    if (rows.ids.numel() != 0) {
+      const Tensor moved = index_select(parameter(i), 0, rows.ids), gradient = rows.values.contiguous();
+      OptimizerSlot slot{moved.raw_view(), gradient.raw_view(), {}};
+      std::vector<Tensor> states;
+      for (const Tensor& t : whole) {
+        slot.state[states.size()] = states.emplace_back(index_select(t, 0, rows.ids)).raw_view();
+      }
+      if (has_kernel(moved)) kernels(slot.parameter).optimizer_step(kind, {&slot, 1}, settings);
+      else composites[static_cast<int>(kind)](moved, gradient, states, settings);
+      for (size_t k = 0; k < whole.size(); ++k) index_copy_(whole[k], 0, rows.ids, states[k]);
+      index_copy_(parameter(i), 0, rows.ids, moved);
+    }
+    done(i, at);
+  }
   /// One call of the kernel for each of the longest runs of parameters that are alike.
   void run() const {
     const size_t last = begin + group.parameters.size();
     size_t first = begin;
     for (size_t i = begin; i < last; ++i) {
+      if (const auto rows = rows_to_step(i); WEFT_UNLIKELY(rows.has_value())) {
+        if (first < i) step_fused(first, i);
+        step_rows(i, *rows);
+        first = i + 1;
+        continue;
+      }
       const Readiness r = readiness(i);
       const bool joins = r == Readiness::fused && (first == i || alike(first, i));
       if (joins) continue;

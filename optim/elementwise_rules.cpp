@@ -74,6 +74,7 @@ struct Description<SGDOptions> {
     s.first = at.is_fresh;
     return s;
   }
+  static bool steps_rows(const O& o) { return o.momentum == 0 && o.weight_decay == 0; }
 };
 
 template <>
@@ -97,6 +98,22 @@ struct Description<AdamWOptions> {
                                             field("amsgrad", &O::amsgrad), maximize_field<O>);
   static OptimizerStep kind(const O& o) { return o.amsgrad ? OptimizerStep::amsgrad : OptimizerStep::adam; }
   static OptimizerSettings settings(const O& o, Progress& at) { return moment_settings(o, at.step, true); }
+};
+
+template <>
+struct Description<SparseAdamOptions> {
+  using O = SparseAdamOptions;
+  static constexpr const char* name = "SparseAdam";
+  static constexpr auto fields =
+      std::tuple(lr_field<O>, beta1_field<O>, beta2_field<O>, eps_field<O>, maximize_field<O>);
+  static OptimizerStep kind(const O&) { return OptimizerStep::adam; }
+  static OptimizerSettings settings(const O& o, Progress& at) {
+    OptimizerSettings s = moment_settings(o, at.step, false);
+    s.epsilon *= s.root;  // added before the second moment is corrected, as PyTorch does here
+    return s;
+  }
+  static bool steps_rows(const O&) { return true; }
+  static constexpr bool is_lazy = true;
 };
 
 template <>
@@ -169,6 +186,7 @@ struct Description<AdagradOptions> {
     return s;
   }
   static double initial(const O& o, const std::string&) { return o.initial_accumulator_value; }
+  static bool steps_rows(const O& o) { return o.weight_decay == 0; }
 };
 
 template <>
@@ -249,8 +267,7 @@ namespace {
 
 template <class O>
 constexpr Rule elementwise_rule = {
-    Description<O>::name,
-    infos<O>,
+    Description<O>::name, infos<O>,
     [](Values values) -> const char* {
       if constexpr (requires(O o) { Description<O>::conflict(o); }) {
         return Description<O>::conflict(options_of<O>(values));
@@ -258,8 +275,7 @@ constexpr Rule elementwise_rule = {
         return nullptr;
       }
     },
-    std::is_same_v<O, NAdamOptions>,
-    [](Values values) { return Description<O>::kind(options_of<O>(values)); },
+    std::is_same_v<O, NAdamOptions>, [](Values values) { return Description<O>::kind(options_of<O>(values)); },
     [](Values values, Progress& at) { return Description<O>::settings(options_of<O>(values), at); },
     [](Values values, const std::string& state) -> double {
       if constexpr (requires(O o) { Description<O>::initial(o, state); }) {
@@ -267,7 +283,17 @@ constexpr Rule elementwise_rule = {
       } else {
         return 0;
       }
-    }};
+    },
+    [](Values values) {
+      if constexpr (requires(O o) { Description<O>::steps_rows(o); }) {
+        return Description<O>::steps_rows(options_of<O>(values));
+      } else {
+        return false;
+      }
+    },
+    requires {Description<O>::is_lazy;
+}
+};  // namespace weft::optim
 
 }  // namespace
 
@@ -281,6 +307,7 @@ constexpr Rule elementwise_rule = {
 WEFT_INSTANTIATE(SGDOptions)
 WEFT_INSTANTIATE(AdamOptions)
 WEFT_INSTANTIATE(AdamWOptions)
+WEFT_INSTANTIATE(SparseAdamOptions)
 WEFT_INSTANTIATE(AdamaxOptions)
 WEFT_INSTANTIATE(NAdamOptions)
 WEFT_INSTANTIATE(RAdamOptions)

@@ -13,6 +13,7 @@
 #include "../ops/pointwise.hpp"
 #include "../ops/reduce.hpp"
 #include "../tensor/warning.hpp"
+#include "gradient_values-inl.hpp"
 #include "optim.hpp"
 
 namespace weft::optim {
@@ -33,7 +34,7 @@ std::vector<Tensor> gradients_of(const Optimizer& optimizer, Location where) {
   std::vector<Tensor> out;
   bool any = false;
   for (const Tensor& p : optimizer.parameters()) {
-    const Tensor g = p.grad();
+    const Tensor g = gradient_values(p);
     any = any || g.defined();
     if (g.defined() && g.numel() > 0) out.push_back(g);
   }

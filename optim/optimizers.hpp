@@ -9,6 +9,9 @@
 // parameter's version. Parameters without a gradient are passed over. With `maximize` the gradient counts as negative,
 // and `weight_decay` adds weight_decay · p to it unless it is said to be decoupled: then p shrinks by lr · weight_decay
 // · p. Options out of their ranges are ValueErrors.
+//
+// A gradient that a leaf keeps as rows (sparse/gradient.hpp) steps those rows alone with SparseAdam, and with SGD
+// without momentum and Adagrad, both without decay, whose other rows would stay; for all others it becomes dense.
 #pragma once
 
 #include <concepts>
@@ -45,6 +48,13 @@ struct AdamWOptions {
   Option<double> eps = otherwise(1e-8);
   Option<double> weight_decay = otherwise(0.01);
   Option<bool> amsgrad = otherwise(false);
+  Option<bool> maximize = otherwise(false);
+};
+
+struct SparseAdamOptions {
+  Option<double> lr = otherwise(1e-3);
+  Option<double> beta1 = otherwise(0.9), beta2 = otherwise(0.999);
+  Option<double> eps = otherwise(1e-8);
   Option<bool> maximize = otherwise(false);
 };
 
@@ -264,6 +274,9 @@ using SGD = OptimizerOf<SGDOptions>;
 using Adam = OptimizerOf<AdamOptions>;
 /// Adam with decoupled weight decay (Loshchilov and Hutter 2019).
 using AdamW = OptimizerOf<AdamWOptions>;
+/// Adam for gradients of which most rows are missing, as embeddings have them with `sparse`: rows without a gradient,
+/// and their moments, stay as they are. Of a dense gradient those are the rows of zeros.
+using SparseAdam = OptimizerOf<SparseAdamOptions>;
 /// Adam by the infinity norm (Kingma and Ba 2015).
 using Adamax = OptimizerOf<AdamaxOptions>;
 /// Adam with Nesterov's momentum (Dozat 2016).
@@ -294,13 +307,14 @@ WEFT_API O options_named(const NamedOptions& options, Location where = {});
 
 // clang-format off
 #define WEFT_OPTIMIZERS_BY_NAME(X) \
-  X(SGD) X(Adam) X(AdamW) X(Adamax) X(NAdam) X(RAdam) X(Adagrad) X(Adadelta) X(RMSprop) X(Rprop) X(Lion) X(Adafactor) \
-  X(Muon) X(LBFGS)
+  X(SGD) X(Adam) X(AdamW) X(SparseAdam) X(Adamax) X(NAdam) X(RAdam) X(Adagrad) X(Adadelta) X(RMSprop) X(Rprop) X(Lion) \
+  X(Adafactor) X(Muon) X(LBFGS)
 // clang-format on
 
 extern template class OptimizerOf<SGDOptions>;
 extern template class OptimizerOf<AdamOptions>;
 extern template class OptimizerOf<AdamWOptions>;
+extern template class OptimizerOf<SparseAdamOptions>;
 extern template class OptimizerOf<AdamaxOptions>;
 extern template class OptimizerOf<NAdamOptions>;
 extern template class OptimizerOf<RAdamOptions>;

@@ -29,6 +29,10 @@ struct Rule {
   OptimizerSettings (*settings)(std::span<const double> values, Progress& progress) = nullptr;
   /// What a new state holds, where it is not 0.
   double (*initial)(std::span<const double> values, const std::string& state) = nullptr;
+  /// Whether a gradient in rows steps those rows alone: others stay as they are where their gradient is zero.
+  bool (*steps_rows)(std::span<const double> values) = nullptr;
+  /// Others stay although the formula would move them; so do rows of zeros in a dense gradient.
+  bool is_lazy = false;
 };
 
 /// Tells this thread's ProgramWatch, which must be there.

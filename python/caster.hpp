@@ -82,6 +82,7 @@ void bind_distributed_states(nb::module_& module);
 void bind_generate(nb::module_& module);
 void bind_function(nb::module_& module);
 void bind_func(nb::module_& module);
+void bind_sparse(nb::module_& module);
 void bind_optim(nb::module_& module);
 void bind_parallelize(nb::module_& module);
 void bind_amp(nb::module_& module);

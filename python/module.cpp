@@ -161,6 +161,7 @@ NB_MODULE(_core, m) {
   bind_lora(m);
   bind_distributions(m);
   bind_func(m);
+  bind_sparse(m);
   bind_quantize(m);
   bind_checkpoint(m);
   bind_recorder(m);

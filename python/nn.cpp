@@ -428,8 +428,9 @@ void bind_layers(nb::module_& m) {
   m.def("_linear", [](int64_t in, int64_t out, bool bias) { return made<nn::Linear>(in, out, bias); });
   m.def("_bilinear",
         [](int64_t in1, int64_t in2, int64_t out, bool bias) { return made<nn::Bilinear>(in1, in2, out, bias); });
-  m.def("_embedding",
-        [](int64_t count, int64_t width, int64_t padding) { return made<nn::Embedding>(count, width, 1.0, padding); });
+  m.def("_embedding", [](int64_t count, int64_t width, int64_t padding, bool sparse) {
+    return made<nn::Embedding>(count, width, EmbeddingOptions{padding, sparse}, 1.0);
+  });
   m.def("_layer_norm", [](const Sizes& shape, double eps, bool affine, bool bias) {
     return made<nn::LayerNorm>(dims_of(shape), eps, affine, bias);
   });

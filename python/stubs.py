@@ -15,8 +15,8 @@ from typing import Any, Sequence
 
 from weft import (array_api as array_api, autograd as autograd, data as data, distributed as distributed,
                   distributions as distributions, fft as fft, func as func, hooks as hooks, io as io,
-                  library as library, linalg as linalg, nn as nn, ops as ops, optim as optim, train as train,
-                  utils as utils)
+                  library as library, linalg as linalg, nn as nn, ops as ops, optim as optim, sparse as sparse,
+                  train as train, utils as utils)
 from weft.hooks import BreakOn as BreakOn, StepRecorder as StepRecorder, replay as replay, replay_step as replay_step
 
 class dtype: ...

@@ -47,6 +47,7 @@ std::span<const OpRecord> grid_records();
 std::span<const OpRecord> dropout_records();
 std::span<const OpRecord> channel_records();
 std::span<const OpRecord> bag_records();
+std::span<const OpRecord> sparse_records();
 std::span<const OpRecord> moe_records();
 std::span<const OpRecord> rotary_records();
 std::span<const OpRecord> fused_records();

@@ -5,6 +5,7 @@
 #include "../create.hpp"
 #include "../detail/fits.hpp"
 #include "../detail/indices.hpp"
+#include "../detail/table_rows.hpp"
 #include "../detail/promote.hpp"
 #include "../detail/records.hpp"
 #include "../pointwise.hpp"
@@ -317,11 +318,16 @@ namespace {
 struct EmbeddingBackward {
   Dims shape;
   Saved indices;
-  int64_t padding_idx;
+  EmbeddingOptions options;
 
   Tensor operator()(Node& self, Tensor&& g) {
     const Tensor list = indices.get(self).flatten(0, -1);
-    const Tensor rows = g.reshape({list.numel(), shape[1]});
+    Tensor rows = g.reshape({list.numel(), shape[1]});
+    const int64_t padding_idx = options.padding_idx;
+    if (options.sparse && detail::takes_rows(self, 0)) {
+      give_table_rows(self, 0, list, std::move(rows), shape[0], padding_idx);
+      return {};
+    }
     const Tensor none = zero_target(shape, g);
     if (WEFT_UNLIKELY(recording())) {
       const Tensor out = index_add(none, 0, list, rows);
@@ -337,15 +343,19 @@ struct EmbeddingBackward {
 }  // namespace
 
 Tensor embedding(const Tensor& weight, const Tensor& indices, int64_t padding_idx, Location where) {
+  return embedding(weight, indices, EmbeddingOptions{padding_idx}, where);
+}
+
+Tensor embedding(const Tensor& weight, const Tensor& indices, const EmbeddingOptions& options, Location where) {
   const CallScope call("embedding", where);
   checked(weight);
   const Tensor at = checked_index(indices, weight);
   if (WEFT_UNLIKELY(weight.dim() != 2)) {
     raise_shapes(fmt::format("the weight must be [count, width], not {}", weight.shape().text()));
   }
-  if (WEFT_UNLIKELY(padding_idx >= weight.sizes()[0])) {
+  if (WEFT_UNLIKELY(options.padding_idx >= weight.sizes()[0])) {
     raise<IndexError>(
-        {.problem = fmt::format("there is no row {} to pad with among {}", padding_idx, weight.sizes()[0])});
+        {.problem = fmt::format("there is no row {} to pad with among {}", options.padding_idx, weight.sizes()[0])});
   }
   Dims shape = at.shape();
   shape.push_back(weight.sizes()[1]);
@@ -355,11 +365,15 @@ Tensor embedding(const Tensor& weight, const Tensor& indices, int64_t padding_id
     const Tensor list = at.flatten(0, -1), rows = out.view({at.numel(), weight.sizes()[1]});
     WEFT_KERNEL(index_select, out)(rows.raw_view(), weight.raw_view(), 0, list.raw_view());
   }
-  if (should_record(weight)) record(out, EmbeddingBackward{weight.shape(), Saved(at), padding_idx}, weight);
+  if (should_record(weight)) record(out, EmbeddingBackward{weight.shape(), Saved(at), options}, weight);
   return out;
 }
 
 namespace {
+
+Tensor call_embedding(const Tensor& weight, const Tensor& indices, int64_t padding_idx, bool sparse) {
+  return embedding(weight, indices, {padding_idx, sparse});
+}
 
 std::vector<Values> index_select_samples(SampleMaker& make) {
   return {{make.tensor({4, 3}), int64_t{0}, make.indices({3}, 4)},
@@ -418,6 +432,7 @@ std::vector<Values> embedding_samples(SampleMaker& make) {
   return {
       {make.tensor({5, 3}), make.indices({2, 4}, 5)},
       {make.tensor({5, 3}), make.indices({}, 5)},
+      {make.tensor({5, 3}), make.indices({2, 4}, 5), int64_t{-1}, true},
       {make.tensor({5, 3}), make.indices({2, 4}, 3), int64_t{4}},  // where it changes nothing: gradients are checked
 
       {make.tensor({5, 3}), make.indices({0, 2}, 5)}};
@@ -485,9 +500,11 @@ constexpr OpRecord index_op_records[] = {
     {"put", "put(x, index, source, accumulate=False)",
      "x, seen flat, with the elements of source put at index, or added; of duplicates the last wins.", true, any,
      put_samples, parts::whole, detail::boxed<&weft::put>},
-    {"embedding", "embedding(weight, indices|input, padding_idx=-1)",
-     "Rows of weight [count, width] at indices: [..., width]. The row padding_idx gets no gradient.", true, any,
-     embedding_samples, looked_up, detail::boxed<&weft::embedding>},
+    {"embedding", "embedding(weight, indices|input, padding_idx=-1, *, sparse=False)",
+     "Rows of weight [count, width] at indices: [..., width]. The row padding_idx gets no gradient. With sparse, a "
+     "leaf "
+     "keeps its gradient as rows.",
+     true, any, embedding_samples, looked_up, detail::boxed<call_embedding>},
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "../detail/bags.hpp"
 #include "../detail/records.hpp"
 #include "../detail/reducing.hpp"
+#include "../detail/table_rows.hpp"
 #include "../index.hpp"
 #include "../pointwise.hpp"
 #include "../reduce.hpp"
@@ -143,19 +144,23 @@ struct BagBackward {
   Bags bags;
   Dims shape;
   int64_t padding;
-  bool mean;
+  bool mean, sparse;
 
+  Tensor scaled(Node& self, const Tensor& rows) const {
+    return factors.defined() ? rows * factors.get(self).unsqueeze(1) : rows;
+  }
   void operator()(Node& self, Tensor* incoming, Tensor* outgoing) {
     const Tensor g = mean ? incoming[0] / maximum(counts, 1) : incoming[0];
     Tensor rows = index_select(g, 0, bags.of_indices(at.numel())), places = at;
+    const bool as_rows = sparse && self.wants(0) && detail::takes_rows(self, 0);
+    if (as_rows) give_table_rows(self, 0, at, scaled(self, rows), shape[0], padding);
     if (padding >= 0) {
       const Tensor counted = is_counted(at, shape[0], padding);
       rows = where(counted.unsqueeze(1), rows, 0);
       places = where(counted, at, 0);
     }
-    if (self.wants(0)) {
-      const Tensor scaled = factors.defined() ? rows * factors.get(self).unsqueeze(1) : rows;
-      outgoing[0] = index_add(zeros(shape, {g.dtype(), g.device()}), 0, places, scaled);
+    if (self.wants(0) && !as_rows) {
+      outgoing[0] = index_add(zeros(shape, {g.dtype(), g.device()}), 0, places, scaled(self, rows));
     }
     if (self.edge_count > 1 && self.wants(1)) {
       outgoing[1] = sum(rows * counted_rows(weight.get(self), at, padding, 0), 1);
@@ -164,7 +169,7 @@ struct BagBackward {
 };
 
 Tensor fused_sums(const Tensor& operand, const Tensor& at, const Tensor& given, const Bags& bags, int64_t padding,
-                  bool mean) {
+                  bool mean, bool sparse) {
   const Tensor weight = operand.contiguous(), factors = given.defined() ? given.contiguous() : given;
   const Tensor out = make(Dims{bags.count, weight.size(1)}, weight.dtype(), weight.device());
   const Tensor counts = make(Dims{bags.count, 1}, weight.dtype(), weight.device());
@@ -180,7 +185,8 @@ Tensor fused_sums(const Tensor& operand, const Tensor& at, const Tensor& given, 
                        bags,
                        weight.shape(),
                        padding,
-                       mean};
+                       mean,
+                       sparse};
   if (given.defined()) record(out, std::move(backward), operand, given);
   else record(out, std::move(backward), operand);
   return out;
@@ -231,9 +237,9 @@ Tensor sums_by_ops(const Tensor& weight, const Tensor& at, const Tensor& factors
 }  // namespace
 
 Tensor bag_sums(const Tensor& weight, const Tensor& at, const Tensor& factors, const Bags& bags, int64_t padding,
-                bool mean) {
+                bool mean, bool sparse) {
   if (has_kernels(weight)) {
-    return fused_sums(weight, at, factors, bags, padding, mean);
+    return fused_sums(weight, at, factors, bags, padding, mean, sparse);
   }
   return sums_by_ops(weight, at, factors, bags, padding, mean ? BagMode::mean : BagMode::sum);
 }
@@ -252,20 +258,21 @@ Tensor embedding_bag(const Tensor& indices, const Tensor& weight, const Embeddin
     const bool fused = has_kernels(weight) && at.numel() <= std::numeric_limits<int32_t>::max();
     return fused ? fused_largest(weight, at, bags, padding) : sums_by_ops(weight, at, {}, bags, padding, o.mode);
   }
-  return bag_sums(weight, at, flat_factors, bags, padding, o.mode == BagMode::mean);
+  return bag_sums(weight, at, flat_factors, bags, padding, o.mode == BagMode::mean, o.sparse);
 }
 
 namespace {
 
 Tensor call_embedding_bag(const Tensor& indices, const Tensor& weight, const Tensor& offsets,
                           std::optional<double> max_norm, double norm_type, const std::string& mode,
-                          const Tensor& factors, bool include_last_offset, std::optional<int64_t> padding_idx) {
+                          const Tensor& factors, bool include_last_offset, std::optional<int64_t> padding_idx,
+                          bool sparse) {
   if (mode != "sum" && mode != "mean" && mode != "max") {
     raise<ValueError>({.problem = fmt::format("there is no mode '{}'", mode), .remedy = "use sum, mean or max"});
   }
   const BagMode of_bag = mode == "sum" ? BagMode::sum : mode == "mean" ? BagMode::mean : BagMode::max;
   return embedding_bag(indices, weight,
-                       {offsets, of_bag, factors, include_last_offset, padding_idx, max_norm, norm_type});
+                       {offsets, of_bag, factors, include_last_offset, padding_idx, max_norm, norm_type, sparse});
 }
 
 Tensor begins(SampleMaker& make, const std::vector<int64_t>& places) { return tensor(places).to(make.device()); }
@@ -294,7 +301,7 @@ Partition summed_up(const WholeCall& call) {
 constexpr OpRecord records[] = {
     {"embedding_bag",
      "embedding_bag(indices|input, &weight, offsets=None, max_norm=None, norm_type=2.0, *, mode='mean', "
-     "per_sample_weights=None, include_last_offset=False, padding_idx=None)",
+     "per_sample_weights=None, include_last_offset=False, padding_idx=None, sparse=False)",
      "The sum, mean or maximum of the rows of weight at each bag of indices: [bags, n], or a list that offsets cut "
      "into "
      "bags. max_norm first shortens the rows that are used, in weight itself.",

@@ -51,7 +51,7 @@ del _name, _object
 
 
 _modules = ("amp", "array_api", "autograd", "data", "distributed", "distributions", "fft", "func", "generation", "hooks", "io",
-            "library", "linalg", "lora", "nn", "ops", "optim", "special", "testing", "train", "utils")
+            "library", "linalg", "lora", "nn", "ops", "optim", "sparse", "special", "testing", "train", "utils")
 
 
 _tools = ("BreakOn", "StepRecorder", "replay", "replay_step")

@@ -53,7 +53,6 @@ _idle_keywords = {
     "cudnn_enable": ((False, True), "layer_norm"), "size_average": ((), _losses), "reduce": ((), _losses),
     "weight": ((), "mse_loss l1_loss huber_loss"),
     "inplace": ((False,), "dropout leaky_relu elu celu hardtanh threshold"), "scale_grad_by_freq": ((False,), "embedding embedding_bag"),
-    "sparse": ((False,), "embedding embedding_bag"),
     "implicit": ((False,), "expand"), "dtype": ((), "cumsum_"),
 }
 for _name in {name for _, names in _idle_keywords.values() for name in names.split()} & set(_ops):

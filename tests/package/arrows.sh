@@ -3,7 +3,7 @@
 # usage: arrows.sh ROOT
 set -euo pipefail
 cd "$1"
-rooms=(tensor backends autograd ops map func distributions hooks optim nn io data distributed generate train bench python)
+rooms=(tensor backends autograd ops map func distributions sparse hooks optim nn io data distributed generate train bench python)
 # Rows of the pointwise ops without their formulas, from which Tensor's methods are made.
 allowed='tensor/tensor.hpp backends/functors/rows.hpp'
 

@@ -56,18 +56,19 @@ class Embedding(_Layer):
 
     def __init__(self, num_embeddings, embedding_dim, padding_idx=None, max_norm=None, norm_type=2.0,
                  scale_grad_by_freq=False, sparse=False, *, device=None, dtype=None):
-        if max_norm is not None or scale_grad_by_freq or sparse:
-            raise NotImplementedError("Embedding(): 'max_norm', 'scale_grad_by_freq' and 'sparse' are there with their "
-                                      "defaults alone")
+        if max_norm is not None or scale_grad_by_freq:
+            raise NotImplementedError("Embedding(): 'max_norm' and 'scale_grad_by_freq' are there with their defaults "
+                                      "alone")
         if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
             raise ValueError(f"Embedding(): argument 'padding_idx' must be one of {num_embeddings} rows, not {padding_idx}")
         padding_idx = None if padding_idx is None else padding_idx % num_embeddings
-        super().__init__(_core._embedding(num_embeddings, embedding_dim, -1 if padding_idx is None else padding_idx),
-                         device, dtype)
+        super().__init__(_core._embedding(num_embeddings, embedding_dim, -1 if padding_idx is None else padding_idx,
+                                          bool(sparse)), device, dtype)
         self.num_embeddings, self.embedding_dim, self.padding_idx = num_embeddings, embedding_dim, padding_idx
+        self.sparse = bool(sparse)
 
     def forward(self, input):
-        return F.embedding(input, self.weight, self.padding_idx)
+        return F.embedding(input, self.weight, self.padding_idx, sparse=self.sparse)
 
 
 def _sizes(shape):

@@ -111,12 +111,13 @@ class EmbeddingBag(Module):
     def __init__(self, num_embeddings, embedding_dim, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, mode="mean",
                  sparse=False, _weight=None, include_last_offset=False, padding_idx=None, device=None, dtype=None):
         super().__init__()
-        if scale_grad_by_freq or sparse:
-            raise NotImplementedError("EmbeddingBag(): 'scale_grad_by_freq' and 'sparse' are there with their defaults alone")
+        if scale_grad_by_freq:
+            raise NotImplementedError("EmbeddingBag(): 'scale_grad_by_freq' is there with its default alone")
         if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
             raise ValueError(f"EmbeddingBag(): argument 'padding_idx' must be one of {num_embeddings} rows, not {padding_idx}")
         self.num_embeddings, self.embedding_dim, self.mode = num_embeddings, embedding_dim, mode
         self.max_norm, self.norm_type, self.include_last_offset = max_norm, norm_type, include_last_offset
+        self.sparse = bool(sparse)
         self.padding_idx = None if padding_idx is None else padding_idx % num_embeddings
         if _weight is not None and list(_weight.shape) != [num_embeddings, embedding_dim]:
             raise ValueError(f"EmbeddingBag(): a weight of shape {tuple(_weight.shape)} is not [{num_embeddings}, "
@@ -139,12 +140,13 @@ class EmbeddingBag(Module):
     def forward(self, input, offsets=None, per_sample_weights=None):
         return F.embedding_bag(input, self.weight, offsets, self.max_norm, self.norm_type, mode=self.mode,
                                per_sample_weights=per_sample_weights, include_last_offset=self.include_last_offset,
-                               padding_idx=self.padding_idx)
+                               padding_idx=self.padding_idx, sparse=self.sparse)
 
     def extra_repr(self):
         shown = [f"{self.num_embeddings}, {self.embedding_dim}", f"mode={self.mode!r}"]
         shown += [f"padding_idx={self.padding_idx}"] * (self.padding_idx is not None)
         shown += [f"max_norm={self.max_norm}"] * (self.max_norm is not None)
+        shown += ["sparse=True"] * self.sparse
         return ", ".join(shown)
 
 

@@ -214,6 +214,16 @@ class AdamW(Optimizer):
                                       maximize=maximize))
 
 
+class SparseAdam(Optimizer):
+    """Adam for gradients of which most rows are missing, as embeddings have them with sparse=True: rows without a gradient
+    and their moments stay. Of a dense gradient those are the rows of zeros."""
+
+    _name = "SparseAdam"
+
+    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, maximize=False):
+        super().__init__(params, dict(lr=lr, betas=betas, eps=eps, maximize=maximize))
+
+
 class Adamax(Optimizer):
     """Adam by the infinity norm (Kingma and Ba 2015)."""
 

@@ -1,0 +1,49 @@
+// Gradients of leaves as rows: what looks rows of a table up gives those rows, and not a table of zeros around them.
+// Only the leaf knows: whoever asks for its gradient gets a dense one. Not public.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "accumulation.hpp"
+
+namespace weft::detail {
+
+/// Leaves that got rows in a backward pass of this thread; null in one that must have dense gradients, since it is
+/// recorded, captured or watched.
+struct RowPass {
+  std::vector<const AccumulationNode*> leaves;
+};
+extern constinit thread_local RowPass* row_pass;
+
+/// Sets it for the pass that this thread runs, until the end of the scope.
+class RowPassScope {
+ public:
+  explicit RowPassScope(RowPass* pass) : outer_(std::exchange(row_pass, pass)) {}
+  ~RowPassScope() { row_pass = outer_; }
+  RowPassScope(const RowPassScope&) = delete;
+
+ private:
+  RowPass* outer_;
+};
+
+/// Whether the backward of `self`, which runs, may give the gradient along this edge as rows: it leads to a leaf that
+/// is to accumulate it, and nobody sees it on its way.
+bool takes_rows(const Node& self, int edge);
+/// Gives it: values [n, …] at ids [n], i64, in [0, rows of the leaf). The ids must be nobody else's memory.
+void give_rows(Node& self, int edge, const Tensor& ids, Tensor&& values);
+
+/// The leaf's gradient where it has come in rows alone: added up, in ascending order. The values are the gradient's
+/// memory, and may be written. AutogradError from within a sum of this gradient.
+std::optional<GradientRows> gradient_rows(AccumulationNode& node);
+
+/// Makes all rows part of the dense gradient; nothing where there are none, or this thread is adding already.
+void settle_rows(AccumulationNode& node);
+/// The same for who is adding.
+void settle_rows_adding(AccumulationNode& node);
+
+/// One list of all, added up where ids repeat, the first of the span first; ids lie in [0, rows). Defined in ops/.
+GradientRows added_up(std::span<const GradientRows> pieces, int64_t rows);
+
+}  // namespace weft::detail

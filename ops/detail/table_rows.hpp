@@ -1,0 +1,13 @@
+// Rows of a table's gradient for who keeps them as rows. Not public.
+#pragma once
+
+#include "../../autograd/gradient_rows.hpp"
+#include "common.hpp"
+
+namespace weft {
+
+/// Where detail::takes_rows: gives values [n, width] at `ids` [n], integers in [-count, count), without those at the
+/// row `padding`, unless it is negative.
+void give_table_rows(Node& self, int edge, const Tensor& ids, Tensor&& values, int64_t count, int64_t padding);
+
+}  // namespace weft

@@ -1,0 +1,25 @@
+// Products of sparse matrices in compressed rows (CSR): of row r are the elements row_starts[r] to row_starts[r + 1] of
+// `columns` and `values`. sparse/ has the matrices themselves.
+//
+// row_starts [rows + 1] and columns [n] are integers, and row_starts ascend from 0 to n; columns of a row may stand in
+// any order, and repeat. Tensors share their device, and those that hold numbers their dtype; 16-bit floats are
+// computed in f32 and rounded once. Sums go in the order of the elements, whatever the number of threads. Results are
+// new contiguous tensors, differentiable to any order: backward sorts columns, on the host. ShapeError where sizes do
+// not fit, DTypeError where dtypes do not, ValueError for row_starts that are none, IndexError for a column outside of
+// the dense operand; on a device row_starts and columns are waited for.
+#pragma once
+
+#include "../tensor/index.hpp"
+
+namespace weft {
+
+/// The sparse matrix [rows, k] of `values` [n] times dense [k, m] or [k]: [rows, m] or [rows].
+WEFT_API Tensor csr_matmul(const Tensor& row_starts, const Tensor& columns, const Tensor& values, const Tensor& dense,
+                           Location where = {});
+
+/// Of the product of a [rows, m] and b [k, m] transposed those elements that a sparse matrix has: for each in row r and
+/// column c the sum of a[r] * b[c], [n].
+WEFT_API Tensor csr_sampled_product(const Tensor& row_starts, const Tensor& columns, const Tensor& a, const Tensor& b,
+                                    Location where = {});
+
+}  // namespace weft

@@ -1,0 +1,5 @@
+// Sparse tensors and gradients.
+#pragma once
+
+#include "gradient.hpp"
+#include "matrix.hpp"
