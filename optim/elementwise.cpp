@@ -216,8 +216,9 @@ struct ElementwiseOptimizer::Steps {
       const Tensor moved = index_select(parameter(i), 0, rows.ids), gradient = rows.values.contiguous();
       OptimizerSlot slot{moved.raw_view(), gradient.raw_view(), {}};
       std::vector<Tensor> states;
-      for (const Tensor& t : whole) {
-        slot.state[states.size()] = states.emplace_back(index_select(t, 0, rows.ids)).raw_view();
+      for (size_t k = 0; k < whole.size(); ++k) {
+        states.push_back(index_select(whole[k], 0, rows.ids));
+        slot.state[k] = states[k].raw_view();
       }
       if (has_kernel(moved)) kernels(slot.parameter).optimizer_step(kind, {&slot, 1}, settings);
       else composites[static_cast<int>(kind)](moved, gradient, states, settings);

@@ -151,8 +151,8 @@ TEST(SparseGradient, IsDenseWhereSomebodySeesIt) {
   }
   {
     struct Watch final : BackwardWatch {
-      void before(const BackwardPass&, const Node&, std::span<const Tensor>) override {}
-      void after(const BackwardPass&, const Node& node, std::span<const Tensor>, std::span<const Tensor> out) override {
+      void before(const BackwardPass&, Node&, std::span<const Tensor>) override {}
+      void after(const BackwardPass&, Node& node, std::span<const Tensor>, std::span<const Tensor> out) override {
         if (std::string(node.op) == "embedding") gradient = out[0];
       }
       Tensor gradient;
