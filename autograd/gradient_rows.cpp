@@ -148,6 +148,13 @@ void give_rows(Node& self, int edge, const Tensor& ids, Tensor&& values) {
   add_rows(leaf, {ids, owned(std::move(values))});
 }
 
+bool has_rows(const Tensor& x) {
+  AccumulationNode* const node = accumulation_node(x.impl());
+  if (node == nullptr) return false;
+  AccumulationNode::Lock lock(*node);
+  return node->rows != nullptr;
+}
+
 std::optional<GradientRows> gradient_rows(AccumulationNode& node) {
   const AccumulationNode::AddingScope adding(node);
   const auto leaf = leaf_with_rows(node);
@@ -156,6 +163,15 @@ std::optional<GradientRows> gradient_rows(AccumulationNode& node) {
   AccumulationNode::Lock lock(node);
   if (node.rows == nullptr || node.rows->pieces.size() != 1 || node.grad.defined()) return {};
   return node.rows->pieces.front();
+}
+
+Tensor gradient_values(const Tensor& leaf) {
+  if (WEFT_UNLIKELY(has_rows(leaf))) {
+    AccumulationNode& node = *accumulation_node(leaf.impl());
+    const auto rows = AccumulationNode::AddingScope::is_open(node) ? std::nullopt : gradient_rows(node);
+    if (rows) return rows->values;
+  }
+  return leaf.grad();
 }
 
 void settle_rows(AccumulationNode& node) {

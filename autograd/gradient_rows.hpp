@@ -34,9 +34,16 @@ bool takes_rows(const Node& self, int edge);
 /// Gives it: values [n, …] at ids [n], i64, in [0, rows of the leaf). The ids must be nobody else's memory.
 void give_rows(Node& self, int edge, const Tensor& ids, Tensor&& values);
 
+/// Whether grad() would have to make rows dense first.
+bool has_rows(const Tensor& x);
+
 /// The leaf's gradient where it has come in rows alone: added up, in ascending order. The values are the gradient's
 /// memory, and may be written. AutogradError from within a sum of this gradient.
 std::optional<GradientRows> gradient_rows(AccumulationNode& node);
+
+/// What may stand for grad() where only elements that are not zeros matter: of a leaf that keeps rows their values, in
+/// the gradient's own memory. Undefined where there is none.
+Tensor gradient_values(const Tensor& leaf);
 
 /// Makes all rows part of the dense gradient; nothing where there are none, or this thread is adding already.
 void settle_rows(AccumulationNode& node);

@@ -46,6 +46,7 @@ void add_distributed_cases();
 void add_fused_cases();
 void add_complex_cases();
 void add_func_cases();
+void add_sparse_cases();
 void add_generation_cases();
 
 }  // namespace weft::bench

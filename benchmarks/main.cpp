@@ -16,6 +16,7 @@ int main(int argc, char** argv) {
   weft::bench::add_fused_cases();
   weft::bench::add_complex_cases();
   weft::bench::add_func_cases();
+  weft::bench::add_sparse_cases();
   weft::bench::add_generation_cases();
   weft::bench::add_map_cases();
   weft::bench::add_growth_cases();

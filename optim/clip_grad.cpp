@@ -3,9 +3,9 @@
 
 #include <fmt/format.h>
 
+#include "../autograd/gradient_rows.hpp"
 #include "../autograd/mode.hpp"
 #include "../autograd/program_watch.hpp"
-#include "gradient_values-inl.hpp"
 #include "optim.hpp"
 #include "../ops/create.hpp"
 #include "../ops/detail/common.hpp"
@@ -43,7 +43,7 @@ Norms norms_of(const char* op, std::span<const Tensor> parameters, double order,
   const NoGradGuard unrecorded;
   Norms all;
   for (size_t i = 0; i < parameters.size(); ++i) {
-    Tensor g = gradient_values(checked(parameters[i], op, where));
+    Tensor g = detail::gradient_values(checked(parameters[i], op, where));
     if (!g.defined()) continue;
     Tensor length = norm_of(g, order, where);
     if (!all.norms.empty()) length = length.to(all.norms[0].dtype(), where).to(all.norms[0].device(), where);
@@ -103,7 +103,7 @@ void clip_grad_value_(std::span<const Tensor> parameters, double max_value, Loca
   for (const Tensor& p : parameters) checked(p, "clip_grad_value_", where);
   NoGradGuard unrecorded;
   for (const Tensor& p : parameters) {
-    const Tensor g = gradient_values(p);
+    const Tensor g = detail::gradient_values(p);
     if (!g.defined()) continue;
     minimum_(g, Operand(max_value, where));
     maximum_(g, Operand(-max_value, where));

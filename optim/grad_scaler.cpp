@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "../autograd/gradient_rows.hpp"
 #include "../autograd/mode.hpp"
 #include "../ops/detail/common.hpp"
 #include "../ops/foreach.hpp"
@@ -13,7 +14,6 @@
 #include "../ops/pointwise.hpp"
 #include "../ops/reduce.hpp"
 #include "../tensor/warning.hpp"
-#include "gradient_values-inl.hpp"
 #include "optim.hpp"
 
 namespace weft::optim {
@@ -34,7 +34,7 @@ std::vector<Tensor> gradients_of(const Optimizer& optimizer, Location where) {
   std::vector<Tensor> out;
   bool any = false;
   for (const Tensor& p : optimizer.parameters()) {
-    const Tensor g = gradient_values(p);
+    const Tensor g = detail::gradient_values(p);
     any = any || g.defined();
     if (g.defined() && g.numel() > 0) out.push_back(g);
   }

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "../autograd/engine.hpp"
+#include "../autograd/gradient_rows.hpp"
 #include "../ops/matmul.hpp"
 #include "../ops/pointwise.hpp"
 #include "../tensor/step_recorder.hpp"
@@ -418,6 +419,12 @@ template <auto f>
 constexpr getter get =
     [](PyObject* self, void*) -> PyObject* { return guarded<PyObject*>(nullptr, [&] { return f(tensor_of(self)); }); };
 
+// Rows become dense under a lock whose holder may wait for the GIL.
+Tensor grad_of(const Tensor& x) {
+  if (WEFT_LIKELY(!detail::has_rows(x))) return x.grad();
+  return without_gil([&](Location where) { return x.grad(where); });
+}
+
 int set_grad(PyObject* self, PyObject* value, void*) {
   return guarded<int>(-1, [&] {
     if (value != nullptr && value != Py_None && !is_tensor(value)) {
@@ -447,7 +454,7 @@ PyGetSetDef getters[] = {
      "The element type.", nullptr},
     {"device", get<[](const Tensor& x) { return from_device(x.device()); }>, nullptr, "Where the elements are.",
      nullptr},
-    {"grad", get<[](const Tensor& x) { return wrap(x.grad()); }>, set_grad, "The accumulated gradient, or None.",
+    {"grad", get<[](const Tensor& x) { return wrap(grad_of(x)); }>, set_grad, "The accumulated gradient, or None.",
      nullptr},
     {"requires_grad", get<[](const Tensor& x) { return PyBool_FromLong(x.requires_grad()); }>, set_requires_grad,
      "Whether autograd follows this tensor.", nullptr},

@@ -61,6 +61,10 @@ void check_matrix(const Coo& a) {
       fmt::format("needs a matrix of two sparse dimensions, not shape {} with {}", a.shape.text(), a.sparse_dims()));
 }
 
+void check_matrix(const Csr& a) {
+  if (a.shape.size() != 2) refuse_shapes("no matrix has the shape " + a.shape.text());
+}
+
 void check_product(const Dims& shape, const Tensor& dense) {
   const bool fits = (checked(dense).dim() == 1 || dense.dim() == 2) && dense.size(0) == shape[1];
   if (WEFT_LIKELY(fits)) return;
@@ -185,6 +189,7 @@ Coo transpose(const Coo& a, Location where) {
 
 Csr transpose(const Csr& a, Location where) {
   const CallScope call("sparse::transpose", where);
+  check_matrix(a);
   const SortedKeys by_column = grouped_keys(a.columns, a.shape[1]);
   const Tensor rows = index_select(rows_of_elements(a.row_starts, a.nnz()), 0, by_column.order);
   return {by_column.starts, rows, index_select(a.values, 0, by_column.order), Dims{a.shape[1], a.shape[0]}};
@@ -201,6 +206,7 @@ Tensor matmul(const Coo& a, const Tensor& dense, Location where) {
 
 Tensor matmul(const Csr& a, const Tensor& dense, Location where) {
   const CallScope call("sparse::matmul", where);
+  check_matrix(a);
   check_product(a.shape, dense);
   return csr_matmul(a.row_starts, a.columns, a.values, dense);
 }

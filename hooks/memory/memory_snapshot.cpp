@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "../../autograd/gradient_rows.hpp"
 #include "../detail/graph_text.hpp"
 #include "../detail/text.hpp"
 #include "memory_notes.hpp"
@@ -27,7 +28,7 @@ std::map<const Storage*, NamedStorage> named_storages(const NamedTensors& parame
   for (const auto& [name, tensor] : parameters) {
     if (!tensor.defined()) continue;
     named[tensor.impl()->storage] = {name, MemoryKind::parameter, tensor};
-    if (const Tensor g = tensor.grad(); g.defined())
+    if (const Tensor g = gradient_values(tensor); g.defined())
       named[g.impl()->storage] = {name + ".grad", MemoryKind::gradient, g};
   }
   return named;

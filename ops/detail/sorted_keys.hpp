@@ -12,7 +12,7 @@ struct SortedKeys {
   /// Every key is there once, and they ascend: `order` changes nothing.
   bool was_sorted = false;
 };
-/// Of a list [n] of integers in [0, bound).
+/// Of a list [n] of integers in [0, bound); IndexError for others.
 SortedKeys sorted_keys(const Tensor& list, int64_t bound);
 /// The same with a group for every number below `bound`, so that `keys` is undefined and starts [bound + 1].
 SortedKeys grouped_keys(const Tensor& list, int64_t bound);

@@ -36,9 +36,14 @@ const int64_t* numbers(const Tensor& t) { return static_cast<const int64_t*>(t.r
 int64_t* writable_numbers(const Tensor& t) { return static_cast<int64_t*>(t.raw_view().data); }
 
 // What the host reads; a replay would not sort anew.
-Tensor on_host(const Tensor& list) {
+Tensor on_host(const Tensor& list, int64_t bound) {
   detail::refuse_recording("indices are sorted on the host");
-  return list.to(DType::i64).to(Device()).contiguous();
+  const Tensor here = list.to(DType::i64).to(Device()).contiguous();
+  for (int64_t i = 0; i < here.numel(); ++i) {
+    if (WEFT_LIKELY(static_cast<uint64_t>(numbers(here)[i]) < static_cast<uint64_t>(bound))) continue;
+    raise<IndexError>({.problem = fmt::format("index {} of element {} is none of {}", numbers(here)[i], i, bound)});
+  }
+  return here;
 }
 Tensor whole_numbers(int64_t n) { return make(Dims{n}, DType::i64, Device()); }
 
@@ -53,7 +58,7 @@ SortedKeys moved(SortedKeys sorted, Device device) {
 
 SortedKeys sorted_keys(const Tensor& list, int64_t bound) {
   const NoGradGuard unrecorded;
-  const Tensor here = on_host(list);
+  const Tensor here = on_host(list, bound);
   const int64_t n = here.numel();
   std::vector<Keyed> keyed(static_cast<size_t>(n));
   bool ascends = true;
@@ -77,7 +82,7 @@ SortedKeys sorted_keys(const Tensor& list, int64_t bound) {
 
 SortedKeys grouped_keys(const Tensor& list, int64_t bound) {
   const NoGradGuard unrecorded;
-  const Tensor here = on_host(list);
+  const Tensor here = on_host(list, bound);
   const int64_t n = here.numel();
   const Tensor starts = whole_numbers(bound + 1), order = whole_numbers(n);
   std::vector<int64_t> next(static_cast<size_t>(bound) + 1, 0);

@@ -1,5 +1,6 @@
 """Sparse tensors as plain values, and gradients that leaves keep as rows (docs/sparse.md)."""
 
+import weft
 from weft import _core
 
 _made = _core._sparse
@@ -45,21 +46,21 @@ def sparse_grad(x):
 
 def from_scipy(a):
     """A matrix of scipy.sparse, or an array: Csr from CSR, Coo from any other format. The numbers are copied."""
-    import scipy.sparse
+    import scipy.sparse  # type: ignore
 
     if not scipy.sparse.issparse(a):
         raise TypeError(f"from_scipy(): takes a matrix of scipy.sparse, not {type(a).__name__}")
     if a.format == "csr":
-        return Csr(_core.tensor(a.indptr.astype("int64")), _core.tensor(a.indices.astype("int64")), _core.tensor(a.data),
+        return Csr(weft.tensor(a.indptr.astype("int64")), weft.tensor(a.indices.astype("int64")), weft.tensor(a.data),
                    a.shape)
     a = a.tocoo()
-    indices = [_core.tensor(i.astype("int64")) for i in getattr(a, "coords", (a.row, a.col))]
-    return Coo(_core._ops["stack"](indices), _core.tensor(a.data), a.shape)
+    indices = [weft.tensor(i.astype("int64")) for i in getattr(a, "coords", (a.row, a.col))]
+    return Coo(_core._ops["stack"](indices), weft.tensor(a.data), a.shape)
 
 
 def to_scipy(a):
     """scipy.sparse.csr_array of a Csr, coo_array of a Coo without dense dimensions; on the CPU, without the graph."""
-    import scipy.sparse
+    import scipy.sparse  # type: ignore
 
     def numbers(x):
         return x.detach().cpu().numpy()

@@ -489,6 +489,7 @@ TEST_F(Methods, AreAllOpsWhoseFirstArgumentIsATensor) {
                              "rrelu",
                              "maxout",
                              "embedding_bag",
+                             "csr_",
                              "lstm",
                              "gru",
                              "rnn_",

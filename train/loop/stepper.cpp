@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "../../autograd/engine.hpp"
+#include "../../autograd/gradient_rows.hpp"
 #include "../../autograd/mode.hpp"
 #include "../../hooks/anomaly.hpp"
 #include "../../hooks/recorder.hpp"
@@ -190,7 +191,7 @@ StepResult Stepper::update(const Callback<void()>& explain, Location where) {
   if (waiting_ < options_.accumulate) {
     const double all = static_cast<double>(options_.accumulate) / static_cast<double>(waiting_);
     for (const Tensor& p : optimizer_->parameters()) {
-      if (const Tensor g = p.grad(); g.defined()) g.mul_(all);
+      if (const Tensor g = detail::gradient_values(p); g.defined()) g.mul_(all);
     }
   }
   const std::optional<double> norm = norm_of_gradients(explain ? Callback<void()>([&] {
