@@ -502,6 +502,7 @@ elsewhere = {
     "pad_sequence bilinear": "network_cases holds them, with gradients",
     "moe_permute moe_unpermute moe_gate_dispatch moe_combine grouped_linear":
         "no such function in PyTorch; tests/ops compares them with plain loops",
+    "csr_matmul csr_sampled_product": "no such function in PyTorch; test_sparse.py",
     "attention attention_varlen": "no such function in PyTorch; test_attention.py",
     "quant_blockwise dequant_blockwise fused_act_dequant fused_transpose_split_quant fused_stack_quant "
     "fused_stack_transpose_quant fused_act_dequant_transpose_act_quant fused_weighted_swiglu_act_quant "

@@ -96,6 +96,19 @@ def test_products_have_gradients():
         numpy.testing.assert_allclose(numbers(values.grad), (g[rows] * numbers(x)[columns]).sum(1), atol=1e-12)
 
 
+def test_the_ops_of_products_are_sums_of_elements():
+    random = numpy.random.default_rng(4)
+    for _ in range(200):
+        csr = sparse.to_csr(Random(random, "float64").ours())
+        columns = numbers(csr.columns)
+        rows = numpy.repeat(numpy.arange(csr.shape[0]), numpy.diff(numbers(csr.row_starts)))
+        a, b = random.standard_normal((csr.shape[0], 5)), random.standard_normal((csr.shape[1], 5))
+        dots = weft.csr_sampled_product(csr.row_starts, csr.columns, weft.tensor(a), weft.tensor(b))
+        numpy.testing.assert_allclose(numbers(dots), (a[rows] * b[columns]).sum(1), atol=1e-13)
+        product = weft.csr_matmul(csr.row_starts, csr.columns, csr.values, weft.tensor(b))
+        numpy.testing.assert_allclose(numbers(product), numbers(csr.to_dense()) @ b, atol=1e-12)
+
+
 def test_blocks_of_dense_dimensions():
     a = sparse.Coo(weft.tensor([[2, 0, 2]]), weft.tensor([[1.0, 2.0], [3.0, 4.0], [10.0, 20.0]]), (3, 2))
     assert (a.sparse_dims, a.dense_dims, a.nnz, a.is_coalesced) == (1, 1, 3, False)
