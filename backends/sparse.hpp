@@ -9,4 +9,7 @@ namespace weft::cpu {
 /// Contiguous, f32 or f64; row_starts [rows + 1] and columns [n] are i64, ascend and lie within b.
 void csr_sampled_product(const View& out, const View& row_starts, const View& columns, const View& a, const View& b);
 
+/// out [rows] = the matrix of values [n] times x [k], likewise; bag_sum is the kernel for more columns.
+void csr_times_vector(const View& out, const View& row_starts, const View& columns, const View& values, const View& x);
+
 }  // namespace weft::cpu

@@ -3,7 +3,7 @@
 //
 // row_starts [rows + 1] and columns [n] are integers, and row_starts ascend from 0 to n; columns of a row may stand in
 // any order, and repeat. Tensors share their device, and those that hold numbers their dtype; 16-bit floats are
-// computed in f32 and rounded once. Sums go in the order of the elements, whatever the number of threads. Results are
+// computed in f32 and rounded once. Sums have one order, whatever the number of threads. Results are
 // new contiguous tensors, differentiable to any order; backward sorts columns, on the host. ShapeError where sizes do
 // not fit, DTypeError where dtypes do not, ValueError for row_starts that are none, IndexError for a column outside of
 // the dense operand; on a device row_starts and columns are waited for.

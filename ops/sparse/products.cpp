@@ -48,10 +48,26 @@ Tensor product_by_kernel(const CsrPattern& p, const Tensor& values, const Tensor
   return out.to(dense.dtype());
 }
 
+void vector_kernel(const View* views, bool, bool) {
+  cpu::csr_times_vector(views[0], views[1], views[2], views[3], views[4]);
+}
+
+/// Of dense [k, 1] on the CPU.
+Tensor product_with_vector(const CsrPattern& p, const Tensor& values, const Tensor& dense) {
+  const DType wide = compute_type(dense.dtype());
+  const Tensor x = dense.to(wide).contiguous(), factors = values.to(wide).contiguous();
+  const Tensor out = make(Dims{p.rows, 1}, wide, dense.device());
+  linalg::run("csr_matmul", {out.raw_view()},
+              {p.starts.raw_view(), p.columns.raw_view(), factors.raw_view(), x.raw_view()}, vector_kernel);
+  return out.to(dense.dtype());
+}
+
 /// Of dense [k, m].
 Tensor product(const CsrPattern& p, const Tensor& values, const Tensor& dense) {
   const NoGradGuard unrecorded;
   if (p.rows == 0 || dense.size(1) == 0) return zeros({p.rows, dense.size(1)}, {dense.dtype(), dense.device()});
+  const bool is_vector = dense.size(1) == 1 && dense.device().is_cpu() && is_floating(dense.dtype());
+  if (is_vector) return product_with_vector(p, values, dense);
   if (has_kernels(dense)) return product_by_kernel(p, values, dense);
   const Tensor none = zeros({p.rows, dense.size(1)}, {dense.dtype(), dense.device()});
   if (p.columns.numel() == 0 || is_meta(none)) return none;

@@ -1,7 +1,7 @@
-// Dot products of rows of two matrices, where a sparse matrix has elements.
+// Matrices in compressed rows: dot products where they have elements, and their product with a vector.
 #include "../simd/simd_targets.hpp"
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "weft/backends/cpu/index/sampled_product.cpp"
+#define HWY_TARGET_INCLUDE "weft/backends/cpu/index/csr.cpp"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
@@ -36,9 +36,40 @@ void sample(const View& out, const View& row_starts, const View& columns, const 
   });
 }
 
+/// Four sums side by side, which hide the latency of an addition.
+template <class T>
+T row_times(const T* values, const int64_t* columns, const T* x, int64_t n) {
+  T sums[4] = {};
+  int64_t e = 0;
+  for (; e + 4 <= n; e += 4) {
+    for (int k = 0; k < 4; ++k) sums[k] += values[e + k] * x[columns[e + k]];
+  }
+  for (; e < n; ++e) sums[0] += values[e] * x[columns[e]];
+  return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+}
+
+template <class T>
+void times_vector(const View& out, const View& row_starts, const View& columns, const View& values, const View& x) {
+  const int64_t rows = out.layout.numel, n = values.layout.numel;
+  const auto* const starts = static_cast<const int64_t*>(row_starts.data);
+  const auto* const in = static_cast<const int64_t*>(columns.data);
+  const auto *const v = static_cast<const T*>(values.data), *const from = static_cast<const T*>(x.data);
+  parallel_for(rows, std::max<int64_t>(1, 32768 / (n / std::max<int64_t>(rows, 1) + 1)),
+               [&](int64_t begin, int64_t end) {
+                 for (int64_t r = begin; r < end; ++r) {
+                   const int64_t first = starts[r];
+                   static_cast<T*>(out.data)[r] = row_times(v + first, in + first, from, starts[r + 1] - first);
+                 }
+               });
+}
+
 void sample_any(const View& out, const View& row_starts, const View& columns, const View& a, const View& b) {
   if (out.layout.dtype == DType::f64) sample<double>(out, row_starts, columns, a, b);
   else sample<float>(out, row_starts, columns, a, b);
+}
+void times_vector_any(const View& out, const View& row_starts, const View& columns, const View& values, const View& x) {
+  if (out.layout.dtype == DType::f64) times_vector<double>(out, row_starts, columns, values, x);
+  else times_vector<float>(out, row_starts, columns, values, x);
 }
 
 }  // namespace
@@ -48,6 +79,11 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace weft::cpu {
 HWY_EXPORT(sample_any);
+HWY_EXPORT(times_vector_any);
+
+void csr_times_vector(const View& out, const View& row_starts, const View& columns, const View& values, const View& x) {
+  HWY_DYNAMIC_DISPATCH(times_vector_any)(out, row_starts, columns, values, x);
+}
 
 void csr_sampled_product(const View& out, const View& row_starts, const View& columns, const View& a, const View& b) {
   HWY_DYNAMIC_DISPATCH(sample_any)(out, row_starts, columns, a, b);
