@@ -1,6 +1,7 @@
 // Factorizations and solutions of batches of matrices: the CPU's, which every device's ops use, so they are in no table
-// of kernels. Views are [batch, rows, columns], contiguous, of f32 or f64, and no output overlaps another view. `info`
-// [batch], i32, is 0 where a matrix has a result. Batches are shared by the pool's threads, and one large matrix, too.
+// of kernels. Views are [batch, rows, columns], contiguous, of f32, f64, c64 or c128, those of values that are real in
+// the real dtype, and no output overlaps another view. `info` [batch], i32, is 0 where a matrix has a result. Batches
+// are shared by the pool's threads, and one large matrix, too.
 #pragma once
 
 #include "../tensor/view.hpp"
@@ -29,9 +30,11 @@ void qr(const View& q, const View& r, const View& a);
 /// [batch, k].
 void reflections(const View& q, const View& a, const View& tau);
 
-/// Eigenvalues [batch, n] in ascending order of symmetric matrices, of which one triangle is read; vectors may have no
+/// Eigenvalues [batch, n] in ascending order of Hermitian matrices, of which one triangle is read; vectors may have no
 /// data. info is -1 where elements are not finite, else how many values did not converge.
 void symmetric_eigen(const View& values, const View& vectors, const View& info, const View& a, bool upper);
+/// Eigenvalues and eigenvectors, complex, of any matrices; vectors may have no data. info as above.
+void general_eigen(const View& values, const View& vectors, const View& info, const View& a);
 /// a = u diag(s) vh with s [batch, min(m, n)] in descending order; u has min(m, n) or m columns, vh as many rows or n;
 /// both may have no data. info as above.
 void singular_values(const View& u, const View& s, const View& vh, const View& info, const View& a);

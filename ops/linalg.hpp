@@ -1,11 +1,12 @@
 // Linear algebra: factors, solutions, eigenvalues, singular values and norms of matrices, as PyTorch's torch.linalg.
 //
 // A matrix is what the last two dimensions hold; those before are a batch and broadcast where there are several
-// operands. Operands are floating (DTypeError for others) and share dtype and device; 16-bit floats are computed in f32
-// and rounded once. Results are new contiguous tensors, differentiable to any order unless said. The decompositions
-// compute on the CPU: tensors of other devices are copied there and their results back. ShapeError for fewer than two
-// dimensions, for matrices that should be square and are not, and for sizes that do not fit; LinAlgError, with the
-// number of the matrix in its batch, where a matrix has no such factor, no inverse, or an element that is not finite.
+// operands. Operands are floating or complex (DTypeError for others) and share dtype and device; 16-bit floats are
+// computed in f32 and rounded once. Singular values, norms and eigenvalues of Hermitian matrices are real. Results are
+// new contiguous tensors, differentiable to any order unless said. The decompositions compute on the CPU: tensors of
+// other devices are copied there and their results back. ShapeError for fewer than two dimensions, for matrices that
+// should be square and are not, and for sizes that do not fit; LinAlgError, with the number of the matrix in its batch,
+// where a matrix has no such factor, no inverse, or an element that is not finite.
 #pragma once
 
 #include <optional>
@@ -118,9 +119,9 @@ WEFT_API Tensor inv(const Tensor& x, Location where = {});
 /// The determinant; that of a 0 x 0 matrix is 1. At a singular matrix of rank n - 1 the gradient is exact but for
 /// rounding, below it is 0.
 WEFT_API Tensor det(const Tensor& x, Location where = {});
-/// Its sign and the logarithm of its magnitude, -inf for 0.
+/// Its sign, det / |det|, and the logarithm of its magnitude, -inf for 0.
 WEFT_API SignAndLogarithm slogdet(const Tensor& x, Location where = {});
-/// The logarithm of the determinant; NaN where it is negative.
+/// The logarithm of the determinant; NaN where it is a negative real number.
 WEFT_API Tensor logdet(const Tensor& x, Location where = {});
 
 /// x [..., m, n] = q r: q has orthonormal columns, min(m, n) of them or m (`complete`), r is upper triangular; mode r
@@ -130,10 +131,15 @@ WEFT_API Qr qr(const Tensor& x, QrMode mode = QrMode::reduced, Location where = 
 /// the diagonal, with a 1 on it.
 WEFT_API Tensor householder_product(const Tensor& x, const Tensor& tau, Location where = {});
 
-/// Eigenvalues in ascending order and eigenvectors, in columns, of a symmetric x, of which the lower triangle is read,
-/// or with `upper` the upper one. Gradients of vectors are finite where no two values are equal.
+/// Eigenvalues in ascending order and eigenvectors, in columns, of a Hermitian x, of which the lower triangle is read,
+/// or with `upper` the upper one. Gradients of vectors are finite where no two values are equal. A loss that depends on
+/// the phase of complex vectors, here, of svd and of eig, has no gradient: AutogradError in backward.
 WEFT_API Eigen eigh(const Tensor& x, bool upper = false, Location where = {});
 WEFT_API Tensor eigvalsh(const Tensor& x, bool upper = false, Location where = {});
+/// Eigenvalues in any order and eigenvectors, in columns of length 1 whose largest element is real, of any square x;
+/// both complex. Gradients of vectors are finite where no two values are equal (Boeddeker et al. 2017).
+WEFT_API Eigen eig(const Tensor& x, Location where = {});
+WEFT_API Tensor eigvals(const Tensor& x, Location where = {});
 /// x = u diag(s) vh with singular values s in descending order; u and vh are square or, without `full_matrices`, have
 /// min(m, n) columns and rows. Gradients of vectors are finite where the values differ, and with full_matrices those of
 /// the added ones are 0.

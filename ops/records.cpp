@@ -231,7 +231,8 @@ std::span<const OpRecord> op_records() {
                               lu_records,
                               qr_records,
                               spectral_records,
-                              rank_records}) {
+                              rank_records,
+                              eig_records}) {
       const std::span<const OpRecord> of_family = family();
       records.insert(records.end(), of_family.begin(), of_family.end());
     }

@@ -84,6 +84,7 @@ std::span<const OpRecord> lu_records();
 std::span<const OpRecord> qr_records();
 std::span<const OpRecord> spectral_records();
 std::span<const OpRecord> rank_records();
+std::span<const OpRecord> eig_records();
 
 /// Options from a record's keywords; options_like takes dtype and device from x where they are not given.
 TensorOptions options_of(std::optional<DType> dtype, std::optional<Device> device, bool requires_grad);

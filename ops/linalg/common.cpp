@@ -3,6 +3,8 @@
 #include "../../backends/observe.hpp"
 #include "../../backends/recorded_kernel.hpp"
 #include "../../tensor/step_recorder.hpp"
+#include "../complex.hpp"
+#include "../reduce.hpp"
 
 namespace weft::linalg {
 
@@ -52,17 +54,20 @@ void check_square(const Tensor& x) {
   raise<ShapeError>({.problem = fmt::format("needs square matrices, not {} x {}", x.size(-2), x.size(-1)),
                      .details = fmt::format("shape {}", x.shape().text())});
 }
+void check_numbers(const Tensor& x) {
+  if (!is_complex(checked(x).dtype())) check_floating(x);
+}
 void check_alike(const Tensor& a, const Tensor& b) {
   check_same_device({&checked(a), &checked(b)});
-  check_floating(a);
-  check_floating(b);
+  check_numbers(a);
+  check_numbers(b);
   if (a.dtype() == b.dtype()) return;
   raise<DTypeError>({.problem = fmt::format("the operands are {} and {}", name(a.dtype()), name(b.dtype())),
                      .remedy = "convert one of them with to()"});
 }
 
 Tensor brought(const Tensor& x) {
-  check_floating(checked(x));
+  check_numbers(x);
   const Tensor wide = to_compute_type(x);
   return is_meta(x) ? wide : wide.to(Device());
 }
@@ -164,6 +169,18 @@ void check_converged(const Tensor& info) {
     raise<LinAlgError>(
         {.problem = code < 0 ? fmt::format("{} has elements that are not finite", matrix_number(i, alone))
                              : fmt::format("{} values of {} did not converge", code, matrix_number(i, alone))});
+  });
+}
+
+void check_phase(const Tensor& product) {
+  const NoGradGuard unrecorded;
+  if (!is_complex(product.dtype()) || product.numel() == 0 || is_meta(product)) return;
+  check_elements([p = product.detach()] {
+    const NoGradGuard still;
+    const double turn = max(abs(imag(p.diagonal(0, -2, -1)))).item<double>(), size = max(abs(p)).item<double>();
+    if (turn <= 1e-2 * std::max(size, 1.0)) return;
+    raise<AutogradError>({.problem = "the loss depends on the phase of complex vectors, which is any",
+                          .remedy = "use what no phase changes, such as abs(vectors)"});
   });
 }
 

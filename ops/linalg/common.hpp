@@ -25,7 +25,9 @@ inline Tensor by_columns(const Tensor& v) { return v.unsqueeze(-2); }
 /// ShapeError where x is no matrix, or none with as many rows as columns.
 void check_matrix(const Tensor& x);
 void check_square(const Tensor& x);
-/// DTypeError or DeviceError unless both are of one floating dtype on one device.
+/// DTypeError unless x is a tensor of floating-point or complex numbers.
+void check_numbers(const Tensor& x);
+/// DTypeError or DeviceError unless both are of one such dtype on one device.
 void check_alike(const Tensor& a, const Tensor& b);
 
 /// Where an operand came from, and its results go to.
@@ -34,10 +36,11 @@ struct Home {
   Device device;
   explicit Home(const Tensor& x) : dtype(checked(x).dtype()), device(x.device()) {}
   Tensor operator()(const Tensor& result) const {
-    return result.to(is_floating(result.dtype()) ? dtype : result.dtype()).to(device);
+    const bool narrow = is_floating(result.dtype()) && is_floating(dtype);
+    return result.to(narrow ? dtype : result.dtype()).to(device);
   }
 };
-/// x as the kernels take it: f32 or f64, on the CPU or on meta.
+/// x as the kernels take it: f32, f64, c64 or c128, on the CPU or on meta.
 Tensor brought(const Tensor& x);
 
 /// Runs f with a list of operands; in an autocast's scope with them in its 16-bit type, and outside of the scope.
@@ -73,6 +76,10 @@ void run(const char* name, std::initializer_list<View> outputs, std::initializer
 void check_info(const Tensor& info, const char* problem);
 /// The same of an iteration: not finite, or not converged.
 void check_converged(const Tensor& info);
+
+/// AutogradError where the gradient of complex vectors depends on their phase, which is any: the imaginary part of the
+/// diagonal of `product`, that of vectorsᴴ and their gradient, is not 0.
+void check_phase(const Tensor& product);
 
 /// Makes the running op's node the producer of several results.
 template <class F>

@@ -42,7 +42,6 @@ Tensor taylor_18(const Tensor& a) {
   return b2 + matmul(b3 + a9, a9);
 }
 
-// x of f32 or f64.
 Tensor exponential(const Tensor& x) {
   if (x.numel() == 0) return x.clone();
   int squarings = 0;
@@ -126,7 +125,7 @@ Tensor matrix_power(const Tensor& operand, int64_t n, Location where) {
   const CallScope call("linalg_matrix_power", where);
   WEFT_IN_FULL(linalg::matrix_power, operand, n, where);
   check_square(operand);
-  if (!is_complex(operand.dtype())) check_floating(operand);
+  check_numbers(operand);
   const Tensor x = to_compute_type(operand);
   const uint64_t count = n < 0 ? uint64_t{0} - static_cast<uint64_t>(n) : static_cast<uint64_t>(n);
   const Tensor out = power_of(n < 0 ? inv(x) : x, count).to(operand.dtype());
@@ -137,7 +136,7 @@ Tensor matrix_exp(const Tensor& operand, Location where) {
   const CallScope call("linalg_matrix_exp", where);
   WEFT_IN_FULL(linalg::matrix_exp, operand, where);
   check_square(operand);
-  check_floating(operand);
+  check_numbers(operand);
   return exponential(to_compute_type(operand)).to(operand.dtype());
 }
 
@@ -190,7 +189,7 @@ Tensor tensorsolve(const Tensor& a, const Tensor& b, const Dims& dims, Location 
 Tensor tensorinv(const Tensor& x, int64_t ind, Location where) {
   const CallScope call("linalg_tensorinv", where);
   WEFT_IN_FULL(linalg::tensorinv, x, ind, where);
-  check_floating(checked(x));
+  check_numbers(x);
   if (ind <= 0) raise<ValueError>({.problem = fmt::format("needs one dimension or more on the left, not {}", ind)});
   int64_t left = 1, right = 1;
   Dims shape;

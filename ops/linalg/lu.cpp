@@ -1,6 +1,7 @@
 // LU factors, and what is solved and measured with them.
 #include <cmath>
 
+#include "../complex.hpp"
 #include "../detail/autocast.hpp"
 #include "../detail/parts.hpp"
 #include "../detail/promote.hpp"
@@ -126,7 +127,7 @@ struct SolveBackward {
   }
 };
 
-// Both of f32 or f64, on the CPU or meta.
+// Both on the CPU or meta.
 Tensor solution(const Tensor& a, const Tensor& b) {
   const Dims batch = common_batch(a, b);
   const bool one_matrix = Dims(batch).product() > 1 && batch_of(a).product() == 1;
@@ -177,13 +178,13 @@ struct InverseBackward {
 /// 1 or -1 for an even or odd number of exchanges.
 Tensor parity_of(const Tensor& pivots, DType dtype) {
   const Tensor moved = ne(pivots, arange(1, pivots.size(-1) + 1, 1, {DType::i32, pivots.device()}));
-  return 1 - 2 * remainder(sum(moved, {-1}), 2).to(dtype);
+  return 1 - 2 * remainder(sum(moved, {-1}), 2).to(real_type(dtype));
 }
 Tensor determinant_of(const Factors& f) {
   return prod(f.lu.diagonal(0, -2, -1), {-1}) * parity_of(f.pivots, f.lu.dtype());
 }
 
-// The transpose of the adjugate, det(x) x⁻ᴴ. Where a pivot is 0, it is replaced by one that is hardly more.
+// The adjoint of the adjugate, conj(det(x)) x⁻ᴴ. Where a pivot is 0, it is replaced by one that is hardly more.
 struct DeterminantBackward {
   Saved x;
   SavedOutput determinant;
@@ -192,40 +193,48 @@ struct DeterminantBackward {
     const Tensor& a = x.get(self);
     const Tensor one = eye(a.size(-1), {}, {a.dtype(), a.device()});
     if (a.numel() == 0) return zeros_like(a);
-    if (recording()) return by_rows(by_rows(g * determinant.get(self))) * solution(mH(a), one);
+    if (recording()) return by_rows(by_rows(g * conjugate(determinant.get(self)))) * solution(mH(a), one);
     const Tensor pivots = factors.lu.diagonal(0, -2, -1);
-    const Tensor size = amax(abs(pivots), {-1}, true) * machine_epsilon(a.dtype());
-    const Tensor least = masked_fill(maximum(size, machine_epsilon(a.dtype()) * 1e-3), ne(pivots, 0), 0);
+    const double epsilon = machine_epsilon(real_type(a.dtype()));
+    const Tensor size = amax(abs(pivots), {-1}, true) * epsilon;
+    const Tensor least = masked_fill(maximum(size, epsilon * 1e-3), ne(pivots, 0), 0);
     const Factors regular{factors.lu + diag_embed(least.expand(pivots.shape())), factors.pivots, {}};
-    return by_rows(by_rows(g * determinant_of(regular))) * solved_with(regular, one, true);
+    return by_rows(by_rows(g * conjugate(determinant_of(regular)))) * solved_with(regular, one, true);
   }
 };
 
+// (g - i im(conj(gs) s)) x⁻ᴴ for the logarithm's gradient g and that of the sign s, which moves where it is complex.
 struct LogarithmBackward {
   Saved x;
+  SavedOutput sign;
   Factors factors;
   void operator()(Node& self, Tensor* incoming, Tensor* outgoing) {
-    if (!incoming[1].defined()) return;  // a sign does not move
     const Tensor& a = x.get(self);
+    Tensor g = incoming[1];
+    if (is_complex(a.dtype()) && incoming[0].defined()) {
+      const Tensor turn = imag(conjugate(incoming[0]) * sign.get(self, 0));
+      g = complex(g.defined() ? g : zeros_like(turn), -turn);
+    }
+    if (!g.defined()) return;  // a real sign does not move
     const Tensor one = eye(a.size(-1), {}, {a.dtype(), a.device()});
     const Tensor inverse = recording() ? solution(mH(a), one) : solved_with(factors, one, true);
-    outgoing[0] = by_rows(by_rows(incoming[1])) * inverse;
+    outgoing[0] = by_rows(by_rows(g)) * inverse;
   }
 };
 
-// x of f32 or f64, on the CPU or meta.
+// x on the CPU or meta.
 SignAndLogarithm sign_and_logarithm(const Tensor& x) {
   const Factors f = factored(x);
   SignAndLogarithm out;
   {
     const NoGradGuard unrecorded;
     const Tensor pivots = f.lu.diagonal(0, -2, -1);
-    out.sign = prod(sign(pivots), {-1}) * parity_of(f.pivots, x.dtype());
+    out.sign = prod(sgn(pivots), {-1}) * parity_of(f.pivots, x.dtype());
     out.logabsdet = sum(log(abs(pivots)), {-1});
   }
   if (should_record(x)) {
     const Tensor results[] = {out.sign, out.logabsdet}, inputs[] = {x};
-    record_results(results, inputs, LogarithmBackward{Saved(x), f});
+    record_results(results, inputs, LogarithmBackward{Saved(x), SavedOutput(out.sign), f});
   }
   return out;
 }
@@ -297,7 +306,7 @@ Tensor lu_solve(const Tensor& lu, const Tensor& pivots, const Tensor& b, bool le
       raise<ValueError>({.problem = fmt::format("pivots name rows from 1 to {}, and one of them another", n)});
     });
   }
-  const Tensor right = left ? brought(b) : brought(b).transpose(-2, -1);
+  const Tensor right = left ? brought(b) : mH(brought(b));
   const bool turned = left == adjoint;
   Tensor x;
   if (!should_record(factors, right)) {
@@ -308,7 +317,7 @@ Tensor lu_solve(const Tensor& lu, const Tensor& pivots, const Tensor& b, bool le
     x = turned ? matmul(p, solve_triangular(mH(t.l), solve_triangular(mH(t.u), right, false), true, true, true))
                : solve_triangular(t.u, solve_triangular(t.l, matmul(mH(p), right), false, true, true), true);
   }
-  return home(left ? x : x.transpose(-2, -1).contiguous());
+  return home(left ? x : mH(x).contiguous());
 }
 
 Tensor solve(const Tensor& a, const Tensor& b, bool left, Location where) {
@@ -372,6 +381,7 @@ Tensor logdet(const Tensor& operand, Location where) {
   check_square(operand);
   const Home home(operand);
   const SignAndLogarithm out = sign_and_logarithm(brought(operand));
+  if (is_complex(operand.dtype())) return home(log(out.sign) + out.logabsdet);
   return home(weft::where(out.sign < 0, out.sign * NAN, out.logabsdet));
 }
 
@@ -453,9 +463,9 @@ constexpr OpRecord records[] = {
     {"linalg_det", "linalg_det(x)", "The determinant.", true, OpRecord::Domain::floating, square_samples,
      parts::before_last<2>, detail::boxed<linalg::det>},
     {"linalg_slogdet", "linalg_slogdet(x) -> (sign, logabsdet)",
-     "The determinant's sign and the logarithm of its magnitude.", true, OpRecord::Domain::floating, square_samples,
-     parts::before_last<2>, detail::boxed<call_slogdet>},
-    {"logdet", "logdet(x)", "The logarithm of the determinant; NaN where it is negative.", true,
+     "The determinant's sign, a number of magnitude 1, and the logarithm of its magnitude.", true,
+     OpRecord::Domain::floating, square_samples, parts::before_last<2>, detail::boxed<call_slogdet>},
+    {"logdet", "logdet(x)", "The logarithm of the determinant; NaN where it is a negative real number.", true,
      OpRecord::Domain::floating, square_samples, parts::before_last<2>, detail::boxed<linalg::logdet>},
 };
 

@@ -1,6 +1,7 @@
 // QR factors and products of reflections.
 #include <cmath>
 
+#include "../complex.hpp"
 #include "../detail/autocast.hpp"
 #include "../detail/parts.hpp"
 #include "../detail/records.hpp"
@@ -13,11 +14,13 @@ namespace weft::linalg {
 
 namespace {
 
-// Of x = q r with m >= n: (gq + q (l + lᴴ without a second diagonal)) r⁻ᴴ, l the lower triangle of r grᴴ - gqᴴ q
+// Of x = q r with m >= n: (gq + q (l + lᴴ without a second diagonal)) r⁻ᴴ, l the lower triangle of r grᴴ - gqᴴ q with a
+// real diagonal, as r has
 // (Liao et al. 2019).
 Tensor tall_gradient(const Tensor& gq, const Tensor& gr, const Tensor& q, const Tensor& r) {
   const Tensor inside = matmul(r, mH(gr)) - matmul(mH(gq), q);
-  const Tensor lower = tril(inside) + mH(tril(inside, -1));
+  const Tensor below = tril(inside, -1);
+  const Tensor lower = below + mH(below) + diag_embed(real(inside.diagonal(0, -2, -1)));
   const Tensor sum = gq + matmul(q, lower);
   return mH(solve_triangular(r, mH(sum), true));  // times r⁻ᴴ
 }

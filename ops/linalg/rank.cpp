@@ -47,7 +47,7 @@ struct PinvBackward {
   }
 };
 
-// x of f32 or f64, on the CPU or meta.
+// x on the CPU or meta.
 Tensor inverse_of(const Tensor& x, std::optional<double> atol, std::optional<double> rtol, bool hermitian) {
   Tensor out;
   {
@@ -125,7 +125,11 @@ LeastSquares lstsq(const Tensor& a, const Tensor& b, std::optional<double> rcond
     raise<NotImplementedError>({.problem = "whether there are residuals follows from values"});
   }
   const bool full = m > n && all(eq(rank, n)).item<bool>();
-  out.residuals = home(full ? sum(square(matmul(left, x) - wanted), {-2}) : zeros({0}, {x.dtype(), x.device()}));
+  const auto remains = [&] {
+    const Tensor apart = matmul(left, x) - wanted;
+    return sum(square(is_complex(apart.dtype()) ? abs(apart) : apart), {-2});
+  };
+  out.residuals = home(full ? remains() : zeros({0}, {real_type(x.dtype()), x.device()}));
   return out;
 }
 
@@ -157,7 +161,7 @@ Tensor matrix_norm_of(const Tensor& operand, Norm norm, const Dims& dims, bool k
   if (dims.size() != 2) raise<ValueError>({.problem = fmt::format("a matrix has 2 dimensions, not {}", dims.size())});
   check_matrix(operand);
   const Tensor x = dtype ? operand.to(*dtype) : operand;
-  check_floating(x);
+  check_numbers(x);
   const int rows = wrap_dim(dims[0], x.dim()), columns = wrap_dim(dims[1], x.dim());
   if (rows == columns) raise<ValueError>({.problem = fmt::format("dimension {} is named twice", rows)});
   if (norm.kind == MatrixNorm::frobenius) return vector_norm(x, 2, {rows, columns}, keepdim);
@@ -167,8 +171,8 @@ Tensor matrix_norm_of(const Tensor& operand, Norm norm, const Dims& dims, bool k
     const Tensor sums = sum(abs(to_compute_type(x)), along, true);
     const bool nothing = sums.size(static_cast<int>(other[0])) == 0;  // the largest of none is 0, there is no least
     Tensor out = nothing && !norm.least
-                     ? sum(sums, other, true).to(x.dtype())
-                     : (norm.least ? amin(sums, other, true) : amax(sums, other, true)).to(x.dtype());
+                     ? sum(sums, other, true).to(real_type(x.dtype()))
+                     : (norm.least ? amin(sums, other, true) : amax(sums, other, true)).to(real_type(x.dtype()));
     return keepdim ? out : out.squeeze(std::max(rows, columns)).squeeze(std::min(rows, columns));
   }
   Dims order;
@@ -204,7 +208,7 @@ Tensor condition_of(const Tensor& x, std::optional<Norm> norm) {
   }
   check_square(x);
   const auto size = [&](const Tensor& m) { return matrix_norm_of(m, *norm, {-2, -1}, false, {}); };
-  if (x.numel() == 0) return zeros(batch_of(x), {x.dtype(), x.device()});
+  if (x.numel() == 0) return zeros(batch_of(x), {real_type(x.dtype()), x.device()});
   try {
     return size(x) * size(inv(x));
   } catch (const LinAlgError&) {  // some are singular

@@ -1,4 +1,4 @@
-// Eigenvalues of symmetric matrices and singular values.
+// Eigenvalues of Hermitian matrices and singular values.
 #include <cmath>
 
 #include "../detail/autocast.hpp"
@@ -13,7 +13,7 @@ namespace weft::linalg {
 
 namespace {
 
-// ---- symmetric matrices ---------------------------------------------------------------------------------------------
+// ---- Hermitian matrices ---------------------------------------------------------------------------------------------
 
 /// 1 / (v_j - v_i), 0 on the diagonal.
 Tensor inverse_differences(const Tensor& v) {
@@ -22,15 +22,19 @@ Tensor inverse_differences(const Tensor& v) {
   return masked_fill(1 / masked_fill(apart, same, 1), same, 0);
 }
 
-// x = v diag(w) vᴴ: v (diag(gw) + vᴴ gv / (w_j - w_i)) vᴴ (Giles 2008, 3.1), made symmetric.
+// x = v diag(w) vᴴ: v (diag(gw) + vᴴ gv / (w_j - w_i)) vᴴ (Giles 2008, 3.1), made Hermitian.
 struct EigenBackward {
   SavedOutput values, vectors;
   void operator()(Node& self, Tensor* incoming, Tensor* outgoing) {
     const Tensor w = values.get(self, 0), v = vectors.get(self, 1);
     Tensor inside;
-    if (incoming[1].defined()) inside = matmul(mH(v), incoming[1]) * inverse_differences(w);
+    if (incoming[1].defined()) {
+      const Tensor along = matmul(mH(v), incoming[1]);
+      check_phase(along);
+      inside = along * inverse_differences(w);
+    }
     if (incoming[0].defined()) {
-      const Tensor diagonal = diag_embed(incoming[0]);
+      const Tensor diagonal = diag_embed(incoming[0]).to(v.dtype());
       inside = inside.defined() ? inside + diagonal : diagonal;
     }
     if (!inside.defined()) return;
@@ -38,11 +42,12 @@ struct EigenBackward {
   }
 };
 
-// x of f32 or f64, on the CPU or meta.
+// x on the CPU or meta.
 Eigen eigen_of(const Tensor& x, bool upper, bool with_vectors) {
   const Dims batch = batch_of(x);
   const int64_t n = x.size(-1);
-  const Tensor values = make(with(batch, {n}), x.dtype(), x.device()), info = make(batch, DType::i32, x.device());
+  const Tensor values = make(with(batch, {n}), real_type(x.dtype()), x.device());
+  const Tensor info = make(batch, DType::i32, x.device());
   const Tensor vectors = with_vectors ? make(x.sizes(), x.dtype(), x.device()) : Tensor();
   const Tensor held = dense(x, batch);  // it may be a copy, which nobody else holds
   const View a = batched(held, 2);
@@ -77,30 +82,37 @@ struct SvdBackward {
     Tensor inside, out;
     const auto add = [](Tensor& to, const Tensor& more) { to = to.defined() ? to + more : more; };
     const Tensor squares = square(values);
+    Tensor products;  // of both vectors and their gradients
     if (incoming[0].defined()) {
       const Tensor gu = incoming[0].narrow(-1, 0, k), along = matmul(mH(left), gu);
+      add(products, along);
+      // Both vectors may turn together; what turns u alone is left.
+      if (is_complex(along.dtype())) add(inside, diag_embed(skew(along).diagonal(0, -2, -1) / (2 * values)));
       add(inside, skew(along) * inverse_differences(squares) * by_columns(values));
       if (m > k) add(out, matmul((gu - matmul(left, along)) / by_columns(values), mH(right)));
     }
     if (incoming[2].defined()) {
       const Tensor gv = mH(incoming[2].narrow(-2, 0, k)), along = matmul(mH(right), gv);
+      add(products, along);
       add(inside, by_rows(values) * (skew(along) * inverse_differences(squares)));
       if (n > k) add(out, matmul(left / by_columns(values), mH(gv - matmul(right, along))));
     }
-    if (incoming[1].defined()) add(inside, diag_embed(incoming[1]));
+    if (products.defined()) check_phase(products);
+    if (incoming[1].defined()) add(inside, diag_embed(incoming[1]).to(left.dtype()));
     if (inside.defined()) add(out, matmul(left, matmul(inside, mH(right))));
     if (out.defined()) outgoing[0] = out;
   }
 };
 
-// x of f32 or f64, on the CPU or meta.
+// x on the CPU or meta.
 Svd svd_of(const Tensor& x, bool full) {
   const Dims batch = batch_of(x);
   const int64_t m = x.size(-2), n = x.size(-1), k = std::min(m, n);
   const auto made = [&](std::initializer_list<int64_t> sizes) {
     return make(with(batch, sizes), x.dtype(), x.device());
   };
-  const Tensor u = made({m, full ? m : k}), s = made({k}), vh = made({full ? n : k, n});
+  const Tensor u = made({m, full ? m : k}), vh = made({full ? n : k, n});
+  const Tensor s = make(with(batch, {k}), real_type(x.dtype()), x.device());
   const Tensor info = make(batch, DType::i32, x.device());
   run("singular_values", {batched(u, 2), batched(s, 1), batched(vh, 2), batched(info, 0)},
       {batched(dense(x, batch), 2)},
@@ -116,7 +128,7 @@ Svd svd_of(const Tensor& x, bool full) {
 Tensor singular_of(const Tensor& x) {
   if (should_record(x)) return svd_of(x, false).s;
   const Dims batch = batch_of(x);
-  const Tensor s = make(with(batch, {std::min(x.size(-2), x.size(-1))}), x.dtype(), x.device());
+  const Tensor s = make(with(batch, {std::min(x.size(-2), x.size(-1))}), real_type(x.dtype()), x.device());
   const Tensor info = make(batch, DType::i32, x.device());
   run("singular_values", {batched(s, 1), batched(info, 0)}, {batched(dense(x, batch), 2)},
       [](const View* v, bool, bool) { cpu::singular_values(View{}, v[0], View{}, v[1], v[2]); });
@@ -204,10 +216,10 @@ std::vector<Values> value_samples(SampleMaker& make) {
 
 constexpr OpRecord records[] = {
     {"linalg_eigh", "linalg_eigh(x, UPLO='L') -> (eigenvalues, eigenvectors)",
-     "Eigenvalues in ascending order and eigenvectors, in columns, of a symmetric x, of which one triangle is read.",
+     "Eigenvalues in ascending order and eigenvectors, in columns, of a Hermitian x, of which one triangle is read.",
      true, OpRecord::Domain::floating, symmetric_samples, parts::before_last<2>, detail::boxed<call_eigh>},
     {"linalg_eigvalsh", "linalg_eigvalsh(x, UPLO='L')",
-     "Eigenvalues in ascending order of a symmetric x, of which one triangle is read.", true,
+     "Eigenvalues in ascending order of a Hermitian x, of which one triangle is read.", true,
      OpRecord::Domain::floating, symmetric_samples, parts::before_last<2>, detail::boxed<call_eigvalsh>},
     {"linalg_svd", "linalg_svd(x, full_matrices=True) -> (U, S, Vh)",
      "x = u diag(s) vh with singular values s in descending order; without full_matrices u and vh have min(m, n) "

@@ -37,7 +37,7 @@ struct TriangleBackward {
   }
 };
 
-// Both of f32 or f64, on the CPU or meta, of fitting sizes.
+// Both on the CPU or meta, of fitting sizes.
 Tensor solved(const Tensor& a, const Tensor& b, bool upper, bool unit) {
   const Dims batch = common_batch(a, b);
   const Tensor x = dense_copy(b, batch);
@@ -68,7 +68,7 @@ void check_right_side(const Tensor& a, const Tensor& b, bool left) {
 
 // ---- Cholesky -------------------------------------------------------------------------------------------------------
 
-// x = l lᴴ: l⁻ᴴ p l⁻¹ of p, the lower half of lᴴ g, made symmetric (Murray 2016).
+// x = l lᴴ: l⁻ᴴ p l⁻¹ of p, the lower half of lᴴ g, made Hermitian (Murray 2016).
 struct CholeskyBackward {
   SavedOutput factor;
   bool upper;
@@ -84,7 +84,7 @@ struct CholeskyBackward {
   }
 };
 
-// x of f32 or f64, on the CPU or meta.
+// x on the CPU or meta.
 FactorAndInfo factored(const Tensor& x, bool upper) {
   const Tensor l = make(x.sizes(), x.dtype(), x.device()), info = make(batch_of(x), DType::i32, x.device());
   run(

@@ -52,7 +52,8 @@ Tensor count_norm(const Tensor& x, const Dims& dims, bool keepdim) {
 }
 
 Tensor norm_of(const Tensor& operand, double order, const Dims& dims, bool keepdim, std::optional<DType> dtype) {
-  const Tensor given = dtype ? checked(operand).to(*dtype) : checked(operand);
+  const Tensor numbers = dtype ? checked(operand).to(*dtype) : checked(operand);
+  const Tensor given = is_complex(numbers.dtype()) ? abs(numbers) : numbers;
   check_floating(given);
   if (std::isnan(order)) raise<ValueError>({.problem = "the order of a norm cannot be NaN"});
   const Tensor x = to_compute_type(given);

@@ -134,7 +134,7 @@ struct Comparison {
     for (const DTensor& y : call_all(record.name, arguments)) out.push_back(y.full_tensor());
     return out;
   }
-  static Tensors gradients(const Tensors& outputs, const Tensors& inputs) {
+  Tensors gradients(const Tensors& outputs, const Tensors& inputs) const {
     Tensors roots, seeds, wanted;
     for (const Tensor& t : inputs) {
       if (t.requires_grad()) wanted.push_back(t);
@@ -142,7 +142,7 @@ struct Comparison {
     for (const Tensor& y : outputs) {
       if (!y.requires_grad()) continue;
       roots.push_back(y);
-      seeds.push_back(SampleMaker(y.dtype(), {}, 99 + roots.size()).tensor(y.shape(), -1, 1));
+      seeds.push_back(testing::seed_of(record, y, 99 + roots.size()));
     }
     if (roots.empty() || wanted.empty()) return {};
     return grad(roots, wanted, seeds, {.allow_unused = true});

@@ -79,6 +79,20 @@ inline Tensors detached(const Tensors& tensors) {
   return out;
 }
 
+/// Whether a loss must not depend on the phase of this result, vectors that are found up to it.
+inline bool has_any_phase(const OpRecord& record, const Tensor& out) {
+  const std::string_view name = record.name;
+  return is_complex(out.dtype()) && out.dim() >= 2 &&
+         (name == "linalg_eig" || name == "linalg_eigh" || name == "linalg_svd");
+}
+/// A gradient of a result, whose weights differ element by element.
+inline Tensor seed_of(const OpRecord& record, const Tensor& out, uint64_t number) {
+  const bool turned = has_any_phase(record, out);
+  const Tensor weights =
+      SampleMaker(turned ? real_type(out.dtype()) : out.dtype(), out.device(), number).tensor(out.shape(), -1, 1);
+  return turned ? weights * out.detach() : weights;
+}
+
 /// Gradients of the floating inputs, from weights that differ element by element.
 inline Tensors gradients(const OpRecord& record, const Values& values, Device device = {}) {
   Tensors inputs;
@@ -91,7 +105,7 @@ inline Tensors gradients(const OpRecord& record, const Values& values, Device de
   for (const Tensor& out : call(record, leaves, device)) {
     if (!out.requires_grad()) continue;
     outputs.push_back(out);
-    seeds.push_back(SampleMaker(out.dtype(), out.device(), 99 + outputs.size()).tensor(out.shape(), -1, 1));
+    seeds.push_back(seed_of(record, out, 99 + outputs.size()));
   }
   if (outputs.empty()) return {};
   return grad(outputs, inputs, seeds, {.allow_unused = true});

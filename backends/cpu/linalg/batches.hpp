@@ -6,6 +6,7 @@
 
 #include "../thread_pool.hpp"
 #include "../../../tensor/view.hpp"
+#include "numbers.hpp"
 
 namespace weft::cpu {
 
@@ -30,8 +31,16 @@ inline double cube(int64_t n) { return static_cast<double>(n) * static_cast<doub
 /// Runs f with a value of the views' type.
 template <class F>
 void with_type(const View& v, F&& f) {
-  if (v.layout.dtype == DType::f64) f(double());
-  else f(float());
+  switch (v.layout.dtype) {
+    case DType::f64:
+      return f(double());
+    case DType::c64:
+      return f(complex64());
+    case DType::c128:
+      return f(complex128());
+    default:
+      return f(float());
+  }
 }
 
 /// to[j, i] = from[i, j], both row-major.
@@ -45,6 +54,12 @@ void transpose(int64_t rows, int64_t columns, const T* from, int64_t from_stride
       }
     }
   }
+}
+/// to[j, i] = conj(from[i, j])
+template <class T>
+void adjoint(int64_t rows, int64_t columns, const T* from, int64_t from_stride, T* to, int64_t to_stride) {
+  transpose(rows, columns, from, from_stride, to, to_stride);
+  for (int64_t j = 0; j < columns; ++j) conjugate_all(rows, to + j * to_stride);
 }
 template <class T>
 void copy_rows(int64_t rows, int64_t columns, const T* from, int64_t from_stride, T* to, int64_t to_stride) {

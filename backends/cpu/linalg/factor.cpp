@@ -15,31 +15,56 @@ constexpr int64_t block = 16;
 /// Multiply-adds that are worth handing to another thread.
 constexpr double worthwhile = 1 << 18;
 
-}  // namespace
-
-template <class T>
-void subtract_product(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, T* c, int64_t stride) {
-  if (m == 0 || n == 0 || k == 0) return;
-  const bool left = m <= n;
-  const int64_t rows = left ? m : k, columns = left ? k : n;
-  const Scratch memory(rows * columns * static_cast<int64_t>(sizeof(T)));
-  T* negated = memory.as<T>();
-  const Matrix<T> from = left ? a : b;
-  for (int64_t i = 0; i < rows; ++i) {
-    for (int64_t j = 0; j < columns; ++j) negated[i * columns + j] = -from.data[i * from.row + j * from.column];
-  }
-  (left ? a : b) = {negated, columns, 1};
+/// c += a · b
+template <class R>
+void add_tiles(int64_t m, int64_t n, int64_t k, Matrix<R> a, Matrix<R> b, R* c, int64_t stride) {
   const MatrixTiles tile = choose_tiles(1, m, n, k);
   const int64_t across = (n - 1) / tile.columns + 1, tiles = across * ((m - 1) / tile.rows + 1);
   const double volume = static_cast<double>(tile.rows) * static_cast<double>(tile.columns) * static_cast<double>(k);
   parallel_for(tiles, std::max<int64_t>(static_cast<int64_t>(worthwhile / volume), 1), [&](int64_t begin, int64_t end) {
     for (int64_t t = begin; t < end; ++t) {
       const int64_t i = t / across * tile.rows, j = t % across * tile.columns;
-      T* to = c + i * stride + j;
+      R* to = c + i * stride + j;
       native_gemm(std::min(tile.rows, m - i), std::min(tile.columns, n - j), k, a.from(i, 0), b.from(0, j),
                   {to, stride}, to, stride);
     }
   });
+}
+
+template <class T>
+void negate(int64_t rows, int64_t columns, Matrix<T> from, Conjugated conjugated, T* to) {
+  const bool turned = parts<T> == 2 && conjugated == Conjugated::yes;
+  for (int64_t i = 0; i < rows; ++i) {
+    for (int64_t j = 0; j < columns; ++j) {
+      const T x = from.data[i * from.row + j * from.column];
+      to[i * columns + j] = -(turned ? conjugate(x) : x);
+    }
+  }
+}
+
+}  // namespace
+
+template <class T>
+void subtract_product(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, T* c, int64_t stride,
+                      Conjugated conjugated) {
+  if (m == 0 || n == 0 || k == 0) return;
+  if constexpr (parts<T> == 2) {
+    using R = Real<T>;
+    const Scratch left((m + 2 * n) * k * static_cast<int64_t>(sizeof(T)));
+    T* negated = left.as<T>();
+    R* below = reals(negated + m * k);
+    negate(m, k, a, conjugated, negated);
+    parts_below(k, n, b, Conjugated::no, below);
+    add_tiles(m, 2 * n, 2 * k, Matrix<R>{reals(negated), 2 * k, 1}, Matrix<R>{below, 2 * n, 1}, reals(c), 2 * stride);
+  } else {
+    const bool left = m <= n;
+    const int64_t rows = left ? m : k, columns = left ? k : n;
+    const Scratch memory(rows * columns * static_cast<int64_t>(sizeof(T)));
+    T* negated = memory.as<T>();
+    negate(rows, columns, left ? a : b, conjugated, negated);
+    (left ? a : b) = {negated, columns, 1};
+    add_tiles(m, n, k, a, b, c, stride);
+  }
 }
 
 template <class T>
@@ -104,25 +129,30 @@ int64_t cholesky_upper(int64_t n, T* a, int64_t stride) {
   const int64_t half = (n / 2 + block - 1) / block * block, rest = n - half;
   if (const int64_t info = cholesky_upper(half, a, stride)) return info;
   T *right = a + half, *corner = right + half * stride;
+  // u11ᴴ x = b is u11ᵀ conj(x) = conj(b).
+  for (int64_t i = 0; i < half; ++i) conjugate_all(rest, right + i * stride);
   solve_triangle(half, rest, Matrix<T>{a, 1, stride}, false, false, right, stride);
+  for (int64_t i = 0; i < half; ++i) conjugate_all(rest, right + i * stride);
   constexpr int64_t band = 128;
   for (int64_t i = 0; i < rest; i += band) {
     const Matrix<T> rows{right + i, stride, 1};
     subtract_product(std::min(band, rest - i), rest - i, half, rows.transposed(), rows, corner + i * (stride + 1),
-                     stride);
+                     stride, Conjugated::yes);
   }
   const int64_t info = cholesky_upper(rest, corner, stride);
   return info != 0 ? info + half : 0;
 }
 
-#define WEFT_INSTANTIATE(T)                                                                     \
-  template void subtract_product(int64_t, int64_t, int64_t, Matrix<T>, Matrix<T>, T*, int64_t); \
-  template int64_t lu(int64_t, int64_t, T*, int64_t, int32_t*);                                 \
-  template int64_t cholesky_upper(int64_t, T*, int64_t);                                        \
-  template void solve_triangle(int64_t, int64_t, Matrix<T>, bool, bool, T*, int64_t);           \
+#define WEFT_INSTANTIATE(T)                                                                                 \
+  template void subtract_product(int64_t, int64_t, int64_t, Matrix<T>, Matrix<T>, T*, int64_t, Conjugated); \
+  template int64_t lu(int64_t, int64_t, T*, int64_t, int32_t*);                                             \
+  template int64_t cholesky_upper(int64_t, T*, int64_t);                                                    \
+  template void solve_triangle(int64_t, int64_t, Matrix<T>, bool, bool, T*, int64_t);                       \
   template void exchange_rows(int64_t, int64_t, const int32_t*, T*, int64_t, bool);
 WEFT_INSTANTIATE(float)
 WEFT_INSTANTIATE(double)
+WEFT_INSTANTIATE(complex64)
+WEFT_INSTANTIATE(complex128)
 #undef WEFT_INSTANTIATE
 
 }  // namespace weft::cpu

@@ -1,22 +1,24 @@
-// Factorizations and solutions of single matrices, row-major, by recursion on matrix products. T is float or double.
+// Factorizations and solutions of single matrices, row-major, by recursion on matrix products. T is float, double or a
+// complex number of either.
 #pragma once
 
 #include <cstdint>
 
-#include "../matmul/gemm.hpp"
+#include "products.hpp"
 
 namespace weft::cpu {
 
-/// c[m, n] -= a[m, k] · b[k, n], over the pool's threads where that is worthwhile.
+/// c[m, n] -= a[m, k] · b[k, n], or conj(a) · b, over the pool's threads where that is worthwhile.
 template <class T>
-void subtract_product(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, T* c, int64_t stride);
+void subtract_product(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, T* c, int64_t stride,
+                      Conjugated left = Conjugated::no);
 
 /// P a = L U in place with row exchanges: row j was exchanged with row pivots[j], from 0. Gives the number, from 1, of
 /// the first pivot that is 0, else 0. (Toledo 1997: halves of the columns.)
 template <class T>
 int64_t lu(int64_t m, int64_t n, T* a, int64_t stride, int32_t* pivots);
 
-/// a = uᵀ u in place, of the upper triangle alone. Gives the number, from 1, of the first leading minor that is not
+/// a = uᴴ u in place, of the upper triangle alone. Gives the number, from 1, of the first leading minor that is not
 /// positive, else 0.
 template <class T>
 int64_t cholesky_upper(int64_t n, T* a, int64_t stride);

@@ -1,7 +1,9 @@
-// Householder reflections I - tau v vᵀ and products of many. T is float or double.
+// Householder reflections I - tau v vᴴ and products of many. T is float, double or a complex number of either.
 #pragma once
 
 #include <cstdint>
+
+#include "numbers.hpp"
 
 namespace weft::cpu {
 
@@ -11,10 +13,12 @@ constexpr int64_t padded(int64_t n) {
   return to % 128 == 0 ? to + 16 : to;
 }
 
-/// The reflection that takes x [n] to (beta, 0, …): x becomes v with v[0] = 1. Tau is 0 where x is already so.
+/// The reflection H whose adjoint takes x [n] to (beta, 0, …): x becomes v with v[0] = 1. Tau is 0 where x is already
+/// so.
 template <class T>
 struct Reflection {
-  T tau, beta;
+  T tau;
+  Real<T> beta;
 };
 template <class T>
 Reflection<T> make_reflection(int64_t n, T* x);
@@ -27,13 +31,14 @@ struct Reflections {
   int64_t stride;
   const T* tau;
 };
-/// x [rows, length] becomes x H0 H1 … or, `reversed`, x … H1 H0. (Schreiber and Van Loan 1989: blocks I - V T Vᵀ.)
-/// With `triangular` row j of x has zeros before element j, as an identity has.
+/// Each row of x [rows, length] is a column that becomes … H1ᴴ H0ᴴ times it or, `reversed`, H0 H1 … times it.
+/// (Schreiber and Van Loan 1989: blocks I - V T Vᴴ.) With `triangular` row j of x has zeros before element j, as an
+/// identity has.
 template <class T>
 void apply_reflections(const Reflections<T>& q, bool reversed, int64_t rows, T* x, int64_t stride,
                        bool triangular = false);
 
-/// The rows of a [n, m], n vectors of length m, as L Q: row j of a becomes the reflection v with 1 at j (j below
+/// The rows of a [n, m], n columns of length m, as Q R: row j of a becomes the reflection v with 1 at j (j below
 /// min(n, m)), tau [min(n, m)] and r [min(n, m), n], row-major, the upper triangle with a's columns.
 template <class T>
 void factor_rows(int64_t n, int64_t m, T* a, int64_t stride, T* tau, T* r, int64_t r_stride);

@@ -83,21 +83,28 @@ class Rotations {
 /// A power of two that brings the largest magnitude among n · rows elements near to 1 where squares of it would leave
 /// the range; 1 where they stay, 0 where an element is not finite.
 template <class T>
-T safe_factor(int64_t rows, int64_t n, const T* a, int64_t stride) {
-  T most = 0;
+Real<T> safe_factor(int64_t rows, int64_t n, const T* a, int64_t stride) {
+  using R = Real<T>;
+  R most = 0;
   bool finite = true;
   for (int64_t i = 0; i < rows; ++i) {
-    for (int64_t j = 0; j < n; ++j) {
-      const T size = std::fabs(a[i * stride + j]);
+    const R* row = reals(a + i * stride);
+    for (int64_t j = 0; j < n * parts<T>; ++j) {
+      const R size = std::fabs(row[j]);
       most = size > most ? size : most;
-      finite &= size <= std::numeric_limits<T>::max();
+      finite &= size <= std::numeric_limits<R>::max();
     }
   }
   if (!finite) return 0;
-  const T large = std::sqrt(std::numeric_limits<T>::max()) / T(1e4),
-          small = std::sqrt(std::numeric_limits<T>::min()) * T(1e4);
+  const R large = std::sqrt(std::numeric_limits<R>::max()) / R(1e4),
+          small = std::sqrt(std::numeric_limits<R>::min()) * R(1e4);
   if (most == 0 || (most < large && most > small)) return 1;
-  return std::ldexp(T(1), -std::ilogb(most));
+  return std::ldexp(R(1), -std::ilogb(most));
+}
+/// a *= factor
+template <class T>
+void scale_rows(int64_t rows, int64_t n, Real<T> factor, T* a, int64_t stride) {
+  for (int64_t i = 0; factor != 1 && i < rows; ++i) scale(n * parts<T>, factor, reals(a + i * stride));
 }
 
 }  // namespace weft::cpu

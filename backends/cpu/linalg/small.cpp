@@ -309,38 +309,44 @@ HWY_EXPORT(triangular_f64);
 namespace {
 
 /// What lanes pay for: enough matrices to fill some, none that leaves the first caches.
-bool are_small(int64_t batch, int64_t n, int64_t k) { return batch >= 4 && n > 0 && n <= 32 && k <= 32; }
+template <class T>
+bool are_small(int64_t batch, int64_t n, int64_t k) {
+  return parts<T> == 1 && batch >= 4 && n > 0 && n <= 32 && k <= 32;
+}
 
 }  // namespace
 
 template <class T>
 bool small_cholesky(const View& l, const View& info, const View& a, bool upper) {
-  if (!are_small(size(a, 0), size(a, 1), 0)) return false;
-  if constexpr (sizeof(T) == 8) HWY_DYNAMIC_DISPATCH(cholesky_f64)(l, info, a, upper);
+  if (!are_small<T>(size(a, 0), size(a, 1), 0)) return false;
+  if constexpr (std::is_same_v<T, double>) HWY_DYNAMIC_DISPATCH(cholesky_f64)(l, info, a, upper);
   else HWY_DYNAMIC_DISPATCH(cholesky_f32)(l, info, a, upper);
   return true;
 }
 template <class T>
 bool small_solve(const View& x, const View& lu, const View& pivots, const View& info, const View& a) {
-  if (!are_small(size(a, 0), size(a, 1), x.data != nullptr ? size(x, 2) : 0)) return false;
-  if constexpr (sizeof(T) == 8) HWY_DYNAMIC_DISPATCH(solve_f64)(x, lu, pivots, info, a);
+  if (!are_small<T>(size(a, 0), size(a, 1), x.data != nullptr ? size(x, 2) : 0)) return false;
+  if constexpr (std::is_same_v<T, double>) HWY_DYNAMIC_DISPATCH(solve_f64)(x, lu, pivots, info, a);
   else HWY_DYNAMIC_DISPATCH(solve_f32)(x, lu, pivots, info, a);
   return true;
 }
 template <class T>
 bool small_solve_triangular(const View& x, const View& a, bool upper, bool unit) {
-  if (!are_small(size(x, 0), size(x, 1), size(x, 2)) || size(x, 2) == 0) return false;
-  if constexpr (sizeof(T) == 8) HWY_DYNAMIC_DISPATCH(triangular_f64)(x, a, upper, unit);
+  if (!are_small<T>(size(x, 0), size(x, 1), size(x, 2)) || size(x, 2) == 0) return false;
+  if constexpr (std::is_same_v<T, double>) HWY_DYNAMIC_DISPATCH(triangular_f64)(x, a, upper, unit);
   else HWY_DYNAMIC_DISPATCH(triangular_f32)(x, a, upper, unit);
   return true;
 }
 
-template bool small_cholesky<float>(const View&, const View&, const View&, bool);
-template bool small_cholesky<double>(const View&, const View&, const View&, bool);
-template bool small_solve<float>(const View&, const View&, const View&, const View&, const View&);
-template bool small_solve<double>(const View&, const View&, const View&, const View&, const View&);
-template bool small_solve_triangular<float>(const View&, const View&, bool, bool);
-template bool small_solve_triangular<double>(const View&, const View&, bool, bool);
+#define WEFT_INSTANTIATE(T)                                                                      \
+  template bool small_cholesky<T>(const View&, const View&, const View&, bool);                  \
+  template bool small_solve<T>(const View&, const View&, const View&, const View&, const View&); \
+  template bool small_solve_triangular<T>(const View&, const View&, bool, bool);
+WEFT_INSTANTIATE(float)
+WEFT_INSTANTIATE(double)
+WEFT_INSTANTIATE(complex64)
+WEFT_INSTANTIATE(complex128)
+#undef WEFT_INSTANTIATE
 
 }  // namespace weft::cpu
 #endif

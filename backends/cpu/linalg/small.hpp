@@ -1,5 +1,5 @@
-// Many small matrices at once: each lane of a register holds one. False where a batch is not of this kind, and nothing
-// is written then. Arguments as in backends/linalg.hpp; T is float or double.
+// Many small matrices at once: each lane of a register holds one. False where a batch is not of this kind, as complex
+// ones, and nothing is written then. Arguments as in backends/linalg.hpp.
 #pragma once
 
 #include "../../../tensor/view.hpp"

@@ -18,11 +18,11 @@ int32_t cholesky_of(int64_t n, T* l, const T* a, bool upper) {
   const Scratch memory(n * stride * static_cast<int64_t>(sizeof(T)));
   T* u = memory.as<T>();
   if (upper) copy_rows(n, n, a, n, u, stride);
-  else transpose(n, n, a, n, u, stride);
+  else adjoint(n, n, a, n, u, stride);
   const int64_t info = cholesky_upper(n, u, stride);
   for (int64_t i = 1; i < n; ++i) std::fill_n(u + i * stride, i, T(0));
   if (upper) copy_rows(n, n, u, stride, l, n);
-  else transpose(n, n, u, stride, l, n);
+  else adjoint(n, n, u, stride, l, n);
   return static_cast<int32_t>(info);
 }
 
@@ -49,10 +49,12 @@ void solve_of(int64_t n, int64_t k, T* b, const T* lu, const int32_t* pivots, bo
     exchange_rows(n, k, rows, b, k, false);
     solve_triangle(n, k, factors, false, true, b, k);
     solve_triangle(n, k, factors, true, false, b, k);
-  } else {
+  } else {  // aᴴ x = b is aᵀ conj(x) = conj(b)
+    conjugate_all(n * k, b);
     solve_triangle(n, k, factors.transposed(), false, false, b, k);
     solve_triangle(n, k, factors.transposed(), true, true, b, k);
     exchange_rows(n, k, rows, b, k, true);
+    conjugate_all(n * k, b);
   }
 }
 

@@ -10,10 +10,11 @@
 namespace weft::cpu {
 namespace {
 
-/// a = Q T Qᵀ of the upper triangle, by reflections whose vectors become the rows of v [n - 1, n]: row j is 0 before
-/// j + 1. d and e are T's diagonals. The update by one reflection and the product with the next are one pass.
+/// a = Q T Qᴴ of the lower triangle, whose column i is row i here, by reflections whose vectors become the rows of v
+/// [n - 1, n]: row j is 0 before j + 1. d and e are T's diagonals, which are real. The update by one reflection and the
+/// product with the next are one pass.
 template <class T>
-void reduce(int64_t n, T* a, int64_t stride, T* d, T* e, T* v, int64_t v_stride, T* tau) {
+void reduce(int64_t n, T* a, int64_t stride, Real<T>* d, Real<T>* e, T* v, int64_t v_stride, T* tau) {
   const Workspace memory(static_cast<size_t>(3 * n) * sizeof(T));
   T *y = memory.as<T>(), *zeros = y + n, *w = zeros + n;
   std::fill_n(zeros, n, T(0));
@@ -21,9 +22,10 @@ void reduce(int64_t n, T* a, int64_t stride, T* d, T* e, T* v, int64_t v_stride,
   const T* u = zeros;  // of the reflection before, from its element k on
   for (int64_t k = 0; k < n; ++k) {
     T* row = a + k * stride;
-    // Row k as the reflection before leaves it.
-    for (int64_t j = k; j < n; ++j) row[j] -= u[k] * w[j] + w[k] * u[j];
-    d[k] = row[k];
+    // Column k as the reflection before leaves it.
+    const T uk = conjugate(u[k]), wk = conjugate(w[k]);
+    for (int64_t j = k; j < n; ++j) row[j] = row[j] - (uk * w[j] + wk * u[j]);
+    d[k] = real_part(row[k]);
     if (k + 1 == n) break;
     T* x = v + k * v_stride;
     std::fill_n(x, k + 1, T(0));
@@ -34,7 +36,8 @@ void reduce(int64_t n, T* a, int64_t stride, T* d, T* e, T* v, int64_t v_stride,
     const int64_t at = k + 1, rest = n - at;
     std::fill_n(y + at, rest, T(0));
     update_and_multiply(rest, a + at * stride + at, stride, u + at, w + at, x + at, y + at);
-    const T half = h.tau * h.tau * dot(rest, y + at, x + at) / 2;
+    // w = tau y - x (|tau|² yᴴ x) / 2, of which the product is real.
+    const T half = over_real(conjugate(h.tau) * h.tau * inner(rest, y + at, x + at), Real<T>(2));
     for (int64_t j = at; j < n; ++j) w[j] = h.tau * y[j] - half * x[j];
     u = x;
   }
@@ -200,27 +203,28 @@ class Tridiagonal {
 }  // namespace
 
 template <class T>
-int32_t symmetric_eigen(int64_t n, T* a, int64_t stride, T* values, T* vectors) {
+int32_t symmetric_eigen(int64_t n, T* a, int64_t stride, Real<T>* values, T* vectors) {
+  using R = Real<T>;
   if (n == 0) return 0;
-  for (int64_t i = 1; i < n; ++i) {  // so that what is below the diagonal counts for nothing
-    for (int64_t j = 0; j < i; ++j) a[i * stride + j] = 0;
+  for (int64_t i = 0; i < n; ++i) {  // so that what is not read counts for nothing
+    for (int64_t j = 0; j < i; ++j) a[i * stride + j] = T(0);
+    a[i * stride + i] = T(real_part(a[i * stride + i]));
   }
-  const T factor = safe_factor(n, n, a, stride);
+  const R factor = safe_factor(n, n, a, stride);
   if (factor == 0) return not_finite;
-  if (factor != 1) {
-    for (int64_t i = 0; i < n; ++i) scale(n, factor, a + i * stride);
-  }
+  scale_rows(n, n, factor, a, stride);
   const int64_t wide = padded(n);
   const Workspace memory(static_cast<size_t>((vectors != nullptr ? 2 : 1) * n * wide + 3 * n) * sizeof(T));
-  T *v = memory.as<T>(), *d = v + n * wide, *e = d + n, *tau = e + n, *qt = tau + n;
+  T *v = memory.as<T>(), *tau = v + n * wide, *qt = tau + 3 * n;
+  R *d = reals(tau + n), *e = d + n;
   reduce(n, a, stride, d, e, v, wide, tau);
   if (vectors != nullptr) {
     std::fill_n(qt, n * wide, T(0));
-    for (int64_t i = 0; i < n; ++i) qt[i * wide + i] = 1;
+    for (int64_t i = 0; i < n; ++i) qt[i * wide + i] = T(1);
     apply_reflections(Reflections<T>{n - 1, n, 1, v, wide, tau}, true, n, qt, wide, true);
   }
-  Rotations<T> turns(n, (n + 15) / 16 * 16, vectors != nullptr ? qt : nullptr, wide);
-  const int32_t info = Tridiagonal<T>(n, d, e, turns).run();
+  Rotations<R> turns(n, (n + 15) / 16 * 16 * parts<T>, vectors != nullptr ? reals(qt) : nullptr, wide * parts<T>);
+  const int32_t info = Tridiagonal<R>(n, d, e, turns).run();
   turns.flush();
   std::vector<int32_t> order(static_cast<size_t>(n));
   std::iota(order.begin(), order.end(), 0);
@@ -237,5 +241,7 @@ int32_t symmetric_eigen(int64_t n, T* a, int64_t stride, T* values, T* vectors) 
 
 template int32_t symmetric_eigen(int64_t, float*, int64_t, float*, float*);
 template int32_t symmetric_eigen(int64_t, double*, int64_t, double*, double*);
+template int32_t symmetric_eigen(int64_t, complex64*, int64_t, float*, complex64*);
+template int32_t symmetric_eigen(int64_t, complex128*, int64_t, double*, complex128*);
 
 }  // namespace weft::cpu
