@@ -40,7 +40,7 @@ struct CumprodBackward {
   Saved input;
   SavedOutput output;
   Tensor operator()(Node& self, Tensor&& g) {
-    const Tensor &x = input.get(self), y = output.get(self);
+    const Tensor x = conjugate(input.get(self)), y = conjugate(output.get(self));
     const int64_t n = x.sizes()[0];
     const Tensor after = backwards(g, x);
     const Tensor first = ones_like(y.narrow(0, 0, 1));
@@ -87,12 +87,12 @@ Tensor run_along(const Tensor& x, int dim, Compute&& compute) {
 }
 
 Tensor products_along(const Tensor& x, int dim) {
-  if (const auto kernel = kernels(x.raw_view()).running_product; kernel != nullptr) {
+  if (const auto kernel = kernels(x.raw_view()).running_product; kernel != nullptr && !is_complex(x.dtype())) {
     const Tensor out = make_like(x);
     kernel(out.raw_view(), x.raw_view(), dim);
     return out;
   }
-  const auto times = [](const Tensor& to, const Tensor& before) { mul_(to, before); };
+  const auto times = [](const Tensor& to, const Tensor& before) { to.copy_(to * before); };
   return front(combined_slices(front(x, dim), times), dim);
 }
 
@@ -169,7 +169,7 @@ Tensor cumprod(const Tensor& given, int dim, std::optional<DType> dtype, Locatio
   const int along = wrap_dim(dim, checked(given).dim());
   const DType wanted = sum_type(given, dtype);
   if (wanted == DType::boolean) raise<DTypeError>({.problem = "products are numbers, not bool"});
-  const DType wide = is_floating(wanted) ? compute_type(wanted) : wanted == DType::u64 ? wanted : DType::i64;
+  const DType wide = is_inexact(wanted) ? compute_type(wanted) : wanted == DType::u64 ? wanted : DType::i64;
   return run_along<CumprodBackward>(given.to(wanted).to(wide), along, products_along).to(wanted);
 }
 

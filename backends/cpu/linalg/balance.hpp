@@ -83,7 +83,7 @@ bool scale_one(int64_t n, T* a, int64_t stride, const Balance<T>& part, int64_t 
   while (c / 2 >= r && std::max(r, row_most) < most / 2 && std::min({f, c, column_most}) > least * 2) {
     f /= 2, c /= 2, column_most /= 2, r *= 2, row_most *= 2;
   }
-  if (c + r >= R(0.95) * before) return false;
+  if (!(c + r < R(0.95) * before)) return false;
   R& total = part.changes[i];
   if ((f < 1 && total < 1 && f * total <= least) || (f > 1 && total > 1 && total >= most / f)) return false;
   total *= f;

@@ -1,8 +1,10 @@
 // Plane rotations that are gathered and then applied to the rows of a matrix many at a time. T is float or double.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "../thread_pool.hpp"
@@ -99,7 +101,7 @@ Real<T> safe_factor(int64_t rows, int64_t n, const T* a, int64_t stride) {
   const R large = std::sqrt(std::numeric_limits<R>::max()) / R(1e4),
           small = std::sqrt(std::numeric_limits<R>::min()) * R(1e4);
   if (most == 0 || (most < large && most > small)) return 1;
-  return std::ldexp(R(1), -std::ilogb(most));
+  return std::ldexp(R(1), std::min(-std::ilogb(most), std::numeric_limits<R>::max_exponent - 1));
 }
 /// a *= factor
 template <class T>

@@ -47,9 +47,9 @@ Shifts<Complex<R>> shifts_of(Complex<R> a, Complex<R> b, Complex<R> c, Complex<R
   const Z x = times_real(R(0.5), a - d);
   size = std::max(size, size_of(x));
   const Z xs = over_real(x, size), us = over_real(u, size);
-  Z y = times_real(size, root_of(xs * xs + us * us));
-  if (x.re * y.re + x.im * y.im < 0) y = -y;
-  const Z t = d - u * (u / (x + y));
+  Z ys = root_of(xs * xs + us * us);
+  if (xs.re * ys.re + xs.im * ys.im < 0) ys = -ys;
+  const Z t = d - u * (us / (xs + ys));
   return {t, t};
 }
 
