@@ -119,6 +119,28 @@ TEST_P(ComplexLinalgOp, HasGradientsToSecondOrder) {
   EXPECT_GT(checks, 0);
 }
 
+TEST_P(ComplexLinalgOp, GivesOnDevicesWhatItGivesOnTheCpu) {
+  const OpRecord& record = *find_record(GetParam());
+  int compared = 0;
+  for (const DeviceType type : {DeviceType::hpu, DeviceType::cuda}) {
+    if (device_count(type) == 0) continue;
+    for (const DType dtype : {c64, c128}) {
+      SampleMaker make_there(dtype, type), make_here(dtype, {});
+      const std::vector<Values> there = record.samples(make_there), here = record.samples(make_here);
+      for (size_t i = 0; i < here.size(); ++i) {
+        SCOPED_TRACE(Device(type).name() + " " + name(dtype) + ", sample " + std::to_string(i));
+        const Tensors found = call(record, there[i], type), wanted = call(record, here[i]);
+        for (const Tensor& t : found) EXPECT_EQ(t.device(), Device(type));
+        const double tolerance = dtype == c64 ? 1e-4 : 1e-10;
+        expect_close(found, wanted, {tolerance, tolerance});
+        expect_close(gradients(record, there[i], type), gradients(record, here[i]), {tolerance, tolerance});
+        ++compared;
+      }
+    }
+  }
+  if (compared == 0) GTEST_SKIP() << "there is no device";
+}
+
 INSTANTIATE_TEST_SUITE_P(Ops, ComplexLinalgOp, ::testing::ValuesIn(differentiable),
                          [](const auto& each) { return std::string(each.param); });
 

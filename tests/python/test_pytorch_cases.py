@@ -25,10 +25,15 @@ def near(got, want):
         assert type(got) is type(want) and (got == want or math.isclose(got, want, rel_tol=1e-12))
         return
     values = np.asarray(want["values"])
+    if want["dtype"].startswith("complex"):
+        values = values.reshape(*want["shape"], 2)
+        values = values[..., 0] + 1j * values[..., 1]
     assert got.dtype is getattr(weft, want["dtype"])
     assert list(got.shape) == want["shape"]
-    exact = want["dtype"] == "float64"
-    np.testing.assert_allclose(got.detach().to(weft.float64).numpy(), values.astype(float).reshape(got.shape),
+    exact = want["dtype"] in ("float64", "complex128")
+    wide = weft.complex128 if got.is_complex() else weft.float64
+    np.testing.assert_allclose(got.detach().to(wide).numpy(),
+                               values.astype(complex if got.is_complex() else float).reshape(got.shape),
                                rtol=1e-10 if exact else 1e-5, atol=1e-12 if exact else 1e-6)
 
 
@@ -45,11 +50,23 @@ def ramp(t):
     return weft.arange(1, t.numel() + 1, dtype=weft.float64).reshape(t.shape)
 
 
+def weighted(t):
+    if not t.is_complex():
+        return (t.to(weft.float64) * ramp(t)).sum()
+    return (t.real.to(weft.float64) * ramp(t)).sum() + (t.imag.to(weft.float64) * (ramp(t) + 0.5)).sum()
+
+
+def tensor(dtype, data):
+    if dtype.startswith("complex"):
+        return weft.view_as_complex(weft.tensor(data, dtype=weft.float64)).to(getattr(weft, dtype))
+    return weft.tensor(data, dtype=getattr(weft, dtype))
+
+
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("inputs, case", list(cases()))
 def test_results_and_gradients_are_pytorchs(inputs, case):
-    given = {name: weft.tensor(data, dtype=getattr(weft, dtype)) for name, (dtype, data) in inputs.items()}
-    leaves = {name: t.requires_grad_() for name, t in given.items() if t.dtype is weft.float64}
+    given = {name: tensor(dtype, data) for name, (dtype, data) in inputs.items()}
+    leaves = {name: t.requires_grad_() for name, t in given.items() if t.dtype in (weft.float64, weft.complex128)}
     names = {"m": weft, "F": weft.nn.functional, **given}
     if "refused" in case:
         with pytest.raises(Exception):
@@ -62,9 +79,11 @@ def test_results_and_gradients_are_pytorchs(inputs, case):
     outputs = result if isinstance(result, (tuple, list)) else [result]
     outputs = [t for t in outputs if t.requires_grad and not t.is_leaf]
     wanted = case["gradients"]
-    total = sum((t.to(weft.float64) * ramp(t)).sum() for t in outputs)
+    total = sum(map(weighted, outputs))
     grads = weft.autograd.grad(total, [leaves[name] for name in wanted], allow_unused=True)
     for name, g in zip(wanted, grads):
         expected = np.asarray(wanted[name])
+        if g is not None and g.is_complex():
+            g = weft.view_as_real(g)
         got = np.zeros(expected.shape) if g is None else g.numpy()
         np.testing.assert_allclose(got, expected, rtol=1e-9, atol=1e-11, err_msg=name)

@@ -3,7 +3,8 @@
 usage: python make_cases.py [FAMILY...]     (with PyTorch; written for 2.15)
 
 A case is an expression over `m` (torch or weft), `F` (its nn.functional) and the inputs; its results and the gradients of
-the float64 inputs are kept, or that PyTorch refuses it. Values are kept as Python prints them.
+the float64 and complex128 inputs are kept, or that PyTorch refuses it. Values are kept as Python prints them, complex
+numbers as pairs.
 
 FAMILY.txt becomes FAMILY.jsonl. Its lines are expressions; `{a|b}` in one stands for each of them in turn, with every
 choice of the others; `name: dtype = values` is one more input; a line after `#` is a remark. A call that PyTorch refuses
@@ -262,9 +263,14 @@ def expressions():
                     yield f"{prefix}.{name}({given + ', ' if given else ''}{keyword}={default_text(default)})"
 
 
+def numbers(value):
+    """The elements as lists, complex ones as pairs."""
+    return (torch.view_as_real(value.resolve_conj()) if value.is_complex() else value).detach().tolist()
+
+
 def told(value):
     if isinstance(value, torch.Tensor):
-        return {"dtype": str(value.dtype).split(".")[1], "shape": list(value.shape), "values": value.detach().tolist()}
+        return {"dtype": str(value.dtype).split(".")[1], "shape": list(value.shape), "values": numbers(value)}
     if isinstance(value, (tuple, list)):
         return [told(v) for v in value]
     return value
@@ -274,10 +280,23 @@ def ramp(value):
     return torch.arange(1, value.numel() + 1, dtype=torch.float64).reshape(value.shape)
 
 
+def tensor(dtype, data):
+    if dtype.startswith("complex"):
+        return torch.view_as_complex(torch.tensor(data, dtype=torch.float64)).to(getattr(torch, dtype))
+    return torch.tensor(data, dtype=getattr(torch, dtype))
+
+
+def weighted(t):
+    """A number that every part of every element has its own weight in."""
+    if not t.is_complex():
+        return (t.double() * ramp(t)).sum()
+    return (t.real.double() * ramp(t)).sum() + (t.imag.double() * (ramp(t) + 0.5)).sum()
+
+
 def answer(expression, inputs):
     """What PyTorch says, or None where it refuses."""
-    inputs = {name: torch.tensor(data, dtype=getattr(torch, dtype)) for name, (dtype, data) in inputs.items()}
-    leaves = {name: t.requires_grad_() for name, t in inputs.items() if t.dtype is torch.float64}
+    inputs = {name: tensor(dtype, data) for name, (dtype, data) in inputs.items()}
+    leaves = {name: t.requires_grad_() for name, t in inputs.items() if t.dtype in (torch.float64, torch.complex128)}
     try:
         result = eval(expression, {"m": torch, "F": torch.nn.functional, **inputs})
     except Exception:
@@ -286,10 +305,10 @@ def answer(expression, inputs):
     outputs = result if isinstance(result, (tuple, list)) else [result]
     outputs = [t for t in outputs if isinstance(t, torch.Tensor) and t.requires_grad and not t.is_leaf]
     if outputs:
-        total = sum((t.double() * ramp(t)).sum() for t in outputs)
+        total = sum(map(weighted, outputs))
         try:
             grads = torch.autograd.grad(total, list(leaves.values()), allow_unused=True)
-            case["gradients"] = {n: g.tolist() for n, g in zip(leaves, grads) if g is not None}
+            case["gradients"] = {n: numbers(g) for n, g in zip(leaves, grads) if g is not None}
         except RuntimeError:
             return case
     return case
@@ -309,7 +328,9 @@ def family(path):
         declared = re.fullmatch(r"(\w+): (\w+) = (.+)", line)
         if declared:
             name, dtype, data = declared.groups()
-            inputs[name] = (dtype, eval(data, {"inf": float("inf"), "nan": float("nan")}))
+            values = eval(data, {"inf": float("inf"), "nan": float("nan")})
+            complex_values = dtype.startswith("complex")
+            inputs[name] = (dtype, numbers(torch.tensor(values, dtype=torch.complex128)) if complex_values else values)
         elif not line.startswith("#"):
             listed += choices(line)
     return inputs, listed
