@@ -31,6 +31,10 @@ def normal(*shape):
     return RANDOM.standard_normal(shape)
 
 
+def complex_normal(*shape):
+    return normal(*shape) + 1j * normal(*shape)
+
+
 def regular(*shape):
     return normal(*shape) + 2 * shape[-1] ** 0.5 * np.eye(shape[-1])
 
@@ -59,6 +63,16 @@ LINALG = {
     "svd": (lambda m: m.linalg.svd, lambda *s: [normal(*s)]),
     "svdvals": (lambda m: m.linalg.svdvals, lambda *s: [normal(*s)]),
 }
+# One matrix of complex numbers, and eigenvalues of one that is not symmetric.
+COMPLEX = {
+    "solve": (LINALG["solve"][0], lambda *s: [complex_normal(*s), complex_normal(*s)]),
+    "qr": (LINALG["qr"][0], lambda *s: [complex_normal(*s)]),
+    "eigh": (LINALG["eigh"][0], lambda *s: [(lambda x: x + x.conj().T)(complex_normal(*s))]),
+    "svd": (LINALG["svd"][0], lambda *s: [complex_normal(*s)]),
+    "eig": (lambda m: m.linalg.eig, lambda *s: [complex_normal(*s)]),
+}
+GENERAL = {"eig": (lambda m: m.linalg.eig, lambda *s: [normal(*s)]),
+           "eigvals": (lambda m: m.linalg.eigvals, lambda *s: [normal(*s)])}
 EINSUMS = [("ij,jk->ik", [(256, 256), (256, 256)]), ("bij,bjk->bik", [(64, 64, 64), (64, 64, 64)]),
            ("bhqd,bhkd->bhqk", [(8, 8, 64, 32), (8, 8, 64, 32)]), ("bij,bij->b", [(256, 64, 64), (256, 64, 64)]),
            ("bi,bj->bij", [(256, 64), (256, 64)]), ("ijk,kl->ijl", [(32, 64, 64), (64, 64)]), ("ii->i", [(512, 512)]),
@@ -68,9 +82,12 @@ EINSUMS = [("ij,jk->ik", [(256, 256), (256, 256)]), ("bij,bjk->bik", [(64, 64, 6
 
 
 def cases():
-    for dtype in ("float32", "float64"):
-        for name, (function, make) in LINALG.items():
-            for shape in ((512, 512), (4096, 4, 4), (4096, 8, 8), (2048, 16, 16), (1024, 32, 32)):
+    shapes = ((512, 512), (4096, 4, 4), (4096, 8, 8), (2048, 16, 16), (1024, 32, 32))
+    families = [("float32", LINALG, shapes), ("float64", LINALG, shapes), ("float64", GENERAL, shapes[:1] + shapes[3:4]),
+                ("complex128", COMPLEX, shapes[:1])]
+    for dtype, functions, sizes in families:
+        for name, (function, make) in functions.items():
+            for shape in sizes:
                 data = [x.astype(dtype) for x in make(*shape)]
                 size = "x".join(map(str, shape))
                 yield f"linalg.{name}.{size}.{dtype}", lambda m, data=data, f=function: [f(m), *map(m.tensor, data)]

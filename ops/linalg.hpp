@@ -60,6 +60,9 @@ namespace linalg {
 struct FactorAndInfo {
   Tensor factor, info;
 };
+struct ResultAndInfo {
+  Tensor result, info;
+};
 struct LuFactor {
   Tensor lu, pivots;
 };
@@ -115,7 +118,13 @@ WEFT_API Tensor lu_solve(const Tensor& lu, const Tensor& pivots, const Tensor& b
 /// The solution of a x = b, or of x a = b. b is a batch of matrices, or of vectors where it is 1-d or has a's shape
 /// without the last dimension.
 WEFT_API Tensor solve(const Tensor& a, const Tensor& b, bool left = true, Location where = {});
+/// The same without LinAlgError unless errors are checked: info [batch], i32, is the number, from 1, of the first pivot
+/// that is 0, or 0; the result of a singular matrix has infinities and NaN.
+WEFT_API ResultAndInfo solve_ex(const Tensor& a, const Tensor& b, bool left = true, bool check_errors = false,
+                                Location where = {});
 WEFT_API Tensor inv(const Tensor& x, Location where = {});
+/// As solve_ex.
+WEFT_API ResultAndInfo inv_ex(const Tensor& x, bool check_errors = false, Location where = {});
 /// The determinant; that of a 0 x 0 matrix is 1. At a singular matrix of rank n - 1 the gradient is exact but for
 /// rounding, below it is 0.
 WEFT_API Tensor det(const Tensor& x, Location where = {});

@@ -111,7 +111,7 @@ struct PackedBackward {
 
 // ---- solutions ------------------------------------------------------------------------------------------------------
 
-Tensor solution(const Tensor& a, const Tensor& b);
+Tensor solution(const Tensor& a, const Tensor& b, Tensor* info = nullptr);
 
 // a x = b: the gradient of b is a⁻ᴴ g, that of a its product with -xᴴ.
 struct SolveBackward {
@@ -127,15 +127,15 @@ struct SolveBackward {
   }
 };
 
-// Both on the CPU or meta.
-Tensor solution(const Tensor& a, const Tensor& b) {
+// Both on the CPU or meta. LinAlgError for a singular matrix, unless `info` takes what is known of them.
+Tensor solution(const Tensor& a, const Tensor& b, Tensor* info) {
   const Dims batch = common_batch(a, b);
   const bool one_matrix = Dims(batch).product() > 1 && batch_of(a).product() == 1;
   Factors f;
   Tensor x;
   if (one_matrix) {  // which is factored once
     f = factored(a);
-    check_regular(f);
+    if (info == nullptr) check_regular(f);
     const NoGradGuard unrecorded;
     x = solved_with(f, b.detach(), false);
   } else {
@@ -143,8 +143,9 @@ Tensor solution(const Tensor& a, const Tensor& b) {
     x = dense_copy(b, batch);
     run("solve", {batched(x, 2), batched(f.lu, 2), batched(f.pivots, 1), batched(f.info, 0)},
         {batched(dense(a, batch), 2)}, [](const View* v, bool, bool) { cpu::solve(v[0], v[1], v[2], v[3], v[4]); });
-    check_regular(f);
+    if (info == nullptr) check_regular(f);
   }
+  if (info != nullptr) *info = f.info;
   if (should_record(a, b)) record(x, SolveBackward{Saved(a), SavedOutput(x), f, b.shape()}, a, b);
   return x;
 }
@@ -159,9 +160,9 @@ void check_sides(const Tensor& a, const Tensor& b, bool left) {
        .details = fmt::format("the matrix has shape {}", a.shape().text())});
 }
 
-Tensor solve_either(const Tensor& a, const Tensor& b, bool left) {
-  if (left) return solution(a, b);
-  return solution(a.transpose(-2, -1), b.transpose(-2, -1)).transpose(-2, -1).contiguous();
+Tensor solve_either(const Tensor& a, const Tensor& b, bool left, Tensor* info) {
+  if (left) return solution(a, b, info);
+  return solution(a.transpose(-2, -1), b.transpose(-2, -1), info).transpose(-2, -1).contiguous();
 }
 
 // y = x⁻¹: -yᴴ g yᴴ.
@@ -320,9 +321,9 @@ Tensor lu_solve(const Tensor& lu, const Tensor& pivots, const Tensor& b, bool le
   return home(left ? x : mH(x).contiguous());
 }
 
-Tensor solve(const Tensor& a, const Tensor& b, bool left, Location where) {
-  const CallScope call("linalg_solve", where);
-  WEFT_IN_FULL(linalg::solve, a, b, left, where);
+namespace {
+
+Tensor solved(const Tensor& a, const Tensor& b, bool left, Tensor* info) {
   check_square(a);
   check_alike(a, b);
   Dims vectors = a.shape();
@@ -331,23 +332,53 @@ Tensor solve(const Tensor& a, const Tensor& b, bool left, Location where) {
   const Tensor right = vector ? b.unsqueeze(left ? -1 : -2) : b;
   check_sides(a, right, left);
   const Home home(b);
-  const Tensor x = home(solve_either(brought(a), brought(right), left));
+  const Tensor x = home(solve_either(brought(a), brought(right), left, info));
+  if (info != nullptr) *info = home(*info);
   return vector ? x.squeeze(left ? -1 : -2) : x;
 }
 
-Tensor inv(const Tensor& operand, Location where) {
-  const CallScope call("linalg_inv", where);
-  WEFT_IN_FULL(linalg::inv, operand, where);
+Tensor inverted(const Tensor& operand, Tensor* info) {
   check_square(operand);
   const Home home(operand);
   const Tensor x = brought(operand);
   Tensor inverse;
   {
     const NoGradGuard unrecorded;
-    inverse = solution(x.detach(), eye(x.size(-1), {}, {x.dtype(), x.device()}));
+    inverse = solution(x.detach(), eye(x.size(-1), {}, {x.dtype(), x.device()}), info);
   }
   if (should_record(x)) record(inverse, InverseBackward{SavedOutput(inverse)}, x);
+  if (info != nullptr) *info = home(*info);
   return home(inverse);
+}
+
+}  // namespace
+
+Tensor solve(const Tensor& a, const Tensor& b, bool left, Location where) {
+  const CallScope call("linalg_solve", where);
+  WEFT_IN_FULL(linalg::solve, a, b, left, where);
+  return solved(a, b, left, nullptr);
+}
+ResultAndInfo solve_ex(const Tensor& a, const Tensor& b, bool left, bool check_errors, Location where) {
+  const CallScope call("linalg_solve_ex", where);
+  WEFT_IN_FULL(linalg::solve_ex, a, b, left, check_errors, where);
+  ResultAndInfo out;
+  out.result = solved(a, b, left, check_errors ? nullptr : &out.info);
+  if (check_errors) out.info = zeros(batch_of(a), {DType::i32, a.device()});
+  return out;
+}
+
+Tensor inv(const Tensor& x, Location where) {
+  const CallScope call("linalg_inv", where);
+  WEFT_IN_FULL(linalg::inv, x, where);
+  return inverted(x, nullptr);
+}
+ResultAndInfo inv_ex(const Tensor& x, bool check_errors, Location where) {
+  const CallScope call("linalg_inv_ex", where);
+  WEFT_IN_FULL(linalg::inv_ex, x, check_errors, where);
+  ResultAndInfo out;
+  out.result = inverted(x, check_errors ? nullptr : &out.info);
+  if (check_errors) out.info = zeros(batch_of(x), {DType::i32, x.device()});
+  return out;
 }
 
 Tensor det(const Tensor& operand, Location where) {
@@ -387,6 +418,14 @@ Tensor logdet(const Tensor& operand, Location where) {
 
 namespace {
 
+std::vector<Tensor> call_solve_ex(const Tensor& a, const Tensor& b, bool left, bool check_errors) {
+  auto [result, info] = solve_ex(a, b, left, check_errors);
+  return {result, info};
+}
+std::vector<Tensor> call_inv_ex(const Tensor& x, bool check_errors) {
+  auto [inverse, info] = inv_ex(x, check_errors);
+  return {inverse, info};
+}
 std::vector<Tensor> call_lu_factor(const Tensor& x) {
   auto [lu, pivots] = lu_factor(x);
   return {lu, pivots};
@@ -458,6 +497,12 @@ constexpr OpRecord records[] = {
      "the "
      "last dimension. LinAlgError where a is singular.",
      true, OpRecord::Domain::floating, solve_samples, parts::whole, detail::boxed<linalg::solve>},
+    {"linalg_solve_ex", "linalg_solve_ex(a, b, *, left=True, check_errors=False) -> (result, info)",
+     "linalg_solve, and for each matrix the number, from 1, of its first pivot that is 0, or 0.", true,
+     OpRecord::Domain::floating, solve_samples, parts::whole, detail::boxed<call_solve_ex>},
+    {"linalg_inv_ex", "linalg_inv_ex(x, *, check_errors=False) -> (inverse, info)",
+     "linalg_inv, and for each matrix the number, from 1, of its first pivot that is 0, or 0.", true,
+     OpRecord::Domain::floating, square_samples, parts::before_last<2>, detail::boxed<call_inv_ex>},
     {"linalg_inv", "linalg_inv(x)", "The inverse; LinAlgError where x is singular.", true, OpRecord::Domain::floating,
      square_samples, parts::before_last<2>, detail::boxed<linalg::inv>},
     {"linalg_det", "linalg_det(x)", "The determinant.", true, OpRecord::Domain::floating, square_samples,

@@ -45,6 +45,11 @@ TEST(Linalg, SaysWhichMatrixOfABatchIsSingular) {
   EXPECT_THAT(message_of<LinAlgError>([&] { linalg::cholesky(x); }),
               HasSubstr("matrix 5 of the batch is not positive definite: its leading minor 3"));
   EXPECT_EQ(linalg::cholesky_ex(x).info.to_vector<int64_t>(), (std::vector<int64_t>{0, 0, 0, 0, 0, 3, 0}));
+  x[4][1][1].fill_(0);
+  EXPECT_EQ(linalg::inv_ex(x).info.to_vector<int64_t>(), (std::vector<int64_t>{0, 0, 0, 0, 2, 0, 0}));
+  EXPECT_EQ(linalg::solve_ex(x, ones({7, 3}, {f64})).info.to_vector<int64_t>()[4], 2);
+  EXPECT_THROW(linalg::inv_ex(x, true), LinAlgError);
+  x[4][1][1].fill_(1);
   // The healthy twin.
   x[5][2][2].fill_(1);
   EXPECT_EQ(largest_difference(linalg::inv(x), x), 0);

@@ -233,19 +233,20 @@ def test_extensions_have_every_function_of_the_standard(kind):
         assert len(module.__all__) == 14
 
 
-def test_linear_algebra_is_numpys():
+@pytest.mark.parametrize("unit", [0, 1j])
+def test_linear_algebra_is_numpys(unit):
     random = np.random.default_rng(5)
-    a, b = random.normal(size=(2, 3, 3)), random.normal(size=(2, 3, 2))
-    s = a @ a.swapaxes(-1, -2) + np.eye(3)
+    a, b = (random.normal(size=size) + unit * random.normal(size=size) for size in ((2, 3, 3), (2, 3, 2)))
+    s = a @ a.swapaxes(-1, -2).conj() + np.eye(3)
     x, y, p = xp.asarray(a), xp.asarray(b), xp.asarray(s)
     _same(xp.linalg.cholesky(p), np.linalg.cholesky(s))
-    _same(xp.linalg.cholesky(p, upper=True), np.linalg.cholesky(s).swapaxes(-1, -2))
+    _same(xp.linalg.cholesky(p, upper=True), np.linalg.cholesky(s).swapaxes(-1, -2).conj())
     _same(xp.linalg.det(x), np.linalg.det(a))
     _same(xp.linalg.diagonal(x, offset=1), np.linalg.diagonal(a, offset=1))
     _same(xp.linalg.eigvalsh(p), np.linalg.eigvalsh(s))
     values, vectors = xp.linalg.eigh(p)
     assert xp.linalg.eigh(p).eigenvalues is not None
-    _same(vectors @ (values[..., None] * vectors.mT), s)
+    _same(vectors @ (values[..., None] * vectors.mH), s)
     _same(xp.linalg.inv(x), np.linalg.inv(a))
     for ord in ("fro", "nuc", 1, -1, 2, -2, xp.inf, -xp.inf):
         _same(xp.linalg.matrix_norm(y, ord=ord, keepdims=True), np.linalg.matrix_norm(b, ord=ord, keepdims=True))
