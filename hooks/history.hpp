@@ -92,7 +92,7 @@ struct MutualBroadcast {
 
 /// What lay on one device, as a MemoryHistory saw it that lived beside the recorder.
 struct MemoryRecord {
-  Device device = {};
+  std::string device = {};
   /// Bytes of a step at its highest, and at its end.
   struct Total {
     int64_t step = 0;
@@ -100,7 +100,7 @@ struct MemoryRecord {
   };
   /// Of a long run some are kept.
   std::vector<Total> totals = {};
-  /// The course of one step, the highest so far or the last that was traced, and what stood where it was highest.
+  /// The course of one step, about the highest so far or the last that was traced, and what stood where it was highest.
   int64_t step = -1;
   std::vector<MemoryMoment> curve = {};
   std::vector<std::string> at_peak = {};

@@ -8,6 +8,7 @@
 
 #include "../hooks/detail/backward_trace.hpp"
 #include "../hooks/detail/program_fields.hpp"
+#include "../hooks/memory/memory_notes.hpp"
 #include "file.hpp"
 #include "files/folder-inl.hpp"
 #include "files/json_lines-inl.hpp"
@@ -154,6 +155,7 @@ class Reader {
     if (line.has("trace")) add_trace(line.at("trace"), out.step);
     if (line.has("broadcasts")) line.at("broadcasts").each([&](const JsonPlace& m) { add_broadcast(m); });
     if (line.has("program")) add_program(line.at("program"));
+    if (line.has("memory")) line.at("memory").each([&](const JsonPlace& m) { add_memory(m, out.step); });
     before_ = out.step;
     steps_.add(std::move(out));
   }
@@ -330,6 +332,42 @@ class Reader {
       found = known.insert(known.end(), std::move(seen));
     }
     found->steps = std::max(found->steps, place.at("steps").integer());
+  }
+
+  static size_t bytes_in(const JsonPlace& place) {
+    const int64_t bytes = place.integer();
+    if (bytes < 0) place.fail("there are no fewer bytes than 0");
+    return static_cast<size_t>(bytes);
+  }
+
+  void add_memory(const JsonPlace& place, int64_t step) {
+    const std::string name = place.at("device").text();
+    auto m = std::ranges::find(history_.memory, name, &MemoryRecord::device);
+    if (m == history_.memory.end()) m = history_.memory.insert(m, MemoryRecord{.device = name});
+    if (place.has("peak")) weft::detail::keep_total({step, bytes_in(place.at("peak")), bytes_in(place.at("kept"))}, *m);
+    if (place.has("course")) {
+      m->step = place.at("course_of").integer();
+      m->curve.clear();
+      place.at("course").each([&](const JsonPlace& fields) { m->curve.push_back(moment_in(fields)); });
+      m->at_peak = texts_in(place, "at_peak");
+    }
+    m->growth = texts_in(place, "growth");
+  }
+  static MemoryMoment moment_in(const JsonPlace& fields) {
+    MemoryMoment moment;
+    size_t at = 0;
+    fields.each([&](const JsonPlace& field) {
+      if (at == 0) moment.at = field.number();
+      else if (at <= std::size(moment.bytes)) moment.bytes[at - 1] = bytes_in(field);
+      ++at;
+    });
+    if (!(moment.at >= 0 && moment.at <= 1)) fields.fail("a moment lies between 0 and 1");
+    return moment;
+  }
+  static std::vector<std::string> texts_in(const JsonPlace& place, const char* name) {
+    std::vector<std::string> out;
+    if (place.has(name)) place.at(name).each([&](const JsonPlace& text) { out.push_back(text.text()); });
+    return out;
   }
 
   History& history_;

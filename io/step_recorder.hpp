@@ -50,8 +50,9 @@ struct StepRecorderOptions {
 };
 
 /// Copies to the host, before each step, the batch, the module's state, its gradients, what the optimizer keeps, and
-/// where the generators stand; after each looks whether the step was bad. The first bad one is written, and from then
-/// on steps cost nothing. For one training loop; the run's parts must outlive it.
+/// where the generators stand, and notes modules' modes and the strides of parameters, gradients and batch; after each
+/// looks whether the step was bad. The first bad one is written, and from then on steps cost nothing. For one training
+/// loop; the run's parts must outlive it.
 class WEFT_API StepRecorder {
  public:
   /// Nothing is written yet. ValueError where `folder` is there and holds something else, IoError where nothing can be
@@ -97,9 +98,9 @@ struct ReplayedStep {
   Tensor loss;
 };
 
-/// Loads the state with which the step began into the run, and runs it. What the function throws is passed on, unless
-/// the step threw the same then: so a guard around it may name the line. IoError where there is no such folder,
-/// ValueError where it has no good step, and the errors of load_training_state.
+/// Loads the state with which the step began into the run, modules' modes and strides of parameters too, and runs it.
+/// What the function throws is passed on, unless the step threw the same then: so a guard around it may name the line.
+/// IoError where there is no such folder, ValueError where it has no good step, and the errors of load_training_state.
 WEFT_API ReplayedStep replay_step(const Path& folder, const TrainingRun& run, const StepFunction& function,
                                   ReplayStepOptions options = {}, Location where = {});
 

@@ -174,6 +174,10 @@ History gather_history(const History& own, const Group& group, Location where) {
     }
     add_program(whole.program, ranks[r].program, places[r], r);
     add_traces(whole, ranks[r], places[r]);
+    for (MemoryRecord& memory : ranks[r].memory) {
+      memory.device = fmt::format("{} @{}", memory.device, r);
+      whole.memory.push_back(std::move(memory));
+    }
     add_new(whole.broadcasts, ranks[r].broadcasts, [](const MutualBroadcast& m) { return std::tie(m.op, m.place); });
   }
   std::ranges::sort(whole.traces, {}, &Trace::step);

@@ -373,25 +373,34 @@ int64_t MemoryHistory::steps() const {
 
 // ---- for a recorder's page ------------------------------------------------------------------------------------------
 
+void detail::keep_total(MemoryRecord::Total total, MemoryRecord& record) {
+  constexpr size_t most = 1024;
+  auto& totals = record.totals;
+  if (totals.size() >= most) {
+    size_t kept = 0;
+    for (size_t i = 0; i < totals.size(); i += 2) totals[kept++] = totals[i];
+    totals.resize(kept);
+  }
+  totals.push_back(total);
+}
+
 void detail::note_memory(std::vector<MemoryRecord>& records, int64_t step, bool closely, int64_t& seen) {
-  constexpr size_t most_totals = 1024, moments = 240, lines = 8;
+  constexpr size_t moments = 240, lines = 8;
+  const auto highest_of = [](const std::vector<MemoryMoment>& curve) {
+    size_t highest = 0;
+    for (const MemoryMoment& m : curve) highest = std::max(highest, m.sum());
+    return highest;
+  };
   const std::lock_guard lock(the_one_mutex);
   if (the_one == nullptr || the_one->steps() == std::exchange(seen, the_one->steps()) || seen == 0) return;
   for (const Device device : the_one->devices()) {
-    auto record = std::ranges::find(records, device, &MemoryRecord::device);
-    if (record == records.end()) record = records.insert(records.end(), MemoryRecord{.device = device});
+    auto record = std::ranges::find(records, device.name(), &MemoryRecord::device);
+    if (record == records.end()) record = records.insert(records.end(), MemoryRecord{.device = device.name()});
     std::vector<MemoryMoment> curve = the_one->curve(device, moments);
-    size_t peak = 0, highest = 0;
-    for (const MemoryMoment& m : curve) peak = std::max(peak, m.sum());
-    for (const MemoryRecord::Total& t : record->totals) highest = std::max(highest, t.peak);
-    auto& totals = record->totals;
-    if (totals.size() >= most_totals) {
-      size_t kept = 0;
-      for (size_t i = 0; i < totals.size(); i += 2) totals[kept++] = totals[i];
-      totals.resize(kept);
-    }
-    totals.push_back({step, peak, curve.back().sum()});
-    if (!closely && peak <= highest) continue;
+    const size_t peak = highest_of(curve), shown = highest_of(record->curve);
+    keep_total({step, peak, curve.back().sum()}, *record);
+    // A course is long in a log: what grows slowly does not bring one in each step.
+    if (!closely && !record->curve.empty() && peak <= shown + shown / 16) continue;
     record->step = step;
     record->curve = std::move(curve);
     record->at_peak = lines_of(the_one->peak(device), lines);

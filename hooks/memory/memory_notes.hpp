@@ -24,8 +24,10 @@ MemorySnapshot snapshot_of(Device device, std::vector<LiveMemory> tensors);
 
 /// "1.5 MiB: activation of relu at net.cpp:12, 3 tensors": those that hold most.
 std::vector<std::string> lines_of(const MemorySnapshot& snapshot, size_t most);
+/// Adds a step's; of many every second one goes.
+void keep_total(MemoryRecord::Total total, MemoryRecord& record);
 /// Adds the step that the living history ended last to a recorder's records, as its step `step`: totals, and its course
-/// where that is wanted or nothing was as high. `seen` is the number of that history's steps then, and that of the call
+/// where that is wanted or clearly higher. `seen` is the number of that history's steps then, and that of the call
 /// before comes in; nothing is added where it ended none since.
 void note_memory(std::vector<MemoryRecord>& records, int64_t step, bool closely, int64_t& seen);
 /// "matmul at net.cpp:12"

@@ -8,6 +8,7 @@
 #include <span>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "../detail/program_fields.hpp"
 #include "../detail/text.hpp"
@@ -101,6 +102,35 @@ std::string json(const MutualBroadcast& m) {
                      json_text(m.place), json_text(m.left), json_text(m.right), json_text(m.result), m.steps);
 }
 
+// ---- memory ---------------------------------------------------------------------------------------------------------
+
+/// Of this step, with the course of one step where it is this one's. Of a thinned history the last line has that.
+std::string memory_json(const History& history, const RecordedStep& step) {
+  using detail::json_text;
+  const auto kept = [&](int64_t number) {
+    return std::ranges::find(history.steps, number, &RecordedStep::step) != history.steps.end();
+  };
+  const bool is_last = !history.steps.empty() && &step == &history.steps.back();
+  std::vector<std::string> devices;
+  for (const MemoryRecord& m : history.memory) {
+    const auto total = std::ranges::find(m.totals, step.step, &MemoryRecord::Total::step);
+    const bool has_course = m.step == step.step || (is_last && !kept(m.step));
+    if (total == m.totals.end() && !has_course) continue;
+    std::string out = "{\"device\":" + json_text(m.device);
+    if (total != m.totals.end()) out += fmt::format(",\"peak\":{},\"kept\":{}", total->peak, total->kept);
+    if (has_course) {
+      out += fmt::format(",\"course_of\":{},\"course\":", m.step);
+      out += list(m.curve, [](const MemoryMoment& moment) {
+        return fmt::format("[{},{}]", number(moment.at), fmt::join(moment.bytes, ","));
+      });
+      out += ",\"at_peak\":" + list(m.at_peak, detail::json_text);
+    }
+    if (!m.growth.empty()) out += ",\"growth\":" + list(m.growth, detail::json_text);
+    devices.push_back(out + '}');
+  }
+  return devices.empty() ? "" : list(devices, [](const std::string& device) { return device; });
+}
+
 // ---- what the program did -------------------------------------------------------------------------------------------
 
 class FieldWriter {
@@ -187,6 +217,8 @@ std::string json_line(const History& history, const RecordedStep& step) {
   }
   const std::string program = json(history, step.step, trace != history.traces.end());
   if (program != "{}") out += ",\"program\":" + program;
+  const std::string memory = memory_json(history, step);
+  if (!memory.empty()) out += ",\"memory\":" + memory;
   return out + '}';
 }
 

@@ -168,7 +168,7 @@ std::string memory_json(const History& history) {
       return list(lines.size(), [&](size_t k) { return detail::json_text(lines[k]); });
     };
     return fmt::format(R"({{"device":{},"step":{},"curve":{},"atPeak":{},"growth":{},"totals":{}}})",
-                       detail::json_text(m.device.name()), m.step,
+                       detail::json_text(m.device), m.step,
                        list(m.curve.size(),
                             [&](size_t k) {
                               return fmt::format("[{},{}]", short_number(m.curve[k].at),

@@ -197,7 +197,7 @@ std::string memory_lines(const History& history, size_t width) {
   for (const MemoryRecord& m : history.memory) {
     size_t most = 0;
     for (const MemoryMoment& moment : m.curve) most = std::max(most, moment.sum());
-    out += fmt::format("\nmemory of {}: {} at most, as in step {}\n", m.device.name(),
+    out += fmt::format("\nmemory of {}: {} at most, as in step {}\n", m.device,
                        detail::bytes_text(static_cast<int64_t>(most)), m.step);
     for (size_t i = 0; i < std::min<size_t>(m.at_peak.size(), 3); ++i)
       out += "  " + wrapped(m.at_peak[i], width, 2) + '\n';

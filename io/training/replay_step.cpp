@@ -95,6 +95,26 @@ std::string shown(const std::vector<std::string>& names) {
   return names.size() > most ? fmt::format("{} and {} more", text, names.size() - most) : text;
 }
 
+JsonTree json_of(const std::map<std::string, Dims>& strides) {
+  JsonTree json = JsonTree::object();
+  for (const auto& [name, of] : strides) {
+    JsonTree& numbers = json[name] = JsonTree::list();
+    for (int d = 0; d < of.size(); ++d) numbers.add(JsonTree::of(of[d]));
+  }
+  return json;
+}
+
+std::map<std::string, Dims> strides_in(const JsonPlace& place) {
+  std::map<std::string, Dims> out;
+  place.each_field([&](const std::string& name, const JsonPlace& numbers) {
+    std::vector<int64_t> strides;
+    numbers.each([&](const JsonPlace& stride) { strides.push_back(stride.integer()); });
+    if (strides.size() > static_cast<size_t>(max_rank)) numbers.fail("there are too many of them");
+    out.emplace(name, Dims(strides));
+  });
+  return out;
+}
+
 std::string first_line(std::string_view text) { return std::string(text.substr(0, text.find('\n'))); }
 
 }  // namespace
@@ -130,6 +150,11 @@ std::string StepRecord::text() const {
   for (const std::string& name : changed) others.add(JsonTree::of(name));
   JsonTree& places = json["devices"] = JsonTree::object();
   for (const auto& [name, device] : devices) places[name] = JsonTree::of(device);
+  JsonTree& evaluating = json["evaluating"] = JsonTree::list();
+  for (const std::string& path : form.evaluating) evaluating.add(JsonTree::of(path));
+  json["weight_strides"] = json_of(form.weights);
+  json["gradient_strides"] = json_of(form.gradients);
+  json["batch_strides"] = json_of(form.batch);
   return text_of(json);
 }
 
@@ -144,6 +169,13 @@ StepRecord StepRecord::in(const std::string& text, const Path& state, Location w
   out.checks = {json.at("loss").boolean(), json.at("gradients").boolean(), json.at("parameters").boolean()};
   out.generators = json.at("generators").text();
   json.at("changed").each([&](const JsonPlace& name) { out.changed.push_back(name.text()); });
+  // Folders of before the form was kept have none of it.
+  if (json.has("evaluating")) {
+    json.at("evaluating").each([&](const JsonPlace& path) { out.form.evaluating.push_back(path.text()); });
+    out.form.weights = strides_in(json.at("weight_strides"));
+    out.form.gradients = strides_in(json.at("gradient_strides"));
+    out.form.batch = strides_in(json.at("batch_strides"));
+  }
   json.at("devices").each_field(
       [&](const std::string& name, const JsonPlace& device) { out.devices[name] = device.text(); });
   return out;
@@ -167,7 +199,10 @@ ReplayedStep replay_step(const Path& folder, const TrainingRun& run, const StepF
     const auto device = begin.record.devices.find(name);
     if (device != begin.record.devices.end())
       tensor = tensor.to(Device(std::string_view(device->second), where), where);
+    const auto strides = begin.record.form.batch.find(name);
+    if (strides != begin.record.form.batch.end()) tensor = with_strides(tensor, strides->second);
   }
+  begin.record.form.restore(run.module, where);
   if (options.restore_state) options.restore_state(state);
   ReplayedStep out;
   out.step = begin.step, out.why = begin.record.why;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "../step_recorder.hpp"
+#include "step_form-inl.hpp"
 #include "training_snapshot-inl.hpp"
 
 namespace weft::io {
@@ -35,6 +36,7 @@ struct StepRecord {
   std::string why = {};
   StepChecks checks = {};
   std::map<std::string, std::string> devices = {};  ///< of the batch's tensors
+  StepForm form = {};
   /// Of a good step: where the generators stood when it was over, and what the program changed then before the next.
   std::string generators = {};
   std::vector<std::string> changed = {};

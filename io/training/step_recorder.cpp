@@ -164,7 +164,8 @@ struct StepRecorder::Impl {
       const NoGradGuard unrecorded;
       std::swap(last, present);
       present.state = {};
-      present.record = {.checks = {options.loss, options.gradients, options.parameters}};
+      present.record = {.checks = {options.loss, options.gradients, options.parameters},
+                        .form = StepForm::of(run.module, batch)};
       TrainingSnapshot now = moment(present.state);
       if (last.is_whole) last.record.changed = marks.changed(now);
       if (options.add_state) options.add_state(present.state);

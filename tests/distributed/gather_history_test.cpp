@@ -41,6 +41,21 @@ TEST(GatherHistory, NamesOfOneTensorStandTogetherAndTellTheRank) {
   });
 }
 
+TEST(GatherHistory, MemoryIsThatOfEachRank) {
+  on_all_ranks([](const Group& group) {
+    GradientRecorder recorder(NamedTensors{{"x", input_of(1, {3}).requires_grad_()}});
+    recorder.step();
+    History own = recorder.history();
+    own.memory.push_back({.device = "cpu", .totals = {{0, 100, 50}}, .step = 0, .curve = {{.at = 0, .bytes = {100}}}});
+    const History all = gather_history(own, group);
+    if (group.rank() != 0) return;
+    ASSERT_EQ(all.memory.size(), static_cast<size_t>(group.size()));
+    EXPECT_EQ(all.memory.back().device, "cpu @" + std::to_string(group.size() - 1));
+    EXPECT_EQ(all.memory.back().totals.at(0).peak, 100u);
+    EXPECT_EQ(all.memory.back().curve.at(0).sum(), 100u);
+  });
+}
+
 TEST(GatherHistory, WhatProgramsDidIsKeptAndNamesTheRank) {
   for (const bool sick : {true, false}) {
     on_all_ranks([&](const Group& group) {

@@ -67,6 +67,58 @@ TEST(MemoryOnThePage, WhatGrowsIsASuspectWithItsLine) {
   EXPECT_THAT(history.memory[0].growth[0], HasSubstr("memory_page_test.cpp:"));
 }
 
+TEST(MemoryOnThePage, ALogThatIsReadAgainHasItToo) {
+  const History history = trained(true, true);
+  History again;
+  io::read_history(io::history_text(history), again);
+  ASSERT_EQ(again.memory.size(), 1u);
+  const MemoryRecord &was = history.memory[0], &is = again.memory[0];
+  EXPECT_EQ(is.device, "cpu");
+  ASSERT_EQ(is.totals.size(), was.totals.size());
+  for (size_t i = 0; i < is.totals.size(); ++i) {
+    EXPECT_EQ(is.totals[i].step, was.totals[i].step);
+    EXPECT_EQ(is.totals[i].peak, was.totals[i].peak);
+    EXPECT_EQ(is.totals[i].kept, was.totals[i].kept);
+  }
+  EXPECT_EQ(is.step, was.step);
+  ASSERT_EQ(is.curve.size(), was.curve.size());
+  EXPECT_EQ(is.curve.back().sum(), was.curve.back().sum());
+  EXPECT_EQ(is.at_peak, was.at_peak);
+  EXPECT_EQ(is.growth, was.growth);
+  EXPECT_TRUE(grows(again));
+  EXPECT_EQ(report_text(again, "run", {}), report_text(history, "run", {}));
+}
+
+TEST(MemoryOnThePage, OfStepsThatAreNoLongerKeptTheLastLineHasTheCourse) {
+  History history = trained(false, true);
+  const int64_t shown = history.memory[0].step;
+  std::erase_if(history.steps, [&](const RecordedStep& step) { return step.step == shown; });
+  History again;
+  io::read_history(io::history_text(history), again);
+  EXPECT_EQ(again.memory.at(0).step, shown);
+  EXPECT_EQ(again.memory[0].curve.size(), history.memory[0].curve.size());
+  EXPECT_EQ(again.memory[0].totals.size(), 11u);
+}
+
+TEST(MemoryOnThePage, ALogGrowsByACourseOnlyWhereMemoryClearlyDoes) {
+  nn::Linear net(8, 8);
+  MemoryHistory memory(net);
+  GradientRecorder recorder(net, {.trace_every = 0});
+  int courses = 0;
+  recorder.on_step([&](const History& history, const RecordedStep& step) {
+    courses += json_line(history, step).find("\"course\"") != std::string::npos;
+  });
+  std::vector<Tensor> kept;
+  for (int i = 0; i < 200; ++i) {
+    net(randn({16, 8})).sum().backward();
+    kept.push_back(randn({64}));
+    memory.step();
+    recorder.step();
+  }
+  EXPECT_GE(courses, 2);
+  EXPECT_LE(courses, 100);
+}
+
 TEST(MemoryOnThePage, WithoutAHistoryThereIsNothing) {
   const History history = trained(true, false);
   EXPECT_TRUE(history.memory.empty());
