@@ -41,6 +41,13 @@ AccumulationNode::AccumulationNode(TensorImpl* leaf_)
   accumulates = true;
 }
 
+Tensor living_leaf(Node& node) {
+  auto& leaf_node = static_cast<AccumulationNode&>(node);
+  AccumulationNode::Lock lock(leaf_node);
+  if (leaf_node.leaf == nullptr || !leaf_node.leaf->refs.try_increment()) return {};
+  return Tensor::adopt(leaf_node.leaf);
+}
+
 AccumulationNode* accumulation_node(const TensorImpl* leaf) {
   return leaf->accumulates ? static_cast<AccumulationNode*>(leaf->node) : nullptr;
 }

@@ -57,6 +57,9 @@ struct AccumulationNode : Node {
 /// The accumulation node of a leaf that requires a gradient.
 AccumulationNode* accumulation_node(const TensorImpl* leaf);
 
+/// The leaf of an accumulation node; undefined once it has died.
+Tensor living_leaf(Node& node);
+
 /// Where the retained gradient of a node's output is kept, or null. Under the lock of `hooks`.
 NodeHooks::RetainedGradient* retained_slot(NodeHooks& hooks, uint16_t output);
 

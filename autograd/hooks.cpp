@@ -56,13 +56,6 @@ void check_replacement(const Node& node, const Hook& hook, const Tensor& old, co
                        hook.where);
 }
 
-Tensor living_leaf(Node& node) {
-  auto& leaf_node = static_cast<AccumulationNode&>(node);
-  AccumulationNode::Lock lock(leaf_node);
-  if (leaf_node.leaf == nullptr || !leaf_node.leaf->refs.try_increment()) return {};
-  return Tensor::adopt(leaf_node.leaf);
-}
-
 // One hook on event.grad, which becomes what the hook made of it.
 void call_gradient_hook(Node& node, const Hook& hook, GradEvent& event) {
   if (WEFT_UNLIKELY(hook.wants_tensor)) event.tensor = node.accumulates ? living_leaf(node) : hook.tensor;

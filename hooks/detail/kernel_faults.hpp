@@ -1,12 +1,14 @@
 // Which kernel makes something not finite, and the folder that it leaves. Not public.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "../../autograd/accumulation.hpp"
 #include "../../backends/nan_check.hpp"
 #include "non_finite_gradient.hpp"
 #include "reproduction.hpp"
@@ -42,7 +44,8 @@ class KernelFaults {
   };
   InFormula in_formula(Node& node, std::span<const Tensor> incoming) {
     struct Again final : KernelObserver {
-      Again(Reproduction& repro_, std::span<const Tensor> arrived_) : repro(repro_), arrived(arrived_) {
+      Again(Reproduction& repro_, std::span<const Tensor> arrived_, std::vector<Tensor> known_)
+          : repro(repro_), arrived(arrived_), known(std::move(known_)) {
         for (const Tensor& g : arrived) arrived_bad |= g.defined() && find_non_finite(g.raw_view()).any();
       }
       void before(const KernelCall& call) override {
@@ -62,13 +65,14 @@ class KernelFaults {
         for (const View* in : call.inputs) {
           if (!is_input_too(*in, call.outputs)) out.read.push_back("its kernel read " + values_text(*in));
         }
-        out.left = repro.leave(call, *made, arrived);
+        out.left = repro.leave(call, *made, arrived, known);
       }
       Reproduction& repro;
       const std::span<const Tensor> arrived;
+      const std::vector<Tensor> known;
       bool arrived_bad = false, found = false;
       InFormula out;
-    } again(repro_, incoming);
+    } again(repro_, incoming, known_of(node));
     try {
       run_observed_again(node, incoming, again);
     } catch (const std::exception&) {  // the fault that is known is the one to tell
@@ -77,6 +81,20 @@ class KernelFaults {
   }
 
  private:
+  /// Leaves that it read, and what it saved.
+  static std::vector<Tensor> known_of(const Node& node) {
+    std::vector<Tensor> known;
+    const auto add = [&](const Tensor& t) {
+      const auto same = [&](const Tensor& k) { return k.shares_storage(t) && k.shape() == t.shape(); };
+      if (t.defined() && std::ranges::none_of(known, same)) known.push_back(t.detach());
+    };
+    for (int e = 0; e < node.edge_count; ++e) {
+      if (node.wants(e) && node.edges[e].node()->accumulates) add(living_leaf(*node.edges[e].node()));
+    }
+    visit_saved(node, add);
+    return known;
+  }
+
   Reproduction repro_;
 };
 

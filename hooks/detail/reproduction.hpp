@@ -19,14 +19,17 @@ class Reproduction {
   /// Keeps what the kernel overwrites, up to `most_bytes`.
   void before(const KernelCall& call);
   /// Writes the folder, once, and says for an error's figures where it is, or why it is not there. Empty where none is
-  /// wanted. `arrived`: the gradients that came to the node whose kernel this is.
-  std::string leave(const KernelCall& call, const MadeNonFinite& made, std::span<const Tensor> arrived = {}) noexcept;
+  /// wanted. `arrived`: the gradients that came to the node whose kernel this is, `known`: what that kept and its
+  /// leaves.
+  std::string leave(const KernelCall& call, const MadeNonFinite& made, std::span<const Tensor> arrived = {},
+                    std::span<const Tensor> known = {}) noexcept;
 
   /// Of all tensors together.
   static constexpr int64_t most_bytes = int64_t{64} << 20;
 
  private:
-  std::string write(const KernelCall& call, const MadeNonFinite& made, std::span<const Tensor> arrived);
+  std::string write(const KernelCall& call, const MadeNonFinite& made, std::span<const Tensor> arrived,
+                    std::span<const Tensor> known);
 
   std::string folder_;
   /// By address.

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "op_call-inl.hpp"
 #include "../path.hpp"
 #include "../../backends/plugin/marshal.hpp"
 #include "../../tensor/index.hpp"
@@ -41,6 +42,8 @@ struct KeptCall {
   std::vector<KeptView> views;
   std::vector<KeptAttribute> attributes;
   std::vector<Tensor> arrived;
+  /// The op's own call, where it was found.
+  std::optional<OpCall> call;
 };
 
 inline constexpr const char* call_file = "call.json";
@@ -48,6 +51,10 @@ inline constexpr const char* tensor_file = "tensors.safetensors";
 
 /// Sizes with 1 for each dimension that repeats.
 Dims sizes_once(const Layout& layout);
+/// All of a kernel's call but elements, and its views.
+KeptCall listed_call(const WeftKernelCall& call, std::vector<View>& views);
+/// The elements of a view on its own device, without repetitions.
+Tensor elements_of(const View& view);
 void write_call(const KeptCall& call, const Path& folder, Location where);
 KeptCall read_call(const Path& folder, Location where);
 

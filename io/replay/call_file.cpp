@@ -26,7 +26,7 @@ constexpr std::pair<int, const char*> kinds[] = {
 std::string name_of_view(size_t i) { return fmt::format("view{}", i); }
 std::string name_of_arrived(size_t i) { return fmt::format("arrived{}", i); }
 
-JsonTree json_of(const KeptView& view, size_t i) {
+JsonTree json_of(const KeptView& view, const std::string& elements) {
   JsonTree json = JsonTree::object();
   if (view.absent) {
     json["absent"] = JsonTree::of(true);
@@ -42,7 +42,7 @@ JsonTree json_of(const KeptView& view, size_t i) {
   }
   if (layout.host_scalar != 0) json["number"] = JsonTree::of(true);
   if (view.same_as >= 0) json["same_as"] = JsonTree::of(int64_t{view.same_as});
-  if (view.elements.defined()) json["elements"] = JsonTree::of(name_of_view(i));
+  if (view.elements.defined()) json["elements"] = JsonTree::of(elements);
   return json;
 }
 
@@ -55,6 +55,12 @@ JsonTree json_of(const KeptAttribute& attribute) {
   for (const int64_t v : attribute.whole) json["values"].add(JsonTree::of(v));
   for (const double v : attribute.real) json["values"].add(JsonTree::of(v));
   return json;
+}
+
+// No two tensors of a file share memory.
+Tensor unshared(const Tensor& tensor, const TensorMap& others) {
+  const bool shared = std::ranges::any_of(others, [&](const auto& e) { return e.second.shares_storage(tensor); });
+  return shared ? tensor.clone() : tensor;
 }
 
 KeptAttribute attribute_in(const JsonPlace& place) {
@@ -148,9 +154,17 @@ void write_call(const KeptCall& call, const Path& folder, Location where) {
   json["nan"] = JsonTree::of(call.nan);
   json["inf"] = JsonTree::of(call.inf);
   json["views"] = JsonTree::list();
+  if (call.call) {
+    json["call"] = json_of(*call.call);
+    for (const auto& [name, tensor] : call.call->tensors()) tensors[name] = unshared(tensor, tensors);
+  }
   for (size_t i = 0; i < call.views.size(); ++i) {
-    json["views"].add(json_of(call.views[i], i));
-    if (call.views[i].elements.defined()) tensors[name_of_view(i)] = call.views[i].elements;
+    const Tensor& elements = call.views[i].elements;
+    const auto same = std::ranges::find_if(
+        tensors, [&](const auto& entry) { return elements.defined() && entry.second.impl() == elements.impl(); });
+    const std::string name = same != tensors.end() ? same->first : name_of_view(i);
+    json["views"].add(json_of(call.views[i], name));
+    if (elements.defined()) tensors[name] = elements;
   }
   json["attributes"] = JsonTree::list();
   for (const KeptAttribute& attribute : call.attributes) json["attributes"].add(json_of(attribute));
@@ -181,7 +195,8 @@ KeptCall read_call(const Path& folder, Location where) {
                 .inf = json.at("inf").boolean(),
                 .views = {},
                 .attributes = {},
-                .arrived = {}};
+                .arrived = {},
+                .call = {}};
   json.at("views").each([&](const JsonPlace& view) { call.views.push_back(view_in(view, tensors, call.views)); });
   json.at("attributes").each([&](const JsonPlace& place) { call.attributes.push_back(attribute_in(place)); });
   const int count = static_cast<int>(call.views.size());
@@ -190,6 +205,8 @@ KeptCall read_call(const Path& folder, Location where) {
     json.at("not_finite").fail("there is no such view");
   }
   for (size_t i = 0; tensors.contains(name_of_arrived(i)); ++i) call.arrived.push_back(tensors.at(name_of_arrived(i)));
+  if (json.has("call")) call.call = op_call_in(json.at("call"), tensors);
+  if (call.call && call.backward && call.arrived.size() != 1) json.at("call").fail("one gradient arrives at it");
   return call;
 }
 

@@ -79,9 +79,40 @@ class LiveCall {
 
 std::string head_of(const KeptCall& call, Device device) {
   const std::string variant = call.variant_name.empty() ? "" : ' ' + call.variant_name;
-  return fmt::format("{}{}, called at {}:{}: kernel {}{} on {}", call.op, call.backward ? " in backward" : "",
-                     call.file.empty() ? "an unknown place" : call.file, call.line, call.kernel, variant,
+  return fmt::format("{}{}, called at {}:{}: {} on {}", call.op, call.backward ? " in backward" : "",
+                     call.file.empty() ? "an unknown place" : call.file, call.line,
+                     call.call ? short_text(*call.call) : fmt::format("kernel {}{}", call.kernel, variant),
                      device.name());
+}
+
+void tell_whether(const KeptCall& call, Replayed& out) {
+  const char* const what = weft::detail::text_of({.nan = call.nan, .inf = call.inf});
+  out.text += out.happens ? fmt::format("\n{} again: it still happens", what)
+                          : fmt::format("\nno {}: it does not happen here", what);
+}
+
+void replay_op(const KeptCall& call, Device device, Replayed& out) {
+  out.text = head_of(call, device);
+  for (const auto& [name, t] : call.call->tensors()) {
+    out.inputs.push_back(t);
+    out.text += fmt::format("\n  read {}: {}", name, weft::detail::values_text(t.raw_view()));
+  }
+  for (const Tensor& g : call.arrived) out.text += "\n  arrived " + weft::detail::values_text(g.raw_view());
+  OpResult result;
+  try {
+    result = run(*call.call, device, call.backward ? call.arrived.at(0) : Tensor());
+  } catch (const std::bad_variant_access&) {
+    raise<FormatError>({.op = "replay", .problem = fmt::format("{} does not take these arguments", call.call->op)},
+                       Location::none());
+  }
+  for (const Tensor& made : call.backward ? result.gradients : result.results) {
+    if (!made.defined()) continue;
+    out.outputs.push_back(made.detach().to(Device()));
+    out.text += fmt::format("\n  made {}{}", call.backward ? "the gradient " : "",
+                            weft::detail::values_text(out.outputs.back().raw_view()));
+  }
+  out.happens = has_fault(out.outputs, call.nan, call.inf);
+  tell_whether(call, out);
 }
 
 }  // namespace
@@ -94,6 +125,10 @@ Replayed replay(const Path& folder, std::optional<Device> device, Location where
   const NoGradGuard unrecorded;
   Replayed out;
   out.arrived = call.arrived;
+  if (call.call) {
+    replay_op(call, there, out);
+    return out;
+  }
   LiveCall live(call, there);
   for (size_t i = 0; i < call.views.size(); ++i) {
     if (call.views[i].elements.defined()) out.inputs.push_back(call.views[i].elements);
@@ -109,9 +144,7 @@ Replayed replay(const Path& folder, std::optional<Device> device, Location where
     const cpu::NonFinite found = detail::find_non_finite(result.raw_view());
     if (i == call.bad) out.happens = (found.nan && call.nan) || (found.inf && call.inf);
   }
-  const char* const what = detail::text_of({.nan = call.nan, .inf = call.inf});
-  out.text += out.happens ? fmt::format("\n{} again: it still happens", what)
-                          : fmt::format("\nno {}: it does not happen here", what);
+  tell_whether(call, out);
   return out;
 }
 

@@ -41,69 +41,34 @@ int64_t bytes_once(const Layout& layout) {
   return count;
 }
 
-// The elements of a view on its own device, without repetitions.
-Tensor elements_of(const View& view) {
-  const Layout& layout = view.layout;
-  const Dims sizes = io::sizes_once(layout);
-  if (layout.host_scalar != 0) {
-    const Tensor number = empty(sizes, layout.dtype);
-    std::memcpy(number.data_ptr(), view.data, static_cast<size_t>(itemsize(layout.dtype)));
-    return number;
-  }
-  const Tensor out = empty(sizes, {layout.dtype, Device(layout.device_type, layout.device_index)});
-  View once = view;
-  once.layout.numel = out.numel();
-  std::copy_n(sizes.data(), layout.rank, once.layout.sizes);
-  if (out.numel() > 0) kernel_tables[static_cast<int>(layout.device_type)].copy(out.raw_view(), once);
-  return out;
-}
-
-KeptAttribute kept(const WeftAttribute& a) {
-  KeptAttribute out{.name = a.name, .kind = a.kind, .whole = {}, .real = {}};
-  if (a.kind == WEFT_ATTRIBUTE_F64) out.real = {a.value.f64};
-  else if (a.kind == WEFT_ATTRIBUTE_F64_LIST) out.real.assign(a.value.f64s, a.value.f64s + a.count);
-  else if (a.kind == WEFT_ATTRIBUTE_I64_LIST) out.whole.assign(a.value.i64s, a.value.i64s + a.count);
-  else out.whole = {a.value.i64};
-  return out;
-}
-
-// The same elements in the same order: a matrix and its transpose begin at one address, too.
-bool are_same(const View& a, const View& b) {
-  if (a.data != b.data || a.layout.dtype != b.layout.dtype) return false;
-  if (!std::ranges::equal(sizes_of(a.layout), sizes_of(b.layout))) return false;
-  for (int d = 0; d < a.layout.rank; ++d) {
-    if (a.layout.sizes[d] > 1 && a.layout.strides[d] != b.layout.strides[d]) return false;
-  }
-  return true;
-}
-
-// Everything but elements.
-KeptCall kept_shape(const WeftKernelCall& call, std::vector<View>& views) {
-  KeptCall out;
-  out.kernel = call.kernel;
-  out.variant = call.variant;
-  out.variant_name = call.variant_name != nullptr ? call.variant_name : "";
-  out.outputs = call.output_count;
-  for (int i = 0; i < call.attribute_count; ++i) out.attributes.push_back(kept(call.attributes[i]));
-  for (int i = 0; i < call.view_count; ++i) {
-    View view;
-    std::memcpy(static_cast<void*>(&view), &call.views[i], sizeof view);
-    KeptView& kept_view = out.views.emplace_back();
-    kept_view.layout = view.layout;
-    kept_view.absent = view.data == nullptr;
-    const auto same = std::ranges::find_if(views, [&](const View& other) { return are_same(other, view); });
-    if (!kept_view.absent && view.layout.host_scalar == 0 && view.layout.numel > 0 && same != views.end()) {
-      kept_view.same_as = static_cast<int>(same - views.begin());
-    }
-    views.push_back(view);
-  }
-  return out;
-}
-
-constexpr const char* program = R"(// {0}
+constexpr const char* op_program = R"(// {0}
 // In CMake: find_package(weft REQUIRED), target_link_libraries(program PRIVATE weft::weft). Run it in this folder, with
 // the name of a device if you like: it ends with 1 where the fault is there.
-#include <{2}>
+#include <{2}/ops/library.hpp>
+#include <{2}/weft.hpp>
+
+#include <cmath>
+#include <iostream>
+
+using namespace weft;
+
+int main(int argc, char** argv) {{
+  const Device device(argc > 1 ? argv[1] : "{1}");
+  const io::TensorMap kept = io::load_file("tensors.safetensors");
+{3}  bool happens = false;
+  for (const Tensor& t : made) {{
+    if (!t.defined()) continue;
+    std::cout << "made " << t << '\n';
+    happens |= ({4}).any().item<bool>();
+  }}
+  return happens ? 1 : 0;
+}}
+)";
+
+constexpr const char* kernel_program = R"(// {0}
+// In CMake: find_package(weft REQUIRED), target_link_libraries(program PRIVATE weft::weft). Run it in this folder, with
+// the name of a device if you like: it ends with 1 where the fault is there.
+#include <{2}/weft.hpp>
 
 #include <iostream>
 
@@ -116,6 +81,30 @@ int main(int argc, char** argv) {{
   return call.happens ? 1 : 0;
 }}
 )";
+
+std::string program_of(const KeptCall& kept, const std::string& title) {
+  constexpr const char* header = "weft";  // no include of this file
+  if (!kept.call) return fmt::format(fmt::runtime(kernel_program), title, kept.device, header);
+  const char* const fault = !kept.inf ? "isnan(t)" : !kept.nan ? "isinf(t)" : "!isfinite(t)";
+  return fmt::format(fmt::runtime(op_program), title, kept.device, header, io::program_of(*kept.call, kept.backward),
+                     fault);
+}
+
+// The op that ran, or the one that the program called.
+void find_call(KeptCall& kept, const KernelCall& call, const View& output, std::span<const Tensor> known) {
+  std::vector<std::string> ops;
+  for (const char* op : {kept.backward ? nullptr : call.entry, call.op}) {
+    if (op != nullptr && std::ranges::find(ops, op) == ops.end()) ops.emplace_back(op);
+  }
+  std::vector<Tensor> there;
+  int64_t bytes = 0;
+  for (const Tensor& t : known) {
+    bytes += t.nbytes();
+    if (bytes > Reproduction::most_bytes) return;
+    there.push_back(t.detach().to(Device()).contiguous());
+  }
+  kept.call = io::find_op_call(kept, io::elements_of(output).to(Device()), ops, there);
+}
 
 }  // namespace
 
@@ -132,13 +121,14 @@ void Reproduction::before(const KernelCall& call) {
   }
   if (bytes > most_bytes) return;
   const NoGradGuard unrecorded;
-  for (const View* out : kept) overwritten_.emplace_back(out->data, elements_of(*out));
+  for (const View* out : kept) overwritten_.emplace_back(out->data, io::elements_of(*out));
 }
 
-std::string Reproduction::write(const KernelCall& call, const MadeNonFinite& made, std::span<const Tensor> arrived) {
+std::string Reproduction::write(const KernelCall& call, const MadeNonFinite& made, std::span<const Tensor> arrived,
+                                std::span<const Tensor> known) {
   KeptCall kept;
   std::vector<View> views;
-  if (!plugin::list_call(call, [&](const WeftKernelCall& listed) { kept = kept_shape(listed, views); })) {
+  if (!plugin::list_call(call, [&](const WeftKernelCall& listed) { kept = io::listed_call(listed, views); })) {
     return "no reproduction was left: the kernel is a function of the program's own";
   }
   int64_t bytes = 0;
@@ -161,11 +151,12 @@ std::string Reproduction::write(const KernelCall& call, const MadeNonFinite& mad
     const bool written = static_cast<int>(i) < kept.outputs;
     if (written && views[i].data == made.output->data) kept.bad = static_cast<int>(i);
     if (before != overwritten_.end()) view.elements = before->second.to(Device());
-    else if (!written) view.elements = elements_of(views[i]).to(Device());
+    else if (!written) view.elements = io::elements_of(views[i]).to(Device());
   }
   for (const Tensor& g : arrived) {
     if (g.defined()) kept.arrived.push_back(g.detach().to(Device()).clone());
   }
+  find_call(kept, call, *made.output, known);
   if (io::exists(folder_) && !io::exists(io::Path(folder_) / io::call_file)) {
     return fmt::format("no reproduction was left: {} holds something else", folder_);
   }
@@ -173,21 +164,21 @@ std::string Reproduction::write(const KernelCall& call, const MadeNonFinite& mad
   io::write_call(kept, folder.temporary(), Location::none());
   const std::string title = fmt::format("{}{} at {}:{} made {}.", kept.op, kept.backward ? " in backward" : "",
                                         kept.file, kept.line, text_of(made.found));
-  io::write_file(folder.temporary() / "program.cpp",
-                 fmt::format(fmt::runtime(program), title, kept.device, "weft/weft.hpp"), "replay", Location::none());
-  const bool happens = io::replay(folder.temporary(), call.device, Location::none()).happens;
+  io::write_file(folder.temporary() / "program.cpp", program_of(kept, title), "replay", Location::none());
+  // The op's call was found by running it.
+  const bool happens = kept.call || io::replay(folder.temporary(), call.device, Location::none()).happens;
   folder.commit();
   return happens ? fmt::format("left in {0}: ./weft replay {0}", folder_)
                  : fmt::format("left in {}, where its kernel alone does not do it again", folder_);
 }
 
-std::string Reproduction::leave(const KernelCall& call, const MadeNonFinite& made,
-                                std::span<const Tensor> arrived) noexcept {
+std::string Reproduction::leave(const KernelCall& call, const MadeNonFinite& made, std::span<const Tensor> arrived,
+                                std::span<const Tensor> known) noexcept {
   if (folder_.empty()) return {};
   try {
     const NoGradGuard unrecorded;
     const OutsideCalls own_work;
-    std::string said = write(call, made, arrived);
+    std::string said = write(call, made, arrived, known);
     folder_.clear();  // the first one is the one to look at
     return said;
   } catch (const std::exception& error) {

@@ -96,22 +96,27 @@ TEST_F(StepRecorder, ModulesAreInTheirModesAgain) {
   for (const auto& [name, part] : other.model.named_modules()) EXPECT_EQ(part.is_training(), name == "1") << name;
 }
 
+struct Product : nn::Module {
+  nn::Parameter weight;
+  explicit Product(const Tensor& w) : weight(w) { WEFT_REGISTER(weight); }
+  Tensor forward(const Tensor& x) const { return matmul(x, weight.t()); }
+};
+
 TEST_F(StepRecorder, TensorsLieInMemoryAsThen) {
   struct Layout {
-    nn::Linear weight_of{6, 4};
+    Product net{randn({4, 6})};
     std::vector<Dims> seen;
     Tensor step(const io::TensorMap& batch) {
-      seen = {weight_of.weight.strides(), batch.at("image").strides(), batch.at("gaps").strides(),
+      seen = {net.weight.strides(), batch.at("image").strides(), batch.at("gaps").strides(),
               batch.at("turned").strides(), batch.at("repeated").strides()};
-      if (weight_of.weight.grad().defined()) seen.push_back(weight_of.weight.grad().strides());
-      const Tensor loss = weight_of(batch.at("x")).sum() + batch.at("image").sum() + batch.at("gaps").sum() +
+      if (net.weight.grad().defined()) seen.push_back(net.weight.grad().strides());
+      const Tensor loss = net.forward(batch.at("x")).sum() + batch.at("image").sum() + batch.at("gaps").sum() +
                           batch.at("turned").sum() + batch.at("repeated").sum();
       loss.backward();
       return loss;
     }
-  } run, other;
-  run.weight_of.weight = nn::Parameter(randn({6, 4}).t());
-  run.weight_of.weight.set_grad(randn({6, 4}).t());
+  } run{Product(randn({6, 4}).t()), {}}, other;
+  run.net.weight.set_grad(randn({6, 4}).t());
   const auto batch = [](double x) {
     return io::TensorMap{{"x", full({2, 6}, x)},
                          {"image", randn({2, 4, 4, 3}).permute({0, 3, 1, 2})},
@@ -120,7 +125,7 @@ TEST_F(StepRecorder, TensorsLieInMemoryAsThen) {
                          {"repeated", randn({3, 1}).expand({3, 4})}};
   };
   const io::StepFunction function = [&run](const io::TensorMap& b) { return run.step(b); };
-  io::StepRecorder recorder(path, {run.weight_of, nullptr});
+  io::StepRecorder recorder(path, {run.net, nullptr});
   recorder.step(function, batch(1));
   recorder.step(function, batch(nan));
   const std::vector<Dims> then = run.seen;
@@ -129,16 +134,14 @@ TEST_F(StepRecorder, TensorsLieInMemoryAsThen) {
   EXPECT_EQ(then[1], (Dims{48, 1, 12, 3}));
   EXPECT_EQ(then[3], (Dims{-1}));
   const io::StepFunction again = [&other](const io::TensorMap& b) { return other.step(b); };
-  const io::ReplayedStep bad = io::replay_step(path, {other.weight_of, nullptr}, again);
+  const io::ReplayedStep bad = io::replay_step(path, {other.net, nullptr}, again);
   EXPECT_TRUE(bad.same_bits) << bad.text;
   EXPECT_EQ(other.seen, then);
   // And where the present ones lie in another order than those of then.
-  Layout turned;
-  turned.weight_of.weight = nn::Parameter(randn({6, 4}).t());
-  Layout plain;
-  io::StepRecorder second((folder / "plain.weft").string(), {plain.weight_of, nullptr});
+  Layout turned{Product(randn({6, 4}).t()), {}}, plain;
+  io::StepRecorder second((folder / "plain.weft").string(), {plain.net, nullptr});
   second.step([&](const io::TensorMap& b) { return plain.step(b); }, batch(nan));
-  const io::ReplayedStep row_major = io::replay_step((folder / "plain.weft").string(), {turned.weight_of, nullptr},
+  const io::ReplayedStep row_major = io::replay_step((folder / "plain.weft").string(), {turned.net, nullptr},
                                                      [&](const io::TensorMap& b) { return turned.step(b); });
   EXPECT_TRUE(row_major.same_bits) << row_major.text;
   EXPECT_EQ(turned.seen, plain.seen);
