@@ -164,7 +164,7 @@ void write_call(const KeptCall& call, const Path& folder, Location where) {
         tensors, [&](const auto& entry) { return elements.defined() && entry.second.impl() == elements.impl(); });
     const std::string name = same != tensors.end() ? same->first : name_of_view(i);
     json["views"].add(json_of(call.views[i], name));
-    if (elements.defined()) tensors[name] = elements;
+    if (elements.defined() && same == tensors.end()) tensors[name] = unshared(elements, tensors);
   }
   json["attributes"] = JsonTree::list();
   for (const KeptAttribute& attribute : call.attributes) json["attributes"].add(json_of(attribute));

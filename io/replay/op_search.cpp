@@ -70,11 +70,19 @@ Value operand_of(const KeptView& view) {
 /// What an argument that is no tensor may be, the likeliest first.
 std::vector<Value> values_for(const Argument& argument, const KeptCall& kept, int rank) {
   std::vector<Value> out;
-  if (!argument.required) out.push_back(argument.default_value);
   const auto add = [&](Value v) {
-    if (std::ranges::none_of(out, [&](const Value& other) { return same_value(other, v); }))
-      out.push_back(std::move(v));
+    const auto same = [&](const Value& other) { return same_value(other, v); };
+    if (std::ranges::none_of(out, same)) out.push_back(std::move(v));
   };
+  // A kernel's parameter of the same name; of a list the sizes of space, [1, h, w] of images.
+  for (const KeptAttribute& a : kept.attributes) {
+    if (a.name != argument.name || a.whole.empty() || a.whole.size() > size_t{max_rank}) continue;
+    const size_t spatial = std::min(a.whole.size(), static_cast<size_t>(std::max(rank - 2, 1)));
+    const bool many = argument.type.kind == Kind::dims || argument.type.kind == Kind::any;
+    if (many) add(Dims(std::span(a.whole).last(spatial)));
+    if (argument.type.kind == Kind::integer) add(a.whole.front());
+  }
+  if (!argument.required) add(argument.default_value);
   std::vector<int64_t> whole;
   std::vector<double> real;
   for (const KeptAttribute& a : kept.attributes) {
@@ -120,9 +128,10 @@ class Search {
   Search(const OpRecord& record, const KeptCall& kept, const Tensor& output, Clock::time_point until)
       : record_(record), kept_(kept), output_(output), device_(std::string_view(kept.device)), until_(until) {}
 
-  /// With these for its tensor arguments, in this order, each once; `all` of them.
-  bool with(const std::vector<Value>& tensors, bool all) {
-    OpCall call{.op = record_.name, .arguments = {}};
+  static constexpr int most_changes = 3;
+
+  /// With these for its tensor arguments, in this order, each once, and so many of the others not the likeliest.
+  bool with(const std::vector<Value>& tensors, int changes) {
     const std::vector<Argument>& named = record_.signature().arguments;
     size_t next = 0;
     std::vector<std::vector<Value>> others(named.size());
@@ -148,24 +157,17 @@ class Search {
         }
       }
     }
-    return !(all && next < tensors.size()) && vary(others);
+    if (next < tensors.size()) return false;
+    Values arguments;
+    for (const auto& choice : others) arguments.push_back(choice.front());
+    return change(others, arguments, 0, changes);
   }
   OpCall take() { return std::move(*found_); }
   bool over() const { return tries_ >= most_tries || Clock::now() > until_; }
 
  private:
-  static constexpr int most_tries = 400, most_changes = 3;
+  static constexpr int most_tries = 800;
 
-  /// Defaults first, then calls with one, two and three other values.
-  bool vary(const std::vector<std::vector<Value>>& choices) {
-    Values arguments;
-    for (const auto& choice : choices) arguments.push_back(choice.front());
-    for (int changes = 0; changes <= most_changes; ++changes) {
-      if (change(choices, arguments, 0, changes)) return true;
-      if (over()) return false;
-    }
-    return false;
-  }
   bool change(const std::vector<std::vector<Value>>& choices, Values& arguments, size_t from, int left) {
     if (left == 0) return is_it(arguments);
     for (size_t i = from; i < choices.size(); ++i) {
@@ -233,6 +235,19 @@ std::vector<std::vector<Value>> backward_operands(std::span<const Tensor> known)
   return out;
 }
 
+/// An operand as ops take it of which kernels see another form: a weight without its transposition, a bias without a
+/// dimension, images and lines without that of depth, heads before positions.
+enum class Form : uint8_t { product, images, lines, heads };
+Value in_form(const Value& v, Form form, bool first) {
+  const auto* const t = std::get_if<Tensor>(&v);
+  if (t == nullptr) return v;
+  if (form == Form::product && t->dim() == 2 && !first) return t->size(0) == 1 ? t->squeeze(0) : t->t().contiguous();
+  if (form == Form::images && t->dim() == 5 && t->size(2) == 1) return t->squeeze(2);
+  if (form == Form::lines && t->dim() == 5 && t->size(2) == 1 && t->size(3) == 1) return t->squeeze(3).squeeze(2);
+  if (form == Form::heads && t->dim() == 4) return t->transpose(1, 2).contiguous();
+  return v;
+}
+
 std::vector<std::vector<Value>> forward_operands(const KeptCall& kept) {
   std::vector<Value> read;
   for (const KeptView& view : kept.views) {
@@ -241,6 +256,10 @@ std::vector<std::vector<Value>> forward_operands(const KeptCall& kept) {
   // One tensor may be several operands: x / x.
   if (read.size() == 1) return {read, {read[0], read[0]}};
   std::vector<std::vector<Value>> out;
+  for (const Form form : {Form::product, Form::images, Form::lines, Form::heads}) {
+    std::vector<Value>& list = out.emplace_back();
+    for (const Value& v : read) list.push_back(in_form(v, form, list.empty()));
+  }
   std::vector<size_t> order(read.size());
   std::iota(order.begin(), order.end(), size_t{0});
   constexpr size_t most = 3;
@@ -263,9 +282,11 @@ std::optional<OpCall> search(const KeptCall& kept, const Tensor& output, std::sp
     const OpRecord* const record = find_record(in_place ? op.substr(0, op.size() - 1).c_str() : op.c_str());
     if (record == nullptr || record->function.state != nullptr || (kept.backward && !record->differentiable)) continue;
     Search calls(*record, kept, output, until);
-    for (const std::vector<Value>& tensors : operands) {
-      if (calls.with(tensors, true)) return calls.take();
-      if (calls.over()) break;
+    for (int changes = 0; changes <= Search::most_changes; ++changes) {
+      for (const std::vector<Value>& tensors : operands) {
+        if (calls.with(tensors, changes)) return calls.take();
+        if (calls.over()) break;
+      }
     }
   }
   return {};

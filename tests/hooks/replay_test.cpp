@@ -266,6 +266,16 @@ TEST_F(Replay, TheOpRunsAgainWithItsArgumentsAndItsBackwardWithTheArrivingGradie
                          {"a dimension", [&] { softmax(rows, 1); }, "softmax(x, 1)"},
                          {"another dimension", [&] { sum(large, {0}); }, "sum(x, 0)"},
                          {"all dimensions", [&] { sum(large); }, "sum(x)"},
+                         {"a layer",
+                          [&] {
+                            linear(large, ones({4, 3}), ones({4}));
+                          },
+                          "linear(x, weight, bias)"},
+                         {"images",
+                          [&] {
+                            conv2d(full({1, 2, 5, 5}, 3e38), ones({3, 2, 3, 3}), {}, {.stride = 2, .padding = {0, 1}});
+                          },
+                          "conv2d(x, weight, Value(), Dims{2, 2}, Dims{0, 1}, Dims{1, 1})"},
                          {"matrices", [&] { matmul(large, large.t()); }, "matmul(a, b)"},
                          {"in place",
                           [&] {
