@@ -65,6 +65,42 @@ bool is_balanced(const Facts& facts, size_t which) {
   return found != arrivals.end() && found->norm > 0;
 }
 
+/// ": it is 0 behind softmax at net.cpp:12", the op on its way that sent nothing on of what arrived.
+std::string lost_in_text(const Facts& facts, size_t which) {
+  if (facts.traces.empty()) return "";
+  const Trace& trace = *facts.traces.back();
+  const auto arrival = std::ranges::find(trace.arrivals, which, &Arrival::which);
+  if (arrival == trace.arrivals.end()) return "";
+  for (int32_t at = arrival->from; at != Passage::loss; at = trace.passages[static_cast<size_t>(at)].from) {
+    const Passage& p = trace.passages[static_cast<size_t>(at)];
+    if (p.arrived > 0 && p.left == 0) {
+      return fmt::format(": {} sends nothing on of what arrives there", name_in_text(facts.history.sites[p.site]));
+    }
+  }
+  return "";
+}
+
+// Those that one op cuts off are one finding.
+void fold_dead(std::vector<Suspect>& found) {
+  const auto behind = [](const Suspect& s) {
+    const size_t colon = s.text.find(" is 0: ");
+    return s.trouble != Trouble::dead || colon == std::string::npos ? std::string() : s.text.substr(colon);
+  };
+  for (size_t i = 0; i < found.size(); ++i) {
+    const std::string place = behind(found[i]);
+    if (place.empty()) continue;
+    for (size_t k = i + 1; k < found.size();) {
+      if (behind(found[k]) != place) {
+        ++k;
+        continue;
+      }
+      found[i].followers.push_back(found[k].which);
+      found.erase(found.begin() + static_cast<ptrdiff_t>(k));
+    }
+    found[i].text += more_in_text(found[i].followers.size(), "like it");
+  }
+}
+
 std::optional<Suspect> still(const Facts& facts, size_t which) {
   const Watched& w = facts.watched(which);
   const Course& c = facts.courses[which];
@@ -81,7 +117,8 @@ std::optional<Suspect> still(const Facts& facts, size_t which) {
                                steps, steps == 1 ? "" : "s")};
   }
   if (smallest_of_last(c.gradient_zeros) == 1 && !is_balanced(facts, which)) {
-    return Suspect{Trouble::dead, which, fmt::format("the whole gradient of {} is 0", w.name)};
+    return Suspect{Trouble::dead, which,
+                   fmt::format("the whole gradient of {} is 0{}", w.name, lost_in_text(facts, which))};
   }
   return {};
 }
@@ -96,6 +133,7 @@ std::vector<Suspect> find_each(const Facts& facts) {
     else if (auto tiny = vanishing(facts, i)) weak.emplace_back(largest_of_last(facts.courses[i].gradient_rms), *tiny);
     else if (auto none = still(facts, i)) out.push_back(std::move(*none));
   }
+  fold_dead(out);
   std::ranges::stable_sort(weak, {}, &std::pair<double, Suspect>::first);
   for (auto& [rms, suspect] : weak) out.push_back(std::move(suspect));
   return out;

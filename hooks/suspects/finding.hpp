@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -56,6 +57,17 @@ std::string bad_call_in_text(const Facts& facts, size_t which);
 /// "; and 3 more parameters" or nothing.
 std::string more_in_text(size_t followers, const char* what);
 
+/// A step that threw most parameters of some size far from where they were.
+struct Leap {
+  size_t at;     ///< index into History::steps
+  size_t which;  ///< the parameter that moved farthest
+  double ratio;  ///< by so much of its norm
+  size_t parameters;
+};
+std::optional<Leap> first_leap(const Facts& facts);
+/// "step 3 moved a.weight by 0.9 of its norm; a rate 900 times smaller moves it by 0.001"
+std::string leap_in_text(const Facts& facts, const Leap& leap);
+
 // ---- findings ----
 
 std::vector<Suspect> find_non_finite(const Facts& facts);
@@ -66,6 +78,8 @@ std::vector<Suspect> find_activations(const Facts& facts);
 /// Parameters and activations, each by itself.
 std::vector<Suspect> find_each(const Facts& facts);
 std::vector<Suspect> find_updates(const Facts& facts);
+/// Steps after which the net was lost.
+std::vector<Suspect> find_leaps(const Facts& facts);
 std::vector<Suspect> find_broadcasts(const Facts& facts);
 std::vector<Suspect> find_run(const Facts& facts);
 /// Parameters that a line cuts off from the loss.

@@ -2,6 +2,8 @@
 // gradient, since gradients flow from the end.
 #include "finding.hpp"
 
+#include <cmath>
+
 #include <fmt/format.h>
 
 namespace weft::detail {
@@ -16,6 +18,36 @@ std::optional<int64_t> first_bad_step(const std::vector<Watched>& all) {
     }
   }
   return first;
+}
+
+/// The op through which a gradient of that step, finite till then, came out as none: of those the nearest to the loss.
+const OpSite* op_that_broke(const Facts& facts, int64_t step) {
+  const History& history = facts.history;
+  const auto trace = std::ranges::find(history.traces, step, &Trace::step);
+  if (trace == history.traces.end()) return nullptr;
+  for (const Passage& p : trace->passages) {
+    if (!std::isfinite(p.arrived)) return nullptr;
+    if (!std::isfinite(p.left)) return &history.sites[p.site];
+  }
+  return nullptr;
+}
+
+// The step that led there, the range of its numbers, and the line.
+std::string origin_in_text(const Facts& facts, size_t origin, bool value, int64_t first) {
+  constexpr double of_half = 0x1p-10;
+  const Watched& w = facts.watched(origin);
+  std::string text;
+  if (const OpSite* const site = value ? nullptr : op_that_broke(facts, first)) {
+    text += fmt::format(": {} makes it of a finite gradient", name_in_text(*site));
+  } else if (!w.place.empty()) {
+    text += fmt::format(", made by {} at {}", w.op, w.place);
+  }
+  const bool is_half = std::ranges::any_of(
+      facts.history.watched, [](const Watched& p) { return p.kind == WatchedKind::parameter && p.epsilon == of_half; });
+  if (is_half) text += "; float16 ends at 65504: scale the loss and its input down, or take bfloat16";
+  const std::optional<Leap> leap = first_leap(facts);
+  if (leap && facts.history.steps[leap->at].step <= first) text += "; " + leap_in_text(facts, *leap);
+  return text;
 }
 
 }  // namespace
@@ -45,6 +77,7 @@ std::vector<Suspect> find_non_finite(const Facts& facts) {
   std::string text =
       fmt::format("{} held NaN or infinity in step {}", value ? name : "the gradient of " + name, *first);
   if (value) text += bad_call_in_text(facts, *origin);
+  text += origin_in_text(facts, *origin, value, *first);
   if (!followers.empty())
     text += fmt::format(", before {} other{}", followers.size(), followers.size() == 1 ? "" : "s");
   return {{Trouble::non_finite, *origin, text, std::move(followers)}};

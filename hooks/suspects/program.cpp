@@ -82,6 +82,50 @@ Suspect shared(const SharedParts& s) {
 
 }  // namespace
 
+namespace {
+
+/// Whether what lies in a parameter's grad is more than what came to it in that step; nothing where that is not known.
+std::optional<bool> holds_more(const History& history, const Trace& trace, size_t which) {
+  const auto step = std::ranges::find(history.steps, trace.step, &RecordedStep::step);
+  if (step == history.steps.end() || which >= step->of.size() || !step->of[which].gradient) return {};
+  const Arrival* only = nullptr;
+  for (const Arrival& a : trace.arrivals) {
+    if (a.which != which) continue;
+    if (only != nullptr) return {};
+    only = &a;
+  }
+  if (only == nullptr || !(only->norm > 0) || !std::isfinite(only->norm)) return {};
+  const double kept = step->of[which].gradient->norm;
+  return std::abs(kept - only->norm) > 1e-2 * only->norm;
+}
+
+// Gradients that add up within a step, of several batches, do so in the first step, too.
+std::optional<Suspect> never_zeroed(const Facts& facts) {
+  constexpr size_t judged = 4;
+  const History& history = facts.history;
+  if (history.traces.size() < judged || history.traces.front().step != history.steps.front().step) return {};
+  const OptimizerSteps* optimizer = nullptr;
+  for (const Trace& trace : history.traces) {
+    const bool is_first = &trace == &history.traces.front();
+    const auto stepped = std::ranges::find(history.program.optimizer_steps, trace.step, &OptimizerSteps::step);
+    if (stepped == history.program.optimizer_steps.end()) return {};
+    size_t more = 0, same = 0;
+    for (const ParameterStep& p : stepped->of) {
+      const auto holds = holds_more(history, trace, p.which);
+      if (holds) ++(*holds ? more : same);
+    }
+    if (more + same == 0 || (is_first ? more > 0 : more < 3 * same)) return {};
+    optimizer = &*stepped;
+  }
+  return Suspect{
+      Trouble::run, 0,
+      fmt::format("gradients add up from step to step: what came in earlier steps is still there when {} steps "
+                  "at {}; call zero_grad() before backward",
+                  optimizer->optimizer, optimizer->place)};
+}
+
+}  // namespace
+
 std::vector<Suspect> find_program(const Facts& facts) {
   const ProgramFacts& program = facts.history.program;
   std::vector<Suspect> out;
@@ -89,6 +133,7 @@ std::vector<Suspect> find_program(const Facts& facts) {
     out.push_back(shared(program.shared.front()));
     if (const size_t more = program.shared.size() - 1; more > 0) out.back().text += fmt::format("; and {} more", more);
   }
+  if (auto found = never_zeroed(facts)) out.push_back(std::move(*found));
   if (auto found = clipped(facts.history)) out.push_back(std::move(*found));
   for (const HookChange& c : program.hook_changes) {
     if (auto found = changed(facts, c)) out.push_back(std::move(*found));

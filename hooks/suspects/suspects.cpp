@@ -54,6 +54,7 @@ std::vector<Suspect> find_suspects(const History& history) {
   const detail::Facts facts = detail::gather_facts(history);
   Ranking ranking(facts);
   ranking.add(detail::find_non_finite(facts));
+  ranking.add(detail::find_leaps(facts));
   ranking.add(detail::find_broadcasts(facts));
   ranking.add(detail::find_cuts(facts));
   ranking.add(detail::find_data(facts));

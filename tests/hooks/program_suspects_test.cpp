@@ -100,6 +100,42 @@ TEST(ProgramSuspects, NameAClippingThatShrinksEveryStep) {
   EXPECT_EQ(run(0.2), "");
 }
 
+// ---- gradients that nobody drops ----
+
+/// Batches to a step, and whether gradients are dropped before it.
+std::string accumulated(int batches, bool zeroed, bool each_batch_is_a_step = false) {
+  manual_seed(9);
+  const Rows rows(8);
+  const nn::Sequential net = classifier();
+  optim::SGD optimizer(net.parameters(), {.lr = 0.02});
+  GradientRecorder recorder(net);
+  for (int step = 0; step < 60; ++step) {
+    if (zeroed) optimizer.zero_grad();
+    Tensor loss;
+    for (int i = 0; i < batches; ++i) {
+      const auto [x, y] = rows.draw(32);
+      loss = cross_entropy(net(x), y) / batches;
+      loss.backward();
+      if (each_batch_is_a_step && i + 1 < batches) recorder.step(loss.item<double>());
+    }
+    line = __LINE__ + 1;
+    optimizer.step();
+    recorder.step(loss.item<double>());
+  }
+  return words(recorder.suspects(), 3);
+}
+
+TEST(ProgramSuspects, NameGradientsThatAreNeverZeroed) {
+  const std::string said = accumulated(1, false);
+  EXPECT_THAT(said,
+              HasSubstr("run: gradients add up from step to step: what came in earlier steps is still there when SGD "
+                        "steps at " +
+                        here(line) + "; call zero_grad() before backward"));
+  EXPECT_EQ(accumulated(1, true), "");
+  EXPECT_EQ(accumulated(4, true), "");
+  EXPECT_EQ(accumulated(4, true, true), "");
+}
+
 // ---- weight decay and rates ----
 
 TEST(ProgramSuspects, NameAWeightDecayThatOutweighsTheGradient) {

@@ -213,6 +213,45 @@ TEST(Suspects, StepsOfTheWrongSizeAreNamedWithAFactorThatMendsThem) {
   EXPECT_EQ(descent(0.01), "");
 }
 
+std::string leaping_run(const std::string& sick) {
+  manual_seed(8);
+  const Tensor rule = randn({8, 3});
+  nn::Linear first(8, 32), last(32, 3);
+  nn::Sequential net(first, nn::ReLU(), last);
+  const auto loss = [&](int) {
+    const Tensor x = randn({32, 8});
+    return cross_entropy(net(x), argmax(x.matmul(rule), 1)) * (sick == "sum" ? 32000.0 : 1.0);
+  };
+  if (sick == "adam") return suspects_of(names_of(net), loss, {.steps = 60, .lr = 2.0});
+  return suspects_of<optim::SGD>(names_of(net), loss, {.steps = 60, .lr = sick == "rate" ? 1e4 : 0.1});
+}
+
+TEST(Suspects, ALeapAfterWhichTheNetIsLostIsNamedBeforeWhatFollows) {
+  const std::string adam = leaping_run("adam");
+  EXPECT_THAT(adam.substr(0, adam.find('\n')),
+              AllOf(HasSubstr("updates: steps are too large: step "), HasSubstr(" of its norm"),
+                    HasSubstr("times smaller moves it by 0.001")))
+      << adam;
+  const std::string rate = leaping_run("rate");
+  EXPECT_THAT(rate.substr(0, rate.find('\n')), AllOf(HasSubstr("non-finite: "), HasSubstr("; step 1 moved "))) << rate;
+  EXPECT_EQ(leaping_run(""), "");
+}
+
+TEST(Suspects, TheOpThatSendsNothingOnIsNamedOnceForAllBehindIt) {
+  const auto run = [](int64_t dim) {
+    manual_seed(9);
+    nn::Linear first(8, 16), last(16, 1);
+    nn::Sequential net(first, nn::ReLU(), last);
+    return suspects_of(names_of(net), [&](int) {
+      const Tensor x = randn({32, 8});
+      return mse_loss(softmax(net(x), static_cast<int>(dim)), softmax(x.sum(1, true), static_cast<int>(dim)) * 0.5);
+    });
+  };
+  EXPECT_THAT(run(1), AllOf(HasSubstr("softmax at suspects_test.cpp:"),
+                            HasSubstr("sends nothing on of what arrives there, and 3 parameters like it")));
+  EXPECT_EQ(run(0), "");
+}
+
 TEST(Suspects, ARateOfZeroIsNamedUnlessTheRunEndsWithIt) {
   EXPECT_THAT(rate_run(1e-3, [](int step) { return step < 12 ? 1.0 : 0.0; }),
               HasSubstr("frozen: no parameter changes since step 12, though gradients come: the learning rate of Adam "
