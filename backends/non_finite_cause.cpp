@@ -43,6 +43,12 @@ constexpr Domain domains[] = {
     {"acosh", 1, unbounded, false, false, "keep its input at 1 or above"},
 };
 
+bool is_logarithm(std::string_view op) { return op.starts_with("log") && op != "log1p"; }
+NonFiniteCause underflow_of(std::string_view op) {
+  return {fmt::format("{} of a probability that underflowed to 0", op),
+          "take log_softmax or logsigmoid of the scores, which do not underflow"};
+}
+
 std::optional<NonFiniteCause> outside_domain(std::string_view op, const ElementStatistics& x) {
   const auto* const d = std::ranges::find(domains, op, &Domain::op);
   if (d == std::end(domains) || x.finite() == 0) return {};
@@ -51,11 +57,7 @@ std::optional<NonFiniteCause> outside_domain(std::string_view op, const ElementS
   if (x.high > d->high) return NonFiniteCause{text(x.high), d->remedy};
   const bool pole = (d->pole_at_low && x.low == d->low) || (d->pole_at_high && x.high == d->high);
   if (!pole) return {};
-  const bool probability = op.starts_with("log") && op != "log1p" && x.high <= 1 && x.count > 1;
-  if (probability) {
-    return NonFiniteCause{fmt::format("{} of a probability that underflowed to 0", op),
-                          "take log_softmax or logsigmoid of the scores, which do not underflow"};
-  }
+  if (is_logarithm(op) && x.high <= 1 && x.count > 1) return underflow_of(op);
   return NonFiniteCause{text(x.low == d->low ? x.low : x.high), d->remedy};
 }
 
@@ -81,9 +83,11 @@ std::optional<NonFiniteCause> of_division(std::span<const View* const> inputs, c
 }
 
 // Of what a result overwrote only the result tells.
-std::optional<NonFiniteCause> outside_domain(std::string_view op, cpu::NonFinite found) {
+std::optional<NonFiniteCause> outside_domain(std::string_view op, const View& output, cpu::NonFinite found) {
   const auto* const d = std::ranges::find(domains, op, &Domain::op);
   if (d == std::end(domains)) return {};
+  const auto made = elements(output);
+  if (!found.nan && is_logarithm(op) && made && made->finite() > 0 && made->high <= 0) return underflow_of(op);
   if (found.nan && d->high == unbounded)
     return NonFiniteCause{fmt::format("{} of a number below {}", op, d->low), d->remedy};
   if (found.nan) return NonFiniteCause{fmt::format("{} of a number outside [{}, {}]", op, d->low, d->high), d->remedy};
@@ -113,7 +117,7 @@ NonFiniteCause cause_of_value(std::string_view op, const View& output, std::span
     return {"an infinity among its inputs has no result", "keep infinities away from it"};
   }
   if (inputs.empty()) {
-    if (auto cause = outside_domain(op, found)) return *cause;
+    if (auto cause = outside_domain(op, output, found)) return *cause;
   } else {
     if (const auto x = elements(*inputs[0])) {
       if (auto cause = outside_domain(op, *x)) return *cause;

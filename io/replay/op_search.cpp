@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
-#include <functional>
+#include <iterator>
 #include <numeric>
 #include <thread>
 
@@ -67,6 +67,9 @@ Value operand_of(const KeptView& view) {
   return view.elements.item<int64_t>();
 }
 
+// A counter of random numbers is no size.
+bool is_modest(int64_t v) { return v >= -4096 && v <= 4096; }
+
 /// What an argument that is no tensor may be, the likeliest first.
 std::vector<Value> values_for(const Argument& argument, const KeptCall& kept, int rank) {
   std::vector<Value> out;
@@ -86,11 +89,10 @@ std::vector<Value> values_for(const Argument& argument, const KeptCall& kept, in
   std::vector<int64_t> whole;
   std::vector<double> real;
   for (const KeptAttribute& a : kept.attributes) {
-    whole.insert(whole.end(), a.whole.begin(), a.whole.end());
+    std::ranges::copy_if(a.whole, std::back_inserter(whole), is_modest);
     real.insert(real.end(), a.real.begin(), a.real.end());
-    if (argument.type.kind == Kind::dims && a.whole.size() > 1 && a.whole.size() <= size_t{max_rank}) {
-      add(Dims(a.whole));
-    }
+    const bool many = argument.type.kind == Kind::dims && a.whole.size() > 1 && a.whole.size() <= size_t{max_rank};
+    if (many && std::ranges::all_of(a.whole, is_modest)) add(Dims(a.whole));
   }
   switch (argument.type.kind) {
     case Kind::boolean:
@@ -271,9 +273,25 @@ std::vector<std::vector<Value>> forward_operands(const KeptCall& kept) {
   return out;
 }
 
+/// A generator that is again where it stood.
+class Untouched {
+ public:
+  explicit Untouched(Generator& generator) : generator_(generator), state_(generator.state()) {}
+  ~Untouched() { generator_.set_state(state_); }
+  Untouched(const Untouched&) = delete;
+
+ private:
+  Generator& generator_;
+  const GeneratorState state_;
+};
+
 std::optional<OpCall> search(const KeptCall& kept, const Tensor& output, std::span<const std::string> ops,
                              std::span<const Tensor> known) {
   const NoGradGuard unrecorded;
+  // The program's random numbers stay as they are.
+  Generator own;
+  const GeneratorGuard drawing(own);
+  const Untouched generator(default_generator(Device(std::string_view(kept.device))));
   const auto until = Search::Clock::now() + std::chrono::seconds(2);
   if (kept.backward && (kept.arrived.size() != 1 || !kept.arrived[0].defined())) return {};
   const auto operands = kept.backward ? backward_operands(known) : forward_operands(kept);

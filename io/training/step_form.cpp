@@ -22,7 +22,11 @@ Tensor with_strides(const Tensor& x, const Dims& strides) {
   if (strides.size() != x.dim() || x.numel() == 0 || x.strides() == strides) return x;
   std::vector<int> by_stride;
   for (int d = 0; d < x.dim(); ++d) by_stride.push_back(d);
-  std::ranges::stable_sort(by_stride, {}, [&](int d) { return std::abs(strides[d]); });
+  const auto magnitude = [&](int d) {
+    const auto step = static_cast<uint64_t>(strides[d]);
+    return strides[d] < 0 ? uint64_t{0} - step : step;
+  };
+  std::ranges::stable_sort(by_stride, {}, magnitude);
   // Elements that repeat are there once; the others have places of their own, not all too far apart.
   const int64_t most = x.numel() + (int64_t{64} << 20);
   int64_t places = 1, offset = 0;

@@ -175,11 +175,22 @@ TEST_F(Anomaly, CausesAreToldInWords) {
   const Tensor certain = softmax(tensor({0.0, 1000.0}), 0), negative = tensor({4.0, -2.0});
   EXPECT_EQ(cause_of([&] { (void)sqrt(negative); }), "sqrt of -2");
   EXPECT_EQ(cause_of([&] { (void)log(certain); }), "log of a probability that underflowed to 0");
+  EXPECT_EQ(cause_of([&] {
+              (void)log(softmax(tensor({0.0, 200.0}), 0));
+            }),
+            "log of a probability that underflowed to 0");
   EXPECT_EQ(cause_of([&] { (void)softmax(full({2, 3}, -inf), 1); }), "softmax of a row that is -inf throughout");
   EXPECT_EQ(cause_of([] { (void)(full({2}, 60000.0, f16) * 2.0); }), "a result exceeds float16's 65504");
   EXPECT_EQ(cause_of([] { (void)exp(tensor({1000.0, 1.0})); }), "a result exceeds float32's 3.40282e+38");
   EXPECT_EQ(cause_of([&] { (void)(tensor({inf, 1.0}) - tensor({inf, 1.0})); }), "infinity less infinity");
   EXPECT_EQ(cause_of([] { (void)sqrt(tensor({4.0, 0.0})); }), "no error");
+}
+
+TEST_F(Anomaly, LogarithmsThatALossCutsOffAreNone) {
+  const AnomalyGuard guard({.repro = ""});
+  const Tensor p = tensor({0.0, 1.0, 0.5}).requires_grad_();
+  const Tensor loss = binary_cross_entropy(p, tensor({1.0, 0.0, 1.0}), {.reduction = LossReduction::sum});
+  EXPECT_NEAR(loss.item<double>(), 200 + std::log(2), 1e-4);
 }
 
 TEST_F(Anomaly, TheSlopeBehindAWhereIsToldFromAnInfiniteOne) {

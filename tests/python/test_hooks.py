@@ -339,6 +339,22 @@ def test_the_bad_step_is_kept_and_runs_again_bit_for_bit(tmp_path):
     assert "generators" in weft.replay_step(folder, other.model, other.optimizer, differs, last_good=True).differs
 
 
+def test_a_recorded_steps_modules_are_in_their_modes_again(tmp_path):
+    def trained():
+        model = nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.5), nn.Linear(8, 1))
+        return model, lambda batch: model(batch["x"]).mean() + batch["y"].mean()
+
+    model, step = trained()
+    model.eval()
+    model[2].train()
+    recorder = weft.StepRecorder(tmp_path / "step", model)
+    recorder.step(step, {"x": weft.randn(2, 4), "y": weft.full([1], float("nan"))})
+    other, again = trained()
+    bad = weft.replay_step(tmp_path / "step", other, None, again)
+    assert bad.same_bits, bad.text
+    assert [other.training] + [part.training for part in other] == [False, False, False, True]
+
+
 def test_what_a_step_raises_goes_on_and_is_kept(tmp_path):
     run = Training()
 

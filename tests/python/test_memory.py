@@ -1,8 +1,10 @@
 """Memory by line, from Python."""
 
+import json
+
 import pytest
 import weft
-from weft.hooks import MemoryHistory, memory_snapshot
+from weft.hooks import GradientRecorder, MemoryHistory, memory_snapshot
 
 
 def test_tensors_are_named_by_their_python_line_and_kind():
@@ -66,3 +68,17 @@ def test_a_modules_forward_that_threw_is_left():
         net.forward = lambda x: weft.zeros(2000) + net.inner(weft.ones(100, 2)).sum()
         kept = net(weft.ones(1, 2))
         assert kept.numel() == 2000
+
+
+def test_a_recorders_lines_have_the_memory_of_each_step():
+    net = weft.nn.Linear(64, 64)
+    with MemoryHistory(net) as history:
+        recorder = GradientRecorder(net)
+        for _ in range(3):
+            net(weft.randn(32, 64)).sum().backward()
+            history.step()
+            recorder.step()
+    lines = [json.loads(line) for line in recorder.json_lines()]
+    assert all(line["memory"][0]["device"] == "cpu" and line["memory"][0]["peak"] >= line["memory"][0]["kept"] > 0 for line in lines)
+    last = [line["memory"][0] for line in lines if "course" in line["memory"][0]]
+    assert len(last) == 1 and last[0]["course"][0][0] == 0 and any("KiB: " in text for text in last[0]["at_peak"])
