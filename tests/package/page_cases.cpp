@@ -152,7 +152,7 @@ int main(int argc, char** argv) {
                         .at_peak = {"1.5 MiB: activation of " + unbroken_name(3), "0 B: a"},
                         .growth = {unbroken_name(1) + " keeps 4 KiB more in each of 45 steps"}},
                        {.totals = {{7, 1, 0}}, .step = 7, .curve = moments(10), .at_peak = {"1 B: weight"}}};
-  remembered.memory[1].device = Device(DeviceType::cuda, 7);
+  remembered.memory[1].device = "cuda:7";
   write("memory", remembered);
   write("unmoved", {.watched = {{.name = "a"}, {.name = "b"}},
                     .steps = {{.step = 0, .loss = {}, .of = {}}, {.step = 1, .loss = {}, .of = {}}}});
