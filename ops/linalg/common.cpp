@@ -13,8 +13,14 @@ namespace {
 /// A call that a recorded step runs again.
 class KeptCall final : public RecordedKernel {
  public:
-  KeptCall(const char* name, std::span<const View> all, size_t written, Kernel kernel_function, bool first, bool second)
-      : RecordedKernel(name), all_(all.begin(), all.end()), function_(kernel_function), first_(first), second_(second) {
+  KeptCall(const char* name, std::span<const View> all, size_t written, Kernel kernel_function, bool first, bool second,
+           bool in_batches)
+      : RecordedKernel(name),
+        all_(all.begin(), all.end()),
+        function_(kernel_function),
+        first_(first),
+        second_(second),
+        in_batches_(in_batches) {
     detail::CallBytes bytes(attributes);
     bytes.add(reinterpret_cast<uintptr_t>(kernel_function));
     bytes.add(first), bytes.add(second);
@@ -27,6 +33,7 @@ class KeptCall final : public RecordedKernel {
   }
   void run() override { function_(all_.data(), first_, second_); }
   bool put_examples(int64_t count, std::span<const int64_t> steps) override {
+    if (!in_batches_) return false;
     std::vector<Layout> layouts;
     for (size_t i = 0; i < views.size(); ++i) {
       Layout& layout = layouts.emplace_back(views[i]->layout);
@@ -39,7 +46,7 @@ class KeptCall final : public RecordedKernel {
  private:
   std::vector<View> all_;
   Kernel function_;
-  bool first_, second_;
+  bool first_, second_, in_batches_;
 };
 
 }  // namespace
@@ -116,7 +123,7 @@ Tensor dense_copy(const Tensor& x, const Dims& batch) {
 }
 
 void run(const char* name, std::initializer_list<View> outputs, std::initializer_list<View> inputs, Kernel kernel,
-         bool first, bool second) {
+         bool first, bool second, bool in_batches) {
   if (outputs.begin()->layout.device_type == DeviceType::meta) return;
   constexpr size_t most = 8;
   View views[most];
@@ -130,8 +137,8 @@ void run(const char* name, std::initializer_list<View> outputs, std::initializer
     }
   }
   if (WEFT_UNLIKELY(detail::step_recorder != nullptr)) {
-    detail::kernel_recorder().record(
-        std::make_unique<KeptCall>(name, std::span<const View>(views, count), outputs.size(), kernel, first, second));
+    detail::kernel_recorder().record(std::make_unique<KeptCall>(name, std::span<const View>(views, count),
+                                                                outputs.size(), kernel, first, second, in_batches));
   }
   const auto call = [&] { kernel(views, first, second); };
   if (WEFT_LIKELY(!detail::kernels_are_observed())) return call();

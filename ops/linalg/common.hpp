@@ -68,9 +68,10 @@ Tensor dense_copy(const Tensor& x, const Dims& batch);
 
 /// A kernel as it is kept for replays: outputs come first.
 using Kernel = void (*)(const View* views, bool first, bool second);
-/// Runs it, unless on meta, and tells observers and recordings.
+/// Runs it, unless on meta, and tells observers and recordings. `in_batches`: the first dimension of every view counts
+/// independent calls.
 void run(const char* name, std::initializer_list<View> outputs, std::initializer_list<View> inputs, Kernel kernel,
-         bool first = false, bool second = false);
+         bool first = false, bool second = false, bool in_batches = true);
 
 /// LinAlgError where an element of info (i32, of a batch) is not 0; `problem` follows "matrix 3 of the batch".
 void check_info(const Tensor& info, const char* problem);

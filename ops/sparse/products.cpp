@@ -58,7 +58,8 @@ Tensor product_with_vector(const CsrPattern& p, const Tensor& values, const Tens
   const Tensor x = dense.to(wide).contiguous(), factors = values.to(wide).contiguous();
   const Tensor out = make(Dims{p.rows, 1}, wide, dense.device());
   linalg::run("csr_matmul", {out.raw_view()},
-              {p.starts.raw_view(), p.columns.raw_view(), factors.raw_view(), x.raw_view()}, vector_kernel);
+              {p.starts.raw_view(), p.columns.raw_view(), factors.raw_view(), x.raw_view()}, vector_kernel, false,
+              false, false);
   return out.to(dense.dtype());
 }
 
@@ -88,7 +89,8 @@ Tensor sampled(const CsrPattern& p, const Tensor& a, const Tensor& b) {
     const Tensor out = make(Dims{n}, wide, a.device());
     if (n != 0) {
       linalg::run("csr_sampled_product", {out.raw_view()},
-                  {p.starts.raw_view(), p.columns.raw_view(), left.raw_view(), right.raw_view()}, sampled_kernel);
+                  {p.starts.raw_view(), p.columns.raw_view(), left.raw_view(), right.raw_view()}, sampled_kernel, false,
+                  false, false);
     }
     return out.to(a.dtype());
   }

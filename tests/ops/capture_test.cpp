@@ -29,8 +29,8 @@ Tensors call_with_gradients(const OpRecord& record, const Values& arguments) {
   Tensors all = results;
   for (const Tensor& y : results) {
     if (!y.defined() || !y.requires_grad()) continue;
-    const Tensor sum = y.sum();
-    (is_complex(sum.dtype()) ? view_as_real(sum).sum() : sum).backward({}, {.retain_graph = true});
+    // Of vectors the phase may be any.
+    (is_complex(y.dtype()) ? abs(y) : y).sum().backward({}, {.retain_graph = true});
   }
   for (const Tensor& t : tensors_in(arguments)) {
     if (t.defined() && t.requires_grad() && t.grad().defined()) all.push_back(t.grad());

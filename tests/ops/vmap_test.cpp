@@ -47,8 +47,7 @@ Tensors call(const OpRecord& record, const Values& arguments, bool gradients) {
     if (!y.defined()) continue;
     out.push_back(y.detach());
     if (!y.requires_grad()) continue;
-    const Tensor sum = y.sum();
-    sums.push_back(is_complex(sum.dtype()) ? view_as_real(sum).sum() : sum);
+    sums.push_back((is_complex(y.dtype()) ? abs(y) : y).sum());  // of vectors the phase may be any
   }
   if (sums.empty() || leaves.empty()) return out;
   for (const Tensor& g : weft::grad(sums, leaves, {}, {.allow_unused = true})) {
@@ -113,6 +112,7 @@ int compare(const OpRecord& record, size_t number, const std::vector<std::option
 TEST(Vmap, OfEveryOpIsWhatALoopGives) {
   std::set<std::string> known = ops_that_read_values();
   known.erase("randperm");  // takes no tensor
+  known.erase("where");     // its results cannot be stacked
   const std::set<std::string> shapes_by_values = {"index", "masked_select", "where"};
   std::set<std::string> looped;
   for (const OpRecord& record : op_records()) {
@@ -134,7 +134,8 @@ TEST(Vmap, OfEveryOpIsWhatALoopGives) {
       }
     }
   }
-  EXPECT_EQ(looped, known) << "ops that read values, or write in ways that a batch has no room for";
+  for (const std::string& name : looped) EXPECT_TRUE(known.contains(name)) << name << " runs example by example";
+  for (const std::string& name : known) EXPECT_TRUE(looped.contains(name)) << name << " runs for all at once";
 }
 
 }  // namespace
