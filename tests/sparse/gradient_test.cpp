@@ -11,6 +11,7 @@
 #include <weft/nn/layers.hpp>
 #include <weft/ops/embedding_bag.hpp>
 #include <weft/ops/index.hpp>
+#include <weft/ops/masked.hpp>
 #include <weft/ops/matmul.hpp>
 #include <weft/ops/random.hpp>
 #include <weft/ops/reduce.hpp>

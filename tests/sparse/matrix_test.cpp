@@ -7,6 +7,7 @@
 #include <weft/autograd/gradcheck.hpp>
 #include <weft/ops/complex.hpp>
 #include <weft/ops/index.hpp>
+#include <weft/ops/masked.hpp>
 #include <weft/ops/matmul.hpp>
 #include <weft/ops/reduce.hpp>
 #include <weft/ops/sparse.hpp>
@@ -177,7 +178,7 @@ TEST(SparseMatrix, StridedAndExpandedOperandsAreRead) {
 }
 
 TEST(SparseMatrix, EmptyOnesHaveProductsAndGradients) {
-  for (const Dims shape : {Dims{0, 3}, Dims{3, 0}, Dims{0, 0}, Dims{2, 3}}) {
+  for (const Dims& shape : {Dims{0, 3}, Dims{3, 0}, Dims{0, 0}, Dims{2, 3}}) {
     const Tensor v = zeros({0}, f64).requires_grad_();
     const sparse::Coo a = sparse::coo(zeros({2, 0}, i64), v, shape);
     const Tensor x = ones({shape[1], 2}, f64).requires_grad_();
