@@ -154,10 +154,11 @@ struct VmapOptions {
   Randomness randomness = Randomness::error;
 };
 /// The function that does to batches what f does to examples. f runs on the first one, and its kernels on all: in one
-/// call where they have room for a dimension more, else example by example. Where that does not go, f is called for each
-/// example in order: on a device, where a gradient is to flow through, where f reads values (item), writes to what it
-/// shares with others, or draws `different` numbers; it is called once more where it writes to its inputs. ValueError
-/// where no input has examples, where their numbers differ or are 0; IndexError for a dimension that a tensor lacks.
+/// call where they have room for a dimension more, else example by example. Where that does not go, f is called for
+/// each example in order: on a device, where a gradient is to flow through, where f reads values (item), writes to what
+/// it shares with others, or draws `different` numbers; it is called once more where it writes to its inputs.
+/// ValueError where no input has examples, where their numbers differ or are 0; IndexError for a dimension that a
+/// tensor lacks.
 WEFT_API Function vmap(const Function& f, VmapOptions options = {}, Location where = {});
 
 }  // namespace weft::func

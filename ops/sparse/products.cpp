@@ -70,10 +70,10 @@ Tensor product(const CsrPattern& p, const Tensor& values, const Tensor& dense) {
   const bool is_vector = dense.size(1) == 1 && dense.device().is_cpu() && is_floating(dense.dtype());
   if (is_vector) return product_with_vector(p, values, dense);
   if (has_kernels(dense)) return product_by_kernel(p, values, dense);
-  const Tensor none = zeros({p.rows, dense.size(1)}, {dense.dtype(), dense.device()});
-  if (p.columns.numel() == 0 || is_meta(none)) return none;
-  const Tensor terms = values.unsqueeze(1) * index_select(dense, 0, p.columns);
-  return index_add(none, 0, rows_of_elements(p.starts, p.columns.numel()), terms);
+  const Tensor none = zeros({p.rows, dense.size(1)}, {compute_type(dense.dtype()), dense.device()});
+  if (p.columns.numel() == 0 || is_meta(none)) return none.to(dense.dtype());
+  const Tensor terms = to_compute_type(values).unsqueeze(1) * to_compute_type(index_select(dense, 0, p.columns));
+  return index_add(none, 0, rows_of_elements(p.starts, p.columns.numel()), terms).to(dense.dtype());
 }
 
 void sampled_kernel(const View* views, bool, bool) {
