@@ -54,7 +54,10 @@ Shared<const Histogram> bins_in(const JsonPlace& tensor, const char* name) {
   };
   out->zeros = count(bins.at("zeros")), out->non_finite = count(bins.at("non_finite"));
   const auto fill = [&](const char* side, auto& into) {
-    int64_t at = bins.at("from").integer() - Histogram::lowest;
+    const int64_t from = bins.at("from").integer();
+    const bool exists = from >= Histogram::lowest && from < Histogram::lowest + Histogram::bins;
+    if (!exists) bins.at("from").fail("there is no such bin");
+    int64_t at = from - Histogram::lowest;
     bins.at(side).each([&](const JsonPlace& n) {
       if (at < 0 || at >= Histogram::bins) n.fail("there is no such bin");
       into[static_cast<size_t>(at++)] = count(n);
@@ -148,6 +151,7 @@ class Reader {
   void add(const JsonTree& tree) {
     const JsonPlace line(tree, op, Location::none());
     RecordedStep out{.step = line.at("step").integer(), .loss = {}, .of = {}};
+    if (out.step < 0) line.at("step").fail("a step is not negative");
     if (before_ && out.step > *before_) least_ = std::min(least_, out.step - *before_);
     if (line.has("loss") && !line.at("loss").json().is(JsonTree::Kind::null)) out.loss = line.at("loss").number();
     next_ = 0;
@@ -341,17 +345,24 @@ class Reader {
   }
 
   void add_memory(const JsonPlace& place, int64_t step) {
-    const std::string name = place.at("device").text();
-    auto m = std::ranges::find(history_.memory, name, &MemoryRecord::device);
-    if (m == history_.memory.end()) m = history_.memory.insert(m, MemoryRecord{.device = name});
-    if (place.has("peak")) weft::detail::keep_total({step, bytes_in(place.at("peak")), bytes_in(place.at("kept"))}, *m);
+    MemoryRecord seen{.device = place.at("device").text()};
+    if (place.has("peak")) seen.totals = {{step, bytes_in(place.at("peak")), bytes_in(place.at("kept"))}};
     if (place.has("course")) {
-      m->step = place.at("course_of").integer();
-      m->curve.clear();
-      place.at("course").each([&](const JsonPlace& fields) { m->curve.push_back(moment_in(fields)); });
-      m->at_peak = texts_in(place, "at_peak");
+      seen.step = place.at("course_of").integer();
+      place.at("course").each([&](const JsonPlace& fields) { seen.curve.push_back(moment_in(fields)); });
+      seen.at_peak = texts_in(place, "at_peak");
     }
-    m->growth = texts_in(place, "growth");
+    seen.growth = texts_in(place, "growth");
+    auto m = std::ranges::find(history_.memory, seen.device, &MemoryRecord::device);
+    if (m == history_.memory.end()) {
+      history_.memory.push_back(std::move(seen));
+      return;
+    }
+    if (!seen.totals.empty()) weft::detail::keep_total(seen.totals[0], *m);
+    if (!seen.curve.empty()) {
+      m->step = seen.step, m->curve = std::move(seen.curve), m->at_peak = std::move(seen.at_peak);
+    }
+    m->growth = std::move(seen.growth);
   }
   static MemoryMoment moment_in(const JsonPlace& fields) {
     MemoryMoment moment;

@@ -195,6 +195,7 @@ class Table {
 std::string memory_lines(const History& history, size_t width) {
   std::string out;
   for (const MemoryRecord& m : history.memory) {
+    if (m.curve.empty()) continue;
     size_t most = 0;
     for (const MemoryMoment& moment : m.curve) most = std::max(most, moment.sum());
     out += fmt::format("\nmemory of {}: {} at most, as in step {}\n", m.device,

@@ -141,6 +141,11 @@ TEST(LoadHistory, LeavesOutLinesThatAreNoSteps) {
       "\"passages\":[[0,7,1,1,1]],\"arrivals\":[]}}\n"
       "{\"step\":6,\"tensors\":{\"w\":{\"value_bins\":{\"zeros\":0,\"non_finite\":0,\"from\":900,"
       "\"negative\":[1],\"positive\":[1]}}}}\n"
+      "{\"step\":6,\"tensors\":{\"w\":{\"value_bins\":{\"zeros\":0,\"non_finite\":0,"
+      "\"from\":9223372036854775807,\"negative\":[1],\"positive\":[1]}}}}\n"
+      "{\"step\":-9223372036854775807,\"tensors\":{}}\n"
+      "{\"step\":7,\"tensors\":{},\"memory\":[{\"device\":\"cpu\",\"peak\":-1,\"kept\":0}]}\n"
+      "{\"step\":7,\"tensors\":{},\"memory\":[{\"device\":\"cpu\",\"course_of\":7,\"course\":[[2,1]]}]}\n"
       "\n"
       "{\"step\":8,\"loss\":null,\"tensors\":{\"w\":{\"gradient\":{\"rms\":\"NaN\"}}}}",
       history);
