@@ -20,9 +20,9 @@ struct AnomalyOptions {
   /// Checks the output of every kernel that this thread calls, for NaN where no input is NaN and for infinities where
   /// every input is finite. Filling with a value is not checked, so masks of -inf are fine.
   bool forward = true;
-  /// The folder in which the first of them leaves its reproduction (io/replay.hpp): the op's call, or its kernel's, with
-  /// tensors of 64 MB at most, and a program of a few lines; `./weft replay FOLDER` runs it. An earlier one is replaced,
-  /// a folder of something else is not. Empty: none.
+  /// The folder in which the first of them leaves its reproduction (io/replay.hpp): the op's call, or its kernel's,
+  /// with tensors of 64 MB at most, and a program of a few lines; `./weft replay FOLDER` runs it. An earlier one is
+  /// replaced, a folder of something else is not. Empty: none.
   std::string repro = "repro";
 };
 

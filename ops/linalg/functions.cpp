@@ -164,18 +164,17 @@ Tensor tensorsolve(const Tensor& a, const Tensor& b, const Dims& dims, Location 
   WEFT_IN_FULL(linalg::tensorsolve, a, b, dims, where);
   check_alike(a, b);
   Dims order, last;
-  std::vector<bool> moved(static_cast<size_t>(a.dim()));
+  const auto is_last = [&](int64_t d) { return std::ranges::find(last, d) != last.end(); };
   for (const int64_t d : dims) {
     const int at = wrap_dim(d, a.dim());
-    if (moved[static_cast<size_t>(at)]) raise<ValueError>({.problem = fmt::format("dimension {} is named twice", at)});
-    moved[static_cast<size_t>(at)] = true;
+    if (is_last(at)) raise<ValueError>({.problem = fmt::format("dimension {} is named twice", at)});
     last.push_back(at);
   }
   for (int d = 0; d < a.dim(); ++d) {
-    if (!moved[static_cast<size_t>(d)]) order.push_back(d);
+    if (!is_last(d)) order.push_back(d);
   }
   for (const int64_t d : last) order.push_back(d);
-  const Tensor turned = dims.empty() ? a : a.permute(order);
+  const Tensor turned = a.dim() == 0 || dims.empty() ? a : a.permute(order);
   Dims shape;
   for (int d = b.dim(); d < turned.dim(); ++d) shape.push_back(turned.size(d));
   if (b.dim() > a.dim() || shape.product() != b.numel() || shape.product() * b.numel() != a.numel()) {
