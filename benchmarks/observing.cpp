@@ -1,7 +1,10 @@
 // What it costs to watch the training step of a character GPT: a step without and one with, by turns.
+#include <condition_variable>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <thread>
 
 #include "models.hpp"
 #include "pair.hpp"
@@ -20,6 +23,58 @@ void add_statistics_cases() {
     add_case(
         "observe.histogram." + size, [x] { benchmark::DoNotOptimize(magnitude_histogram(x)); }, Mode::no_grad);
   }
+}
+
+/// Calls on a thread of its own what is made there, since recorders watch the thread that makes them: the step without
+/// one is not watched at all.
+class OnOwnThread {
+ public:
+  using Step = std::function<void()>;
+  explicit OnOwnThread(std::function<Step()> make) : make_(std::move(make)) {}
+  ~OnOwnThread() {
+    if (thread_.joinable()) turn(State::over), thread_.join();
+  }
+
+  void step() {
+    if (!thread_.joinable()) thread_ = std::thread([this] { work(); });
+    turn(State::called);
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return state_ == State::idle; });
+  }
+
+ private:
+  enum class State { idle, called, over };
+
+  void turn(State state) {
+    const std::lock_guard lock(mutex_);
+    state_ = state;
+    changed_.notify_all();
+  }
+  void work() {
+    const Step step = make_();
+    while (true) {
+      {
+        std::unique_lock lock(mutex_);
+        changed_.wait(lock, [this] { return state_ != State::idle; });
+        if (state_ == State::over) return;
+      }
+      step();
+      turn(State::idle);
+    }
+  }
+
+  std::function<Step()> make_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  State state_ = State::idle;
+  std::thread thread_;
+};
+
+/// What `make` makes is watched, and the step without it is not.
+void add_watched_pair(const std::string& name, int runs, const OnOwnThread::Step& without,
+                      const std::function<OnOwnThread::Step()>& make) {
+  const auto with = std::make_shared<OnOwnThread>([=]() -> OnOwnThread::Step { return repeated(runs, make()); });
+  add_pair_of_batches(name, runs, repeated(runs, without), [with] { with->step(); });
 }
 
 /// Two small layers, whose step takes microseconds; each step has another batch.
@@ -43,35 +98,43 @@ struct TinyTraining {
 };
 
 void add_tiny_case() {
-  const auto plain = std::make_shared<TinyTraining>(), recorded = std::make_shared<TinyTraining>();
-  const auto recorder = std::make_shared<GradientRecorder>(recorded->net);
-  add_pair(
+  const auto plain = std::make_shared<TinyTraining>();
+  add_watched_pair(
       "observe.recorder.tiny", 200, [plain] { benchmark::DoNotOptimize(plain->step()); },
-      [recorded, recorder] { recorder->step(recorded->step()); });
+      []() -> OnOwnThread::Step {
+        const auto training = std::make_shared<TinyTraining>();
+        return [training, recorder = std::make_shared<GradientRecorder>(training->net)] {
+          recorder->step(training->step());
+        };
+      });
 }
 
 /// Steps through a StepRecorder, which keeps each of them until the next.
 template <class Training, class Step>
-void add_kept_case(const std::string& name, int64_t steps, const std::function<void()>& without,
-                   const std::shared_ptr<Training>& training, nn::Module& model, optim::Optimizer& optimizer,
-                   Step&& step) {
+OnOwnThread::Step kept(const std::shared_ptr<Training>& training, nn::Module& model, Step step) {
   const auto recorder =
-      std::make_shared<io::StepRecorder>("step_recorder_bench.weft", io::TrainingRun{model, &optimizer});
-  add_pair(name, steps, without, [training, recorder, step] { benchmark::DoNotOptimize(recorder->step(step, {})); });
+      std::make_shared<io::StepRecorder>("step_recorder_bench.weft", io::TrainingRun{model, &training->optimizer});
+  return [training, recorder, step] { benchmark::DoNotOptimize(recorder->step(step, {})); };
 }
 
 void add_kept_cases() {
-  const auto plain = std::make_shared<GptTraining>(128), kept = std::make_shared<GptTraining>(128);
-  add_kept_case(
-      "observe.step_recorder.chargpt", 1, [plain] { plain->step(); }, kept, kept->model, kept->optimizer,
-      [kept = kept.get()](const io::TensorMap&) {
-        kept->step();
-        return full({}, kept->value);
+  const auto plain = std::make_shared<GptTraining>(128);
+  add_watched_pair(
+      "observe.step_recorder.chargpt", 1, [plain] { plain->step(); },
+      [] {
+        const auto training = std::make_shared<GptTraining>(128);
+        return kept(training, training->model, [training](const io::TensorMap&) {
+          training->step();
+          return full({}, training->value);
+        });
       });
-  const auto tiny = std::make_shared<TinyTraining>(), tiny_kept = std::make_shared<TinyTraining>();
-  add_kept_case(
-      "observe.step_recorder.tiny", 200, [tiny] { benchmark::DoNotOptimize(tiny->step()); }, tiny_kept, tiny_kept->net,
-      tiny_kept->optimizer, [kept = tiny_kept.get()](const io::TensorMap&) { return full({}, kept->step()); });
+  const auto tiny = std::make_shared<TinyTraining>();
+  add_watched_pair(
+      "observe.step_recorder.tiny", 200, [tiny] { benchmark::DoNotOptimize(tiny->step()); },
+      [] {
+        const auto training = std::make_shared<TinyTraining>();
+        return kept(training, training->net, [training](const io::TensorMap&) { return full({}, training->step()); });
+      });
 }
 
 void add_step_cases() {
@@ -79,17 +142,18 @@ void add_step_cases() {
   const auto plain = std::make_shared<GptTraining>(128);
   const auto without = [plain] { plain->step(); };
   const auto recorded = [](RecorderOptions options) {
-    const auto training = std::make_shared<GptTraining>(128);
-    auto recorder = std::make_shared<GradientRecorder>(training->model, options);
-    return [=] {
-      training->step();
-      recorder->step(training->value);
+    return [=]() -> OnOwnThread::Step {
+      const auto training = std::make_shared<GptTraining>(128);
+      return [training, recorder = std::make_shared<GradientRecorder>(training->model, options)] {
+        training->step();
+        recorder->step(training->value);
+      };
     };
   };
   // Ten steps at a time, since each tenth is traced.
-  add_pair("observe.recorder.chargpt", 10, without, recorded({}));
-  add_pair("observe.recorder_parameters_only.chargpt", 1, without, recorded({.activations = false}));
-  add_pair("observe.recorder_every_10th.chargpt", 10, without, recorded({.every = 10}));
+  add_watched_pair("observe.recorder.chargpt", 10, without, recorded({}));
+  add_watched_pair("observe.recorder_parameters_only.chargpt", 1, without, recorded({.activations = false}));
+  add_watched_pair("observe.recorder_every_10th.chargpt", 10, without, recorded({.every = 10}));
   add_tiny_case();
   const auto guarded = [plain](AnomalyOptions options) {
     return [=] {

@@ -15,15 +15,14 @@ inline double median(std::vector<double>& v) {
   return v[v.size() / 2];
 }
 
-/// Prints both medians and the difference in percent. `runs` calls of each are timed at a time; more for what takes
-/// nanoseconds.
+/// Prints both medians and the difference in percent. A call of either is `runs` of what is timed.
 template <class Without, class With>
-void add_pair(const std::string& name, int runs, Without without, With with) {
+void add_pair_of_batches(const std::string& name, int runs, Without without, With with) {
   benchmark::RegisterBenchmark(name.c_str(), [=](benchmark::State& state) mutable {
     std::vector<double> base, changed;
     const auto time = [runs](auto& f, std::vector<double>& out) {
       const auto start = Clock::now();
-      for (int i = 0; i < runs; ++i) f();
+      f();
       out.push_back(std::chrono::duration<double, std::nano>(Clock::now() - start).count() / runs);
     };
     without(), with();
@@ -37,6 +36,19 @@ void add_pair(const std::string& name, int runs, Without without, With with) {
     state.counters["with_ns"] = after;
     state.counters["percent"] = (after / before - 1) * 100;
   })->UseManualTime();
+}
+
+template <class F>
+auto repeated(int runs, F f) {
+  return [=]() mutable {
+    for (int i = 0; i < runs; ++i) f();
+  };
+}
+
+/// The same of single calls, `runs` of which are timed at a time; more for what takes nanoseconds.
+template <class Without, class With>
+void add_pair(const std::string& name, int runs, Without without, With with) {
+  add_pair_of_batches(name, runs, repeated(runs, std::move(without)), repeated(runs, std::move(with)));
 }
 
 }  // namespace weft::bench

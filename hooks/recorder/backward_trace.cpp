@@ -14,6 +14,7 @@
 #include "../../backends/observe.hpp"
 #include "../../backends/recorded_kernel.hpp"
 #include "../../ops/detail/broadcast_watch.hpp"
+#include "../../tensor/layout.hpp"
 
 namespace weft::detail {
 
@@ -41,6 +42,15 @@ double norm_of(const Tensor& t) {
   if (!has_values(t)) return 0;
   const Statistics s = statistics(t);
   return s.non_finite > 0 ? NAN : s.norm;
+}
+
+/// Whether two tensors are the same elements, as a gradient is that passes a view or a sum.
+bool same_elements(const Tensor& a, const Tensor& b) {
+  if (!a.shares_storage(b) || a.numel() != b.numel() || a.dtype() != b.dtype()) return false;
+  const View first = a.raw_view(), second = b.raw_view();
+  const ByteSpan one = byte_span(first.layout), other = byte_span(second.layout);
+  return static_cast<const char*>(first.data) + one.low == static_cast<const char*>(second.data) + other.low &&
+         one.high - one.low == other.high - other.low;
 }
 
 void measure_slopes(const Tensor& arrived, const Tensor& left, Passage& p) {
@@ -113,7 +123,8 @@ void BackwardTracer::saw_node(const Node& node, std::span<const Tensor> incoming
   for (size_t i = 0; i < outgoing.size(); ++i) {
     const Node* const child = node.edges[i].node();
     if (child == nullptr || !outgoing[i].defined()) continue;
-    const double norm = norm_of(outgoing[i]);
+    const bool passes = incoming.size() == 1 && incoming[0].defined() && same_elements(incoming[0], outgoing[i]);
+    const double norm = passes ? p.arrived : norm_of(outgoing[i]);
     p.left = std::max(p.left, norm);
     if (std::isnan(norm)) p.left = norm;
     Waiting& there = waiting_[child];

@@ -57,39 +57,63 @@ HWY_INLINE Lanes<A> greater(Lanes<A> a, Lanes<A> b) {
   return a;
 }
 
+// What one pass gathers; two of them by turns, so that no sum waits for the one before it.
+template <class A>
+struct Gathered {
+  using L = Lanes<A>;
+  static constexpr A none = std::numeric_limits<A>::max();
+  L sum, squares, zeros, low, high;
+
+  HWY_INLINE Gathered() : sum(A(0)), squares(A(0)), zeros(A(0)), low(none), high(-none) {}
+  HWY_INLINE void take(L v, L deviation) {
+    const L one(A(1)), nothing(A(0));
+    sum = sum + deviation;
+    squares = squares + deviation * deviation;
+    WEFT_EACH_PART(L::count) {
+      zeros.part[k] = hn::Add(zeros.part[k], hn::IfThenElseZero(hn::Eq(v.part[k], nothing.part[k]), one.part[k]));
+    }
+  }
+  HWY_INLINE void take_whole(L v, L middle) {
+    take(v, v - middle);
+    low = lesser(low, v), high = greater(high, v);
+  }
+  HWY_INLINE void add(const Gathered& more) {
+    sum = sum + more.sum, squares = squares + more.squares, zeros = zeros + more.zeros;
+    low = lesser(low, more.low), high = greater(high, more.high);
+  }
+};
+
 // Deviations are taken from the mean of the first sixteen: near enough to the chunk's mean, and known at once.
 template <class A>
 ElementStatistics of_chunk(const A* x, int64_t n) {
   using L = Lanes<A>;
-  constexpr A none = std::numeric_limits<A>::max();
   const int64_t first = n < lane_count ? n : lane_count;
   A pivot = 0;
   for (int64_t i = 0; i < first; ++i) pivot += x[i];
   pivot /= static_cast<A>(first);
-  const L middle(pivot), one(A(1)), nothing(A(0));
-  L sum(A(0)), squares(A(0)), low(none), high(-none), zeros(A(0));
-  const auto take = [&](L v, L d) HWY_ATTR {
-    sum = sum + d;
-    squares = squares + d * d;
-    WEFT_EACH_PART(L::count) {
-      zeros.part[k] = hn::Add(zeros.part[k], hn::IfThenElseZero(hn::Eq(v.part[k], nothing.part[k]), one.part[k]));
-    }
-  };
+  const L middle(pivot);
+  Gathered<A> even, odd;
   int64_t i = 0;
-  for (; i + lane_count <= n; i += lane_count) {
-    const L v = L::load(x + i);
-    take(v, v - middle);
-    low = lesser(low, v), high = greater(high, v);
+  for (; i + 2 * lane_count <= n; i += 2 * lane_count) {
+    even.take_whole(L::load(x + i), middle);
+    odd.take_whole(L::load(x + i + lane_count), middle);
   }
+  if (i + lane_count <= n) {
+    odd.take_whole(L::load(x + i), middle);
+    i += lane_count;
+  }
+  even.add(odd);
   if (i < n) {
     // What is missing counts as 1, no zero, and as the pivot, no deviation.
-    take(L::load(x + i, n - i, A(1)), L::load(x + i, n - i, pivot) - middle);
-    low = lesser(low, L::load(x + i, n - i, none)), high = greater(high, L::load(x + i, n - i, -none));
+    const A none = Gathered<A>::none;
+    even.take(L::load(x + i, n - i, A(1)), L::load(x + i, n - i, pivot) - middle);
+    even.low = lesser(even.low, L::load(x + i, n - i, none));
+    even.high = greater(even.high, L::load(x + i, n - i, -none));
   }
   ElementStatistics s;
-  const double deviation = static_cast<double>(sum_of(sum)), squared = static_cast<double>(sum_of(squares));
+  const double deviation = static_cast<double>(sum_of(even.sum)), squared = static_cast<double>(sum_of(even.squares));
   alignas(64) A lows[lane_count], highs[lane_count];
-  low.store(lows), high.store(highs);
+  even.low.store(lows), even.high.store(highs);
   s.low = static_cast<double>(*std::min_element(lows, lows + lane_count));
   s.high = static_cast<double>(*std::max_element(highs, highs + lane_count));
   const double range = s.high - s.low, smallest_range = sizeof(A) == 4 ? 1e-15 : 1e-150;
@@ -97,7 +121,7 @@ ElementStatistics of_chunk(const A* x, int64_t n) {
     return carefully(x, n);
   }
   s.count = n;
-  s.zeros = static_cast<int64_t>(sum_of(zeros));
+  s.zeros = static_cast<int64_t>(sum_of(even.zeros));
   const double count = static_cast<double>(n);
   s.mean = static_cast<double>(pivot) + deviation / count;
   s.squares = std::max(0.0, squared - deviation * (deviation / count));
