@@ -12,4 +12,7 @@ void csr_sampled_product(const View& out, const View& row_starts, const View& co
 /// out [rows] = the matrix of values [n] times x [k], likewise; bag_sum is the kernel for more columns.
 void csr_times_vector(const View& out, const View& row_starts, const View& columns, const View& values, const View& x);
 
+/// Whether each of the i64 numbers lies in [0, count); contiguous.
+bool all_inside(const View& numbers, int64_t count);
+
 }  // namespace weft::cpu

@@ -1,5 +1,7 @@
 #include "../detail/csr_pattern.hpp"
 
+#include "../../backends/sparse.hpp"
+
 namespace weft {
 
 namespace {
@@ -17,10 +19,9 @@ void check_starts(const Tensor& starts, int64_t n) {
 }
 
 void check_columns(const Tensor& columns, int64_t count) {
+  if (WEFT_LIKELY(cpu::all_inside(columns.raw_view(), count))) return;
   const int64_t *c = numbers(columns), n = columns.numel();
-  bool inside = true;
-  for (int64_t i = 0; i < n; ++i) inside &= static_cast<uint64_t>(c[i]) < static_cast<uint64_t>(count);
-  for (int64_t i = 0; WEFT_UNLIKELY(!inside) && i < n; ++i) {
+  for (int64_t i = 0; i < n; ++i) {
     if (c[i] >= 0 && c[i] < count) continue;
     raise<IndexError>({.problem = fmt::format("column {} of element {} is none of {}", c[i], i, count)});
   }

@@ -6,6 +6,7 @@
 #include <hwy/highway.h>
 
 #include <algorithm>
+#include <atomic>
 
 #include "../../sparse.hpp"
 #include "../kernels.hpp"
@@ -63,6 +64,21 @@ void times_vector(const View& out, const View& row_starts, const View& columns, 
                });
 }
 
+/// Below 0 is large where it is unsigned.
+uint64_t largest_unsigned(const uint64_t* numbers, int64_t n) {
+  const hn::ScalableTag<uint64_t> d;
+  const auto step = static_cast<int64_t>(hn::Lanes(d));
+  auto first = hn::Zero(d), second = hn::Zero(d);
+  int64_t i = 0;
+  for (; i + 2 * step <= n; i += 2 * step) {
+    first = hn::Max(first, hn::LoadU(d, numbers + i));
+    second = hn::Max(second, hn::LoadU(d, numbers + i + step));
+  }
+  uint64_t most = hn::GetLane(hn::MaxOfLanes(d, hn::Max(first, second)));
+  for (; i < n; ++i) most = std::max(most, numbers[i]);
+  return most;
+}
+
 void sample_any(const View& out, const View& row_starts, const View& columns, const View& a, const View& b) {
   if (out.layout.dtype == DType::f64) sample<double>(out, row_starts, columns, a, b);
   else sample<float>(out, row_starts, columns, a, b);
@@ -80,6 +96,7 @@ HWY_AFTER_NAMESPACE();
 namespace weft::cpu {
 HWY_EXPORT(sample_any);
 HWY_EXPORT(times_vector_any);
+HWY_EXPORT(largest_unsigned);
 
 void csr_times_vector(const View& out, const View& row_starts, const View& columns, const View& values, const View& x) {
   HWY_DYNAMIC_DISPATCH(times_vector_any)(out, row_starts, columns, values, x);
@@ -87,6 +104,17 @@ void csr_times_vector(const View& out, const View& row_starts, const View& colum
 
 void csr_sampled_product(const View& out, const View& row_starts, const View& columns, const View& a, const View& b) {
   HWY_DYNAMIC_DISPATCH(sample_any)(out, row_starts, columns, a, b);
+}
+
+bool all_inside(const View& numbers, int64_t count) {
+  constexpr int64_t piece = 32768;
+  const auto* const given = static_cast<const uint64_t*>(numbers.data);
+  std::atomic<bool> inside = true;
+  parallel_for(numbers.layout.numel, piece, [&](int64_t begin, int64_t end) {
+    const uint64_t most = HWY_DYNAMIC_DISPATCH(largest_unsigned)(given + begin, end - begin);
+    if (begin < end && most >= static_cast<uint64_t>(count)) inside = false;
+  });
+  return inside;
 }
 
 }  // namespace weft::cpu
