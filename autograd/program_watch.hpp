@@ -2,8 +2,10 @@
 #pragma once
 
 #include <span>
+#include <string_view>
 #include <utility>
 
+#include "../tensor/call.hpp"
 #include "hooks.hpp"
 #include "mode.hpp"
 
@@ -44,6 +46,14 @@ class WEFT_API ProgramWatch {
 extern WEFT_API constinit thread_local ProgramWatch* program_watch;
 /// How many UnwatchedScopes this thread has.
 extern WEFT_API constinit thread_local int unwatched_scopes;
+
+/// Whether the program itself called `op`, by its function or by its name, where `outer` was the running call.
+inline bool is_programs_own(const CallPlace& outer, std::string_view op) {
+  return outer.op == nullptr || (outer.op == outer.entry && outer.op == op);
+}
+
+/// For what reads the numbers of x without an op, on behalf of the program.
+WEFT_API void tell_of_reading(const Tensor& x, const char* op, Location where);
 
 /// While it lives, this thread's doings are not told: they are no program's.
 class UnwatchedScope {

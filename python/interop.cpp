@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "../autograd/program_watch.hpp"
 #include "../ops/create.hpp"
 #include "../tensor/layout.hpp"
 #include "../tensor/step_recorder.hpp"
@@ -159,6 +160,8 @@ PyObject* to_numpy(PyObject* self, bool force) {
   if (formats[static_cast<int>(x.dtype())] == nullptr) {
     throw_type_error(std::string("numpy(): NumPy has no ") + name(x.dtype()) + ": use .to(weft.float32)");
   }
+  if (force) detail::tell_of_reading(x, "numpy", where);
+  const detail::UnwatchedScope told;
   const Ref source(force ? wrap(x.detach().to(Device(), where)) : Py_NewRef(self));
   const Ref module(PyImport_ImportModule("numpy")), convert(attribute(module.get(), "asarray"));
   return PyObject_CallOneArg(convert.get(), source.get());
@@ -207,6 +210,8 @@ void read_tensor(const Tensor& x, size_t depth, bool first, Elements& out) {
   }
   if (depth + x.sizes().size() != out.shape.size()) ragged();
   out.of_tensors = out.of_tensors ? promote(*out.of_tensors, x.dtype()) : x.dtype();
+  detail::tell_of_reading(x, "tensor", here());
+  const detail::UnwatchedScope told;
   const Tensor flat = x.detach().to(Device(), here()).reshape({-1}, here());
   for (int64_t i = 0; i < flat.numel(); ++i) {
     const Tensor one = flat.select(0, i, here());
@@ -265,7 +270,7 @@ Tensor from_values(const Elements& e, DType dtype, Location where) {
 
 Tensor from_object(PyObject* object, std::optional<DType> dtype, Location where) {
   Tensor whole;
-  if (is_tensor(object)) whole = tensor_of(object).detach().clone(where);
+  if (is_tensor(object)) whole = tensor_of(object).detach(where).clone(where);
   else if (!PyList_Check(object) && !PyTuple_Check(object) && !is_number(object) && !to_complex(object)) {
     whole = from_memory(object, Copying::always);
   }

@@ -8,6 +8,7 @@
 
 #include "../autograd/engine.hpp"
 #include "../autograd/gradient_rows.hpp"
+#include "../autograd/program_watch.hpp"
 #include "../ops/matmul.hpp"
 #include "../ops/pointwise.hpp"
 #include "../tensor/step_recorder.hpp"
@@ -45,7 +46,7 @@ PyObject* tensor_new(PyTypeObject* type, PyObject* arguments, PyObject* keywords
     }
     if (PyTuple_GET_SIZE(arguments) < 1) throw_type_error("Tensor() misses the required argument 'data'");
     PyObject* data = PyTuple_GET_ITEM(arguments, 0);
-    Tensor tensor = is_tensor(data) ? tensor_of(data).detach() : from_object(data, {}, here());
+    Tensor tensor = is_tensor(data) ? tensor_of(data).detach(here()) : from_object(data, {}, here());
     return wrap_as(type, std::move(tensor));
   });
 }
@@ -266,6 +267,8 @@ PyObject* tolist(PyObject* self, PyObject*) {
   return guarded<PyObject*>(nullptr, [&] {
     const Location where = here();
     detail::refuse_recording("values are read on the host");
+    detail::tell_of_reading(tensor_of(self), "tolist", where);
+    const detail::UnwatchedScope told;
     const Tensor x = tensor_of(self).detach().to(Device(), where);
     return nested(x.raw_view().layout, static_cast<const char*>(x.data_ptr()), 0);
   });
@@ -478,7 +481,7 @@ PyGetSetDef getters[] = {
      "A view of the real parts; a real tensor itself.", nullptr},
     {"imag", get<[](const Tensor& x) { return wrap(x.imag(here())); }>, nullptr, "A view of the imaginary parts.",
      nullptr},
-    {"data", get<[](const Tensor& x) { return wrap(x.detach()); }>, nullptr, "The elements outside the graph.",
+    {"data", get<[](const Tensor& x) { return wrap(x.detach(here())); }>, nullptr, "The elements outside the graph.",
      nullptr},
     {"_version", get<[](const Tensor& x) { return PyLong_FromUnsignedLong(x.version()); }>, nullptr,
      "Raised by every write in place.", nullptr},

@@ -58,14 +58,14 @@ struct Kind {
 
 struct Body {
   const Kind* kind;
-  Dims batch, event;
+  Dims batch = {}, event = {};
   bool validate = true;
   /// In the order of the kind's; expanded to batch + their event.
-  std::vector<Tensor> parameters;
+  std::vector<Tensor> parameters = {};
   /// parameters[0] or, of a binomial, parameters[1] are logits.
   bool logits = false;
-  std::vector<Distribution> parts;
-  std::vector<Transform> transforms;
+  std::vector<Distribution> parts = {};
+  std::vector<Transform> transforms = {};
   /// Trials of a multinomial; dimensions that an independent one adds.
   int64_t count = 0;
 

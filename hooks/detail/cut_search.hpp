@@ -37,11 +37,12 @@ class CutSearch {
  private:
   using Sources = uint64_t;
   static constexpr size_t output_source = 63;
-  /// Memory with what it was computed from: sources that the graph may lead to, and the cuts behind which others lie.
+  /// Memory with what it was computed from: sources that the graph may lead to, and the cuts behind which others lie;
+  /// and the cuts whose detached tensors are this memory, too.
   struct Region {
     const char* end = nullptr;
     Sources live = 0;
-    std::vector<size_t> behind = {};
+    std::vector<size_t> behind = {}, detached_by = {};
     void add(const Region& other);
   };
   struct Found {
@@ -58,6 +59,8 @@ class CutSearch {
   Region at(const View& view) const;
   void put(const View& view, const Region& region);
   void split(const char* at);
+  /// Whether the program still has a tensor that the cut detached.
+  bool is_held(size_t cut) const;
   std::optional<size_t> best(Sources parameter, const std::set<std::string>& passed) const;
 
   std::vector<size_t> parameters_;

@@ -29,10 +29,17 @@ std::string short_place(Location where) {
 }
 
 void CutSearch::Region::add(const Region& other) {
+  const auto unite = [](std::vector<size_t>& cuts, const std::vector<size_t>& more) {
+    for (const size_t cut : more) {
+      if (std::ranges::find(cuts, cut) == cuts.end()) cuts.push_back(cut);
+    }
+  };
   live |= other.live;
-  for (const size_t cut : other.behind) {
-    if (std::ranges::find(behind, cut) == behind.end()) behind.push_back(cut);
-  }
+  unite(behind, other.behind), unite(detached_by, other.detached_by);
+}
+
+bool CutSearch::is_held(size_t cut) const {
+  return std::ranges::any_of(found_[cut].detached, [](const Tensor& t) { return t.impl()->refs.value() > 1; });
 }
 
 bool CutSearch::add_parameter(size_t which, const Tensor& parameter) {
@@ -87,7 +94,7 @@ void CutSearch::put(const View& view, const Region& region) {
   if (view.layout.contiguous == 0) placed.add(at(view));
   split(range.begin), split(range.end);
   regions_.erase(regions_.lower_bound(range.begin), regions_.lower_bound(range.end));
-  if (placed.live == 0 && placed.behind.empty()) return;
+  if (placed.live == 0 && placed.behind.empty() && placed.detached_by.empty()) return;
   placed.end = range.end;
   regions_.emplace(range.begin, std::move(placed));
 }
@@ -97,10 +104,9 @@ void CutSearch::after(const KernelCall& call, bool program_records) {
   for (const View* input : call.inputs) read.add(at(*input));
   read_ |= read.live;
   // A detached tensor that the program has dropped is not what is read, though its memory is.
-  std::erase_if(read.behind, [&](size_t cut) {
-    const std::vector<Tensor>& all = found_[cut].detached;
-    return !all.empty() && std::ranges::all_of(all, [](const Tensor& t) { return t.impl()->refs.value() == 1; });
-  });
+  for (const size_t cut : std::exchange(read.detached_by, {})) {
+    if (is_held(cut)) read.add({.behind = {cut}});
+  }
   const char* const op = call.op == nullptr ? "" : call.op;
   for (const size_t cut : read.behind) {
     if (found_[cut].readers.size() < 256) found_[cut].readers.insert(short_place(call.where));
@@ -124,7 +130,7 @@ void CutSearch::left_graph(const Tensor& x, const Tensor& result, const CallPlac
   if (!result.defined()) return;
   found_[cut].detached.push_back(result);
   Region mark = here;
-  mark.add({.behind = {cut}});
+  mark.add({.detached_by = {cut}});
   put(x.raw_view(), mark);
 }
 

@@ -10,7 +10,7 @@ using namespace twins;
 
 std::string here(int line) { return "cut_suspects_test.cpp:" + std::to_string(line); }
 
-enum class Fault { none, detach, item, no_grad, integers, unused };
+enum class Fault { none, detach, detach_and_go_on, item, no_grad, integers, unused };
 
 int cut_line = 0, log_line = 0;
 
@@ -30,6 +30,10 @@ struct Net : nn::Layer<Net> {
     if (fault == Fault::detach) {
       cut_line = __LINE__ + 1;
       h = h.detach();
+    }
+    if (fault == Fault::detach_and_go_on) {
+      cut_line = __LINE__ + 1;
+      h = h.detach() * 2 + 1;
     }
     if (fault == Fault::integers) {
       cut_line = __LINE__ + 1;
@@ -71,6 +75,10 @@ TEST(CutSuspects, NameTheDetachBetweenParametersAndLoss) {
                               here(cut_line) + " cuts them off from the loss"));
   EXPECT_THAT(said, Not(HasSubstr(here(log_line))));
   EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 1) << said;
+}
+
+TEST(CutSuspects, NameTheDetachWhoseResultIsComputedOnWith) {
+  EXPECT_THAT(run(Fault::detach_and_go_on), HasSubstr("detach at " + here(cut_line)));
 }
 
 TEST(CutSuspects, NameTheItemThatTakesANumberOut) {

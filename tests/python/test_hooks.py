@@ -441,6 +441,42 @@ def test_a_recorder_knows_how_the_model_is_called():
     assert not any("evaluation mode" in s for s in suspects_of(False))
 
 
+CUTS = [
+    ("detach", lambda h: h.detach()),
+    ("detach", lambda h: h.detach() * 2 + 1),
+    ("detach", lambda h: weft.tensor(h)),
+    ("detach", lambda h: weft.from_numpy(h.detach().numpy())),
+    ("numpy", lambda h: weft.from_numpy(h.numpy(force=True).copy())),
+    ("tolist", lambda h: weft.tensor(h.tolist())),
+    ("item", lambda h: weft.ones(16, 32) * h.mean().item()),
+    ("to", lambda h: h.long().float()),
+]
+
+
+@pytest.mark.parametrize("op, cut", CUTS)
+def test_a_recorder_names_the_line_that_cuts_parameters_off(op, cut):
+    net = CutNet(cut)
+    recorder, optimizer = hooks.GradientRecorder(net), optim.SGD(net.parameters(), lr=0.01)
+    for _ in range(40):
+        x = weft.randn(16, 8)
+        optimizer.zero_grad()
+        loss = ((net(x) - x[:, :1]) ** 2).mean()
+        loss.backward()
+        optimizer.step()
+        recorder.step(loss.item())
+    said = [str(s) for s in recorder.suspects() if "encoder.weight" in str(s)]
+    assert len(said) == 1 and f"{op} at test_hooks.py:{cut.__code__.co_firstlineno}" in said[0], said
+
+
+class CutNet(nn.Module):
+    def __init__(self, cut):
+        super().__init__()
+        self.encoder, self.head, self.cut = nn.Linear(8, 32), nn.Linear(32, 1), cut
+
+    def forward(self, x):
+        return self.head(self.cut(weft.relu(self.encoder(x))))
+
+
 def test_a_recorder_that_is_removed_sees_no_activation():
     net, recorder, _ = small_run()
     assert any(w["kind"] == "activation" for w in data_of(recorder.html())["watched"])

@@ -45,13 +45,14 @@ namespace {
 /// Some neighbouring units: a whole register, or its first ones.
 template <class T>
 struct Units {
+  static constexpr int64_t whole = HWY_LANES(T);
   int64_t at, left;
   HWY_INLINE Vec<T> load(const T* from) const {
-    if (left >= HWY_LANES(T)) return hn::LoadU(Tag<T>(), from + at);
+    if (left >= whole) return hn::LoadU(Tag<T>(), from + at);
     return hn::MaskedLoad(hn::FirstN(Tag<T>(), static_cast<size_t>(left)), Tag<T>(), from + at);
   }
   HWY_INLINE void store(Vec<T> x, T* to) const {
-    if (left >= HWY_LANES(T)) hn::StoreU(x.raw, Tag<T>(), to + at);
+    if (left >= whole) hn::StoreU(x.raw, Tag<T>(), to + at);
     else hn::BlendedStore(x.raw, hn::FirstN(Tag<T>(), static_cast<size_t>(left)), Tag<T>(), to + at);
   }
 };
