@@ -145,12 +145,13 @@ struct Fmin {
 struct Hypot {
   enum { gradient_a_reads = reads_a | reads_y, gradient_b_reads = reads_b | reads_y };
   template <class V> static WEFT_FN V value(V a, V b) { return hypot(a, b); }
-  template <class V> static V gradient_a(V g, const V& a, const V&, const V& y) {
-    return select(y == zero_like(y), zero_like(g), g * (a / y));
+  // 0 at the origin, as are its own gradients: nothing is divided by 0 there.
+  template <class V> static V along(const V& g, const V& x, const V& y) {
+    const V divisor = select(y == zero_like(y), V(1), y);
+    return select(y == zero_like(y), zero_like(g), g * (x / divisor));
   }
-  template <class V> static V gradient_b(V g, const V&, const V& b, const V& y) {
-    return select(y == zero_like(y), zero_like(g), g * (b / y));
-  }
+  template <class V> static V gradient_a(V g, const V& a, const V&, const V& y) { return along(g, a, y); }
+  template <class V> static V gradient_b(V g, const V&, const V& b, const V& y) { return along(g, b, y); }
 };
 struct Copysign {
   enum { gradient_a_reads = reads_a | reads_y, gradient_b_reads = reads_nothing };

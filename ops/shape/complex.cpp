@@ -178,8 +178,9 @@ Tensor angle(const Tensor& x, Location where) {
 Tensor sgn(const Tensor& x, Location where) {
   const CallScope call("sgn", where);
   if (!is_complex(checked(x).dtype())) return sign(x);
-  const Tensor length = magnitude(x), divisor = weft::where(length == 0, 1.0, length);
-  return complex(real(x) / divisor, imag(x) / divisor);
+  const Tensor length = magnitude(x), at_zero = length == 0, divisor = weft::where(at_zero, 1.0, length);
+  const auto part = [&](const Tensor& p) { return weft::where(at_zero, 0.0, p / divisor); };
+  return complex(part(real(x)), part(imag(x)));
 }
 
 namespace detail {

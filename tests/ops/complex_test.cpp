@@ -313,8 +313,10 @@ TEST(ComplexParts, RefuseWhatIsNoPair) {
 
 TEST(ComplexParts, AtZeroHaveNoGradient) {
   const Tensor z = zeros({2}, c128).requires_grad_();
-  (abs(z).sum() + angle(z).sum() + abs(sgn(z)).sum()).backward();
+  (abs(z).sum() + angle(z).sum() + abs(sgn(z)).sum() + real(sgn(z)).sum()).backward();
   expect_close(z.grad(), {0.0, 0.0});
+  const Tensor slope = grad({abs(z).sum()}, {z}, {}, {.create_graph = true})[0];
+  expect_close(grad({real(slope).sum()}, {z})[0], {0.0, 0.0});
 }
 
 // ---- dtypes ----

@@ -57,7 +57,7 @@ void select_loop(void* out, const void* condition, const void* a, const void* b,
   auto* c = static_cast<const uint8_t*>(condition);
   auto* x = static_cast<const T*>(a);
   auto* y = static_cast<const T*>(b);
-  const T first_a = *x, first_b = *y;
+  const T first_a = (mask & 2) != 0 ? *x : T{}, first_b = (mask & 4) != 0 ? *y : T{};
   for (int64_t i = 0; i < n; ++i) {
     const T if_true = (mask & 2) != 0 ? first_a : x[i];
     const T if_false = (mask & 4) != 0 ? first_b : y[i];
