@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "../../tensor/checked.hpp"
 #include "../complex.hpp"
 #include "../create.hpp"
 #include "../detail/complex.hpp"
@@ -98,12 +99,19 @@ Tensor istft(const Tensor& x, int64_t n_fft, const StftOptions& o, Location wher
     raise<ShapeError>(
         {.problem = fmt::format("a spectrum of shape {} is not one of {} frequencies", x.shape().text(), wanted)});
   }
+  const int64_t begin = o.center ? n_fft / 2 : 0;
+  const Checked covered = Checked(n_fft) + Checked(frames.hop) * (count - 1),
+                asked = Checked(begin) + o.length.value_or(0);
+  if (!covered.fits() || !asked.fits()) {
+    raise<ValueError>(
+        {.problem = fmt::format("{} windows that are {} apart, or their length, exceed 64 bits", count, frames.hop)});
+  }
   const Tensor spectrum = (x.dim() == 2 ? x.unsqueeze(0) : x).transpose(-1, -2);
   Tensor windows = onesided ? fft::irfft(spectrum, {.n = n_fft}) : fft::ifft(spectrum);
   if (!onesided && !o.return_complex) windows = real(windows);
   if (o.normalized) windows = windows * (1 / scale_of(o, n_fft));
   windows = windows * frames.window;
-  const int64_t length = n_fft + frames.hop * (count - 1), batch = windows.size(0);
+  const int64_t length = covered.value(), batch = windows.size(0);
   const TensorOptions indices{.dtype = DType::i64, .device = x.device()};
   const Tensor starts = arange(0, count, 1, indices) * frames.hop;
   const Tensor places = (starts.unsqueeze(1) + arange(0, n_fft, 1, indices)).reshape({-1});
@@ -113,8 +121,7 @@ Tensor istft(const Tensor& x, int64_t n_fft, const StftOptions& o, Location wher
   };
   Tensor signal = overlapped(windows.reshape({batch, -1}));
   const Tensor weight = overlapped(square(frames.window).expand({1, count, n_fft}));
-  const int64_t begin = o.center ? n_fft / 2 : 0;
-  int64_t end = o.length ? begin + *o.length : o.center ? length - n_fft / 2 : length;
+  const int64_t end = o.length ? asked.value() : o.center ? length - n_fft / 2 : length;
   const int64_t there = std::min(end, length);
   if (begin >= there) raise<ShapeError>({.problem = "nothing is left of the signal without its edges"});
   const Tensor divisor = weight.narrow(1, begin, there - begin);

@@ -78,7 +78,8 @@ TEST(CutSuspects, NameTheDetachBetweenParametersAndLoss) {
 }
 
 TEST(CutSuspects, NameTheDetachWhoseResultIsComputedOnWith) {
-  EXPECT_THAT(run(Fault::detach_and_go_on), HasSubstr("detach at " + here(cut_line)));
+  const std::string said = run(Fault::detach_and_go_on);
+  EXPECT_THAT(said, HasSubstr("detach at " + here(cut_line)));
 }
 
 TEST(CutSuspects, NameTheItemThatTakesANumberOut) {

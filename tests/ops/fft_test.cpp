@@ -177,6 +177,10 @@ TEST(Stft, RefusesWhatDoesNotFit) {
   EXPECT_THROW(stft(x, 30, {.center = false}), ShapeError);
   EXPECT_THROW(stft(x, 8, {.hop_length = 0}), ValueError);
   EXPECT_THROW(stft(x, 8, {.win_length = 9}), ValueError);
+  const Tensor spectrum = stft(x, 8);
+  EXPECT_THROW(istft(spectrum, 8, {.length = INT64_MAX - 1}), ValueError);
+  EXPECT_THROW(istft(spectrum, 8, {.hop_length = INT64_MAX / 2}), ValueError);
+  EXPECT_THROW(istft(spectrum, 8, {.length = -5}), ShapeError);
   EXPECT_THROW(stft(x, 8, {.window = ones({7})}), ShapeError);
   EXPECT_THROW(stft(x.to(c64), 8, {.onesided = true}), ValueError);
   EXPECT_THROW(istft(x, 8), DTypeError);

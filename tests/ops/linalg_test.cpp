@@ -64,6 +64,26 @@ TEST(Linalg, RefusesWhatIsNotFiniteByName) {
   }
 }
 
+TEST(Linalg, WithoutElementsSizesMayBeAny) {
+  constexpr int64_t many = int64_t{1} << 59;
+  for (const Dims& shape : {Dims{many, 0}, Dims{0, many}}) {
+    const Tensor x = zeros(shape, f64);
+    EXPECT_EQ(linalg::qr(x).q.numel(), 0);
+    EXPECT_EQ(linalg::svd(x, false).s.numel(), 0);
+    EXPECT_EQ(linalg::svdvals(x).numel(), 0);
+    EXPECT_EQ(linalg::lu_factor(x).pivots.numel(), 0);
+    EXPECT_EQ(linalg::pinv(x).shape(), x.t().shape());
+    EXPECT_EQ(linalg::matrix_rank(x).item<int64_t>(), 0);
+  }
+  for (const Dims& shape : {Dims{many / 8, 3, 0}, Dims{many / 8, 0, 2}}) {
+    EXPECT_EQ(linalg::qr(zeros(shape, f64)).q.numel(), 0);
+    EXPECT_EQ(linalg::matrix_exp(zeros({many, 0, 0}, f64)).numel(), 0);
+  }
+  const auto [u, s, vh] = linalg::svd(zeros({3, 0}, f64));
+  EXPECT_TRUE(equal(u, identity(3)));
+  EXPECT_TRUE(equal(linalg::svd(zeros({2, 0, 3}, f64)).vh, identity(3).expand({2, 3, 3})));
+}
+
 TEST(Linalg, ReadsOneTriangleAlone) {
   manual_seed(1);
   const Tensor x = symmetric(6), low = tril(x), high = triu(x);

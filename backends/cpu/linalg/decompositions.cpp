@@ -34,11 +34,21 @@ void qr_of(int64_t m, int64_t n, const T* a, T* q, int64_t columns, T* r, int64_
 }
 
 template <class T>
+void write_identity(T* x, int64_t rows, int64_t columns) {
+  std::fill_n(x, rows * columns, T(0));
+  for (int64_t i = 0; i < std::min(rows, columns); ++i) x[i * columns + i] = T(1);
+}
+
+template <class T>
 int32_t singular_of(int64_t m, int64_t n, const T* a, Real<T>* s, T* u, int64_t u_columns, T* vh, int64_t vh_rows) {
   // Of a wide matrix the adjoint is decomposed: aᴴ = v diag(s) uᴴ.
   const bool wide = m < n;
   const int64_t rows = std::max(m, n), columns = std::min(m, n), stride = padded(columns);
   const int64_t kept = wide ? vh_rows : u_columns;
+  if (columns == 0) {
+    if (u != nullptr) write_identity(u, m, u_columns), write_identity(vh, vh_rows, n);
+    return 0;
+  }
   const Workspace memory(static_cast<size_t>(rows * stride + (u != nullptr ? rows * kept + columns * columns : 0)) *
                          sizeof(T));
   T *work = memory.as<T>(), *tall = work + rows * stride, *square = tall + rows * kept;
