@@ -167,8 +167,9 @@ Tensor moe_combine(const Tensor& y, const Tensor& weights, const Tensor& scatter
   const CallScope call("moe_combine", where);
   check_combine(y, weights, scatter);
   const int64_t tokens = weights.size(0), k = weights.size(1);
+  Tensor wide = to_compute_type(y);
   // Without rows there is nothing that an index could leave out.
-  const Tensor wide = to_compute_type(y.size(0) == 0 ? cat({y, zeros({1, y.size(1)}, {y.dtype(), y.device()})}) : y);
+  if (y.size(0) == 0) wide = cat({wide, zeros({1, y.size(1)}, {wide.dtype(), y.device()})});
   const int64_t none = wide.size(0);
   const Tensor rows = scatter.t().to(DType::i64).contiguous(), dropped = rows < 0;
   const Tensor at = masked_fill(rows, dropped, none).reshape({-1});
