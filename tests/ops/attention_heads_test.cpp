@@ -9,6 +9,7 @@
 #include <weft/ops/index.hpp>
 #include <weft/ops/join.hpp>
 #include <weft/ops/kv_cache.hpp>
+#include <weft/ops/matmul.hpp>
 #include <weft/ops/random.hpp>
 #include <weft/ops/reduce.hpp>
 #include <weft/tensor/error.hpp>
