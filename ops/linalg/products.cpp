@@ -1,6 +1,7 @@
 // Products of vectors and matrices with sums around them.
 #include <algorithm>
 
+#include "../../tensor/checked.hpp"
 #include "../detail/autocast.hpp"
 #include "../detail/parts.hpp"
 #include "../detail/promote.hpp"
@@ -76,7 +77,12 @@ Tensor kron(const Tensor& a, const Tensor& b, Location where) {
     const int64_t m = i < 0 ? 1 : a.size(i), n = j < 0 ? 1 : b.size(j);
     left.push_back(m), left.push_back(1);
     right.push_back(1), right.push_back(n);
-    shape.push_back(m * n);
+    const Checked size = Checked(m) * n;
+    if (!size.fits()) {
+      raise<ShapeError>({.problem = fmt::format("sizes {} and {} of {} and {} exceed 64 bits together", m, n,
+                                                a.shape().text(), b.shape().text())});
+    }
+    shape.push_back(size.value());
   }
   return (a.reshape(left) * b.reshape(right)).reshape(shape);
 }
