@@ -80,6 +80,7 @@ TEST(Linalg, WithoutElementsSizesMayBeAny) {
     EXPECT_EQ(linalg::matrix_exp(zeros({many, 0, 0}, f64)).numel(), 0);
   }
   EXPECT_THROW(kron(zeros({many, 0}, f64), zeros({many, 0}, f64)), ShapeError);
+  EXPECT_TRUE(equal(linalg::qr(zeros({3, 0}, f64), linalg::QrMode::complete).q, identity(3)));
   const auto [u, s, vh] = linalg::svd(zeros({3, 0}, f64));
   EXPECT_TRUE(equal(u, identity(3)));
   EXPECT_TRUE(equal(linalg::svd(zeros({2, 0, 3}, f64)).vh, identity(3).expand({2, 3, 3})));

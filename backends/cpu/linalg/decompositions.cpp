@@ -23,20 +23,24 @@ void write_q(const Reflections<T>& h, int64_t m, int64_t columns, T* q) {
 }
 
 template <class T>
+void write_identity(T* x, int64_t rows, int64_t columns) {
+  std::fill_n(x, rows * columns, T(0));
+  for (int64_t i = 0; i < std::min(rows, columns); ++i) x[i * columns + i] = T(1);
+}
+
+template <class T>
 void qr_of(int64_t m, int64_t n, const T* a, T* q, int64_t columns, T* r, int64_t rows) {
   const int64_t stride = padded(m), count = std::min(m, n);
+  if (count == 0) {
+    if (q != nullptr) write_identity(q, m, columns);
+    return;
+  }
   const Workspace memory(static_cast<size_t>(n * stride + count) * sizeof(T));
   T *v = memory.as<T>(), *tau = v + n * stride;
   transpose(m, n, a, n, v, stride);
   factor_rows(n, m, v, stride, tau, r, n);
   std::fill_n(r + count * n, (rows - count) * n, T(0));
   if (q != nullptr) write_q(Reflections<T>{count, m, 0, v, stride, tau}, m, columns, q);
-}
-
-template <class T>
-void write_identity(T* x, int64_t rows, int64_t columns) {
-  std::fill_n(x, rows * columns, T(0));
-  for (int64_t i = 0; i < std::min(rows, columns); ++i) x[i * columns + i] = T(1);
 }
 
 template <class T>

@@ -28,6 +28,7 @@ int32_t cholesky_of(int64_t n, T* l, const T* a, bool upper) {
 
 template <class T>
 int32_t lu_of(int64_t m, int64_t n, T* out, int32_t* pivots, const T* a) {
+  if (std::min(m, n) == 0) return 0;
   const int64_t stride = padded(n);
   const Scratch memory(m * stride * static_cast<int64_t>(sizeof(T)));
   T* lu = memory.as<T>();
