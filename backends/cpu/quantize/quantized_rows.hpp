@@ -13,8 +13,8 @@ struct QuantizedRows {
   int64_t columns, group, bits;
   bool is_signed;
 
-  int64_t groups() const { return (columns + group - 1) / group; }
-  int64_t half() const { return (columns + 1) / 2; }
+  int64_t groups() const { return columns / group + (columns % group != 0); }
+  int64_t half() const { return columns / 2 + columns % 2; }
   const uint8_t* row(int64_t i) const { return codes + i * stride; }
   float scale_at(int64_t i, int64_t g) const { return scale[i * groups() + g]; }
   /// What code 0 stands for.
