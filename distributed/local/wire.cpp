@@ -206,7 +206,11 @@ class LocalWire::Half final : public Transfer {
       std::unique_lock lock(wire_.hub_->mutex);
       wire_.wait_until(lock, place_, other_, deadline, [&] { return test(); });
     }
-    if constexpr (std::is_same_v<End, Hub::Place>) check_header(place_, other_, end_.arrived, end_.expected);
+    if constexpr (std::is_same_v<End, Hub::Place>) {
+      // Who failed withdraws messages, so that a later one than was peeked at may have come.
+      if (!is_same_header(end_.arrived, end_.expected)) wire_.check_failed(place_);
+      check_header(place_, other_, end_.arrived, end_.expected);
+    }
   }
 
  private:

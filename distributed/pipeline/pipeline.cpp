@@ -288,9 +288,11 @@ Pipeline::Pipeline(std::vector<PipelineChunk> chunks, PipelineOptions options, L
 double Pipeline::run(const PipelineStep& step, Location where) const {
   const CallScope call("Pipeline::run", where);
   const Group& group = options_.group;
+  // It withdraws its messages when it ends: the others are told of an error before they find some missing.
+  Run steps(chunks_, options_, step);
   try {
     SharedGradients shared(options_.shared, holders_);
-    const double losses = Run(chunks_, options_, step).all(plan_.stages[static_cast<size_t>(group.rank())]);
+    const double losses = steps.all(plan_.stages[static_cast<size_t>(group.rank())]);
     shared.finish();
     const Tensor mean = tensor(losses / options_.micro_batches, f64);
     return (group.size() == 1 ? mean : broadcast(mean, group.size() - 1, group)).item<double>();
