@@ -47,9 +47,10 @@ extern WEFT_API constinit thread_local ProgramWatch* program_watch;
 /// How many UnwatchedScopes this thread has.
 extern WEFT_API constinit thread_local int unwatched_scopes;
 
-/// Whether the program itself called `op`, by its function or by its name, where `outer` was the running call.
-inline bool is_programs_own(const CallPlace& outer, std::string_view op) {
-  return outer.op == nullptr || (outer.op == outer.entry && outer.op == op);
+/// Whether the program itself made the running call, by the op's function or by its name; `outer` is the op that ran
+/// before it began.
+inline bool is_programs_own(const char* outer) {
+  return outer == nullptr || (outer == current_call.entry && std::string_view(outer) == current_call.op);
 }
 
 /// For what reads the numbers of x without an op, on behalf of the program.

@@ -14,7 +14,7 @@
 #include "../../backends/observe.hpp"
 #include "../../backends/recorded_kernel.hpp"
 #include "../../ops/detail/broadcast_watch.hpp"
-#include "../../tensor/layout.hpp"
+#include "../detail/memory_range.hpp"
 
 namespace weft::detail {
 
@@ -46,11 +46,8 @@ double norm_of(const Tensor& t) {
 
 /// Whether two tensors are the same elements, as a gradient is that passes a view or a sum.
 bool same_elements(const Tensor& a, const Tensor& b) {
-  if (!a.shares_storage(b) || a.numel() != b.numel() || a.dtype() != b.dtype()) return false;
-  const View first = a.raw_view(), second = b.raw_view();
-  const ByteSpan one = byte_span(first.layout), other = byte_span(second.layout);
-  return static_cast<const char*>(first.data) + one.low == static_cast<const char*>(second.data) + other.low &&
-         one.high - one.low == other.high - other.low;
+  return a.shares_storage(b) && a.numel() == b.numel() && a.dtype() == b.dtype() &&
+         range_of(a.raw_view()) == range_of(b.raw_view());
 }
 
 void measure_slopes(const Tensor& arrived, const Tensor& left, Passage& p) {

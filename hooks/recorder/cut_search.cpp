@@ -4,21 +4,14 @@
 #include <utility>
 
 #include "../../tensor/dtype.hpp"
-#include "../../tensor/layout.hpp"
+#include "../detail/memory_range.hpp"
 
 namespace weft::detail {
 
 namespace {
 
-struct Range {
-  const char *begin, *end;
-};
-
-Range range_of(const View& view) {
-  if (view.data == nullptr || view.layout.numel == 0 || view.layout.device_type != DeviceType::cpu) return {};
-  const ByteSpan span = byte_span(view.layout);
-  const auto* const first = static_cast<const char*>(view.data);
-  return {first + span.low, first + span.high};
+MemoryRange range_on_cpu(const View& view) {
+  return view.layout.device_type == DeviceType::cpu ? range_of(view) : MemoryRange();
 }
 
 }  // namespace
@@ -70,7 +63,7 @@ size_t CutSearch::found(Cut::Kind kind, const char* op, Location where, Sources 
 
 CutSearch::Region CutSearch::at(const View& view) const {
   Region all;
-  const Range range = range_of(view);
+  const MemoryRange range = range_on_cpu(view);
   if (range.begin == range.end) return all;
   auto region = regions_.upper_bound(range.begin);
   if (region != regions_.begin() && std::prev(region)->second.end > range.begin) --region;
@@ -88,7 +81,7 @@ void CutSearch::split(const char* at) {
 
 // What is written without gaps forgets what was there: memory comes again for other tensors.
 void CutSearch::put(const View& view, const Region& region) {
-  const Range range = range_of(view);
+  const MemoryRange range = range_on_cpu(view);
   if (range.begin == range.end) return;
   Region placed = region;
   if (view.layout.contiguous == 0) placed.add(at(view));

@@ -18,6 +18,7 @@
 #include "../../ops/detail/promote.hpp"
 #include "../detail/backward_trace.hpp"
 #include "../detail/fingerprint.hpp"
+#include "../detail/memory_range.hpp"
 #include "../memory/memory_notes.hpp"
 
 namespace weft {
@@ -146,11 +147,8 @@ void find_shared_memory(const Parameters& parameters, History& history) {
   };
   std::vector<Range> ranges;
   for (size_t i = 0; i < parameters.size(); ++i) {
-    const View& view = parameters[i].tensor.raw_view();
-    if (view.data == nullptr || view.layout.numel == 0) continue;
-    const ByteSpan span = byte_span(view.layout);
-    const auto* const first = static_cast<const char*>(view.data);
-    ranges.push_back({first + span.low, first + span.high, i});
+    const detail::MemoryRange range = detail::range_of(parameters[i].tensor.raw_view());
+    if (range.begin != nullptr) ranges.push_back({range.begin, range.end, i});
   }
   std::ranges::sort(ranges, {}, &Range::begin);
   for (size_t i = 1; i < ranges.size(); ++i) {

@@ -136,7 +136,7 @@ Tensor Tensor::clone(Location where) const {
 Tensor Tensor::contiguous(Location where) const { return is_contiguous(where) ? *this : clone(where); }
 
 Tensor Tensor::to(DType dtype, Location where) const {
-  const CallPlace outer = detail::current_call;
+  const char* const outer = detail::current_call.op;
   const CallScope call("to", where);
   checked(*this);
   if (dtype == this->dtype()) return *this;
@@ -147,7 +147,7 @@ Tensor Tensor::to(DType dtype, Location where) const {
   if (is_inexact(dtype) && should_record(*this)) {
     record(
         out, [from = this->dtype()](Tensor&& g) { return in_dtype(g, from); }, *this);
-    if (WEFT_UNLIKELY(detail::program_watch != nullptr) && detail::is_programs_own(outer, "to")) {
+    if (WEFT_UNLIKELY(detail::program_watch != nullptr) && detail::is_programs_own(outer)) {
       detail::program_watch->converted(*this, out);
     }
   }
@@ -358,11 +358,11 @@ const Tensor& Tensor::fill_(Scalar value, Location where) const {
 const Tensor& Tensor::zero_(Location where) const { return fill_(0, where); }
 
 void Tensor::copy_elements(void* out, DType type, Location where) const {
-  const CallPlace outer = detail::current_call;
+  const char* const outer = detail::current_call.op;
   const CallScope call("to_vector", where);
   detail::refuse_recording("values are read on the host");
   check_conversion(checked(*this).dtype(), type);
-  if (WEFT_UNLIKELY(detail::program_watch != nullptr) && detail::is_programs_own(outer, "to_vector"))
+  if (WEFT_UNLIKELY(detail::program_watch != nullptr) && detail::is_programs_own(outer))
     detail::program_watch->left_graph(*this, {});
   NoGradGuard unrecorded;
   const Tensor host = to(Device());
@@ -379,7 +379,7 @@ void Tensor::copy_single(void* out, DType type, Location where) const {
 }
 
 Scalar Tensor::item_scalar(Location where) const {
-  const CallPlace outer = detail::current_call;
+  const char* const outer = detail::current_call.op;
   const CallScope call("item", where);
   check_single(checked(*this));
   check_conversion(dtype(), DType::f64);
@@ -387,7 +387,7 @@ Scalar Tensor::item_scalar(Location where) const {
     raise<NotImplementedError>({.problem = "what follows from values is unknown to meta tensors"});
   }
   if (!impl_->wrapped_number) detail::refuse_recording("a value is read on the host");
-  if (WEFT_UNLIKELY(detail::program_watch != nullptr) && detail::is_programs_own(outer, "item"))
+  if (WEFT_UNLIKELY(detail::program_watch != nullptr) && detail::is_programs_own(outer))
     detail::program_watch->left_graph(*this, {});
   alignas(max_item) unsigned char buffer[max_item];
   const void* element = data_ptr();

@@ -39,11 +39,9 @@ Tensor solved_with(const Factors& f, const Tensor& b, bool adjoint) {
     lu = dense(lu, batch);
     pivots = pivots.expand(with(batch, {lu.size(-1)})).contiguous();
   }
-  if (x.numel() != 0) {
-    run(
-        "lu_solve", {batched(x, 2)}, {batched(lu, 2), batched(pivots, 1)},
-        [](const View* v, bool turned, bool) { cpu::lu_solve(v[0], v[1], v[2], turned); }, adjoint);
-  }
+  run(
+      "lu_solve", {batched(x, 2)}, {batched(lu, 2), batched(pivots, 1)},
+      [](const View* v, bool turned, bool) { cpu::lu_solve(v[0], v[1], v[2], turned); }, adjoint);
   return x;
 }
 

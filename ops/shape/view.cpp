@@ -624,11 +624,11 @@ Node* make_region_node(TensorImpl* base, TensorImpl* view, Node* region_value) {
 }  // namespace detail
 
 Tensor Tensor::detach(Location where) const {
-  const CallPlace outer = detail::current_call;
+  const char* const outer = detail::current_call.op;
   const CallScope call("detach", where);
   checked(*this);
   Tensor out = adopt(detail::new_alias(impl_, layout(), data_ptr()));
-  if (WEFT_UNLIKELY(detail::program_watch != nullptr) && detail::is_programs_own(outer, "detach")) {
+  if (WEFT_UNLIKELY(detail::program_watch != nullptr) && detail::is_programs_own(outer)) {
     detail::program_watch->left_graph(*this, out);
   }
   return out;

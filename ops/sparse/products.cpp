@@ -87,11 +87,9 @@ Tensor sampled(const CsrPattern& p, const Tensor& a, const Tensor& b) {
     const DType wide = compute_type(a.dtype());
     const Tensor left = a.to(wide).contiguous(), right = b.to(wide).contiguous();
     const Tensor out = make(Dims{n}, wide, a.device());
-    if (n != 0) {
-      linalg::run("csr_sampled_product", {out.raw_view()},
-                  {p.starts.raw_view(), p.columns.raw_view(), left.raw_view(), right.raw_view()}, sampled_kernel, false,
-                  false, false);
-    }
+    linalg::run("csr_sampled_product", {out.raw_view()},
+                {p.starts.raw_view(), p.columns.raw_view(), left.raw_view(), right.raw_view()}, sampled_kernel, false,
+                false, false);
     return out.to(a.dtype());
   }
   if (n == 0 || is_meta(a)) return zeros({n}, {a.dtype(), a.device()});

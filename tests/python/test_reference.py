@@ -515,7 +515,8 @@ elsewhere = {
     "einsum inner vdot kron baddbmm addbmm addmv addr chain_matmul logdet cholesky_solve cholesky_inverse "
     "linalg_cholesky linalg_cholesky_ex linalg_solve_triangular linalg_lu_factor linalg_lu_factor_ex linalg_lu "
     "linalg_lu_solve linalg_solve linalg_solve_ex linalg_inv linalg_inv_ex linalg_det linalg_slogdet linalg_qr "
-    "linalg_householder_product linalg_eig linalg_eigvals linalg_eigh linalg_eigvalsh linalg_svd linalg_svdvals linalg_pinv linalg_matrix_rank linalg_lstsq "
+    "linalg_householder_product linalg_eig linalg_eigvals linalg_eigh linalg_eigvalsh linalg_svd linalg_svdvals linalg_pinv "
+    "linalg_matrix_rank linalg_lstsq "
     "linalg_matrix_norm linalg_cond linalg_matrix_power linalg_matrix_exp linalg_multi_dot linalg_vander "
     "linalg_tensorsolve linalg_tensorinv linalg_vecdot linalg_cross":
         "pytorch_cases/linalg.txt and linalg_complex.txt hold them, with gradients",

@@ -10,7 +10,7 @@ namespace weft::cpu {
 /// A row-major matrix in a workspace; rows are a multiple of 16 elements apart, and not of a page.
 constexpr int64_t padded(int64_t n) {
   const int64_t to = (n + 15) / 16 * 16;
-  return to % 128 == 0 && n > 0 ? to + 16 : to;
+  return to % 128 == 0 ? to + 16 : to;
 }
 
 /// The reflection H whose adjoint takes x [n] to (beta, 0, …): x becomes v with v[0] = 1. Tau is 0 where x is already

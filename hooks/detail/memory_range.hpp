@@ -1,0 +1,21 @@
+// The bytes that a view's elements lie in. Not public.
+#pragma once
+
+#include "../../tensor/layout.hpp"
+
+namespace weft::detail {
+
+struct MemoryRange {
+  const char *begin = nullptr, *end = nullptr;
+  bool operator==(const MemoryRange&) const = default;
+};
+
+/// Of a view with elements and memory; else empty.
+inline MemoryRange range_of(const View& view) {
+  if (view.data == nullptr || view.layout.numel == 0) return {};
+  const ByteSpan span = byte_span(view.layout);
+  const auto* const first = static_cast<const char*>(view.data);
+  return {first + span.low, first + span.high};
+}
+
+}  // namespace weft::detail
