@@ -76,7 +76,9 @@ HWY_INLINE void each_lane(int64_t n, F f) {
 
 /// Steps n elements; state[k] is read and written for the first F::states.
 template <class T, class F>
-HWY_INLINE void step_elements(T* p, const T* g, T* const (&state)[3], int64_t n, const OptimizerFactors<Vec<T>>& f) {
+HWY_NOINLINE void step_elements(T* p, const T* g, T* const (&state)[3], int64_t n,
+                                const OptimizerFactors<Vec<T>>& factors) {
+  const OptimizerFactors<Vec<T>> f = factors;  // in registers, which the stores below cannot reach
   T *const a = state[0], *const b = state[1], *const c = state[2];
   each_lane<T>(n, [&](auto lane) HWY_ATTR WEFT_INLINE {
     if constexpr (F::states == 2) prefetch_at(lane.i, p, g, a, b);

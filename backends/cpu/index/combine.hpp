@@ -39,6 +39,19 @@ inline T combined(T a, T b) {
   }
 }
 
+template <class T, bool wraps>
+struct CombiningType {
+  using type = T;
+};
+template <class T>
+struct CombiningType<T, true> {
+  using type = std::make_unsigned_t<T>;
+};
+/// T, or what sums and products of it have the same bits as: integers with a sign are those without.
+template <class T, Scatter mode>
+using Combining = typename CombiningType<T, std::is_integral_v<T> && !std::is_same_v<T, bool> &&
+                                                (mode == Scatter::sum || mode == Scatter::prod)>::type;
+
 /// combine_at, compiled for steps that are known and for others.
 template <class T, Scatter mode, class Sum>
 WEFT_FN void combine_each(char* to, int64_t to_step, const int64_t* offset, const char* from, int64_t from_step,

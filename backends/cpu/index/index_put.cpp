@@ -296,7 +296,7 @@ void index_put(const View& base, const View& values, const IndexPlan& plan, bool
     if constexpr (is_half_type<T>) {
       with_index_count(plan, [&](auto count) { put_rounded_sums<T, decltype(count)::value>(base, values, plan); });
     } else {
-      put_any<T, Scatter::sum>(base, values, plan);
+      put_any<Combining<T, Scatter::sum>, Scatter::sum>(base, values, plan);
     }
   });
 }

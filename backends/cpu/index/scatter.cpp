@@ -94,7 +94,8 @@ void scatter_typed(const View& out, int dim, const View& index, const View& sour
 
 template <Scatter mode>
 void scatter_numbers(const View& out, int dim, const View& index, const View& source) {
-  with_computable("scatter", out, [&](auto zero) { scatter_typed<decltype(zero), mode>(out, dim, index, source); });
+  with_computable("scatter", out,
+                  [&](auto zero) { scatter_typed<Combining<decltype(zero), mode>, mode>(out, dim, index, source); });
 }
 
 /// A list by a list is what index_put does, which has no walk for a few elements.

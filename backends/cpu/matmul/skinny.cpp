@@ -36,81 +36,111 @@ HWY_INLINE Vec widened(const T* from, int64_t count) {
   std::memcpy(static_cast<void*>(buffer), from, static_cast<size_t>(count) * sizeof(T));
   return widened(buffer);
 }
-HWY_INLINE void store(Vec v, float* to, int64_t count) {
-  if (count >= lanes) return hn::StoreU(v, Tag(), to);
-  alignas(64) float buffer[lanes];
-  hn::Store(v, Tag(), buffer);
-  std::copy_n(buffer, count, to);
-}
-
 /// Rows of b that are added at once.
 constexpr int depth = 8;
 
-/// One vector of columns: the products with `deep` rows of b, which lie `row` apart, are added to the sums [rows], or
-/// stored.
-template <class T, int rows, int deep>
-HWY_INLINE void add_vector(int64_t left, const float* a, int64_t k, const T* b, int64_t row, bool first, float* c,
-                           int64_t stride) {
-  Vec right[deep];
-#pragma GCC unroll 8
-  for (int p = 0; p < deep; ++p) right[p] = widened(b + p * row, left);
-#pragma GCC unroll 8
-  for (int i = 0; i < rows; ++i) {
-    Vec sum = first ? hn::Zero(Tag()) : widened(c + i * stride, left);
-#pragma GCC unroll 8
-    for (int p = 0; p < deep; ++p) sum = hn::MulAdd(hn::Set(Tag(), a[i * k + p]), right[p], sum);
-    store(sum, c + i * stride, left);
-  }
-}
+/// The products of `deep` rows of b, which lie `row` apart, are added to the sums [rows], or stored. The columns are
+/// whole vectors.
 template <class T, int rows, int deep>
 HWY_INLINE void add_rows(int64_t n, const float* a, int64_t k, const T* b, int64_t row, bool first, float* c,
                          int64_t stride) {
-  int64_t j = 0;
-  for (; j + lanes <= n; j += lanes) add_vector<T, rows, deep>(lanes, a, k, b + j, row, first, c + j, stride);
-  if (j < n) add_vector<T, rows, deep>(n - j, a, k, b + j, row, first, c + j, stride);
+  for (int64_t j = 0; j < n; j += lanes) {
+    Vec right[deep];
+#pragma GCC unroll 8
+    for (int p = 0; p < deep; ++p) right[p] = widened(b + p * row + j);
+#pragma GCC unroll 8
+    for (int i = 0; i < rows; ++i) {
+      float* const to = c + i * stride + j;
+      Vec sum = first ? hn::Zero(Tag()) : hn::LoadU(Tag(), to);
+#pragma GCC unroll 8
+      for (int p = 0; p < deep; ++p) sum = hn::MulAdd(hn::Set(Tag(), a[i * k + p]), right[p], sum);
+      hn::StoreU(sum, Tag(), to);
+    }
+  }
+}
+
+/// The columns behind the last whole vector, n of them.
+template <class T>
+HWY_NOINLINE void add_last_columns(int64_t m, int64_t n, int64_t k, const float* a, const T* b, int64_t row, float* c,
+                                   int64_t stride) {
+  alignas(64) float sums[skinny_rows * lanes] = {};
+  for (int64_t p = 0; p < k; ++p) {
+    const Vec right = widened(b + p * row, n);
+    for (int64_t i = 0; i < m; ++i) {
+      float* const sum = sums + i * lanes;
+      hn::Store(hn::MulAdd(hn::Set(Tag(), a[i * k + p]), right, hn::Load(Tag(), sum)), Tag(), sum);
+    }
+  }
+  for (int64_t i = 0; i < m; ++i) std::copy_n(sums + i * lanes, n, c + i * stride);
 }
 
 /// b's rows are dense.
 template <class T, int rows>
-void product_of_rows(int64_t n, int64_t k, const float* a, const T* b, int64_t row, float* c, int64_t stride) {
+HWY_INLINE void product_of_rows(int64_t n, int64_t k, const float* a, const T* b, int64_t row, float* c,
+                                int64_t stride) {
+  const int64_t whole = n / lanes * lanes;
   int64_t p = 0;
-  for (; p + depth <= k; p += depth) add_rows<T, rows, depth>(n, a + p, k, b + p * row, row, p == 0, c, stride);
-  for (; p < k; ++p) add_rows<T, rows, 1>(n, a + p, k, b + p * row, row, p == 0, c, stride);
+  for (; p + depth <= k; p += depth) add_rows<T, rows, depth>(whole, a + p, k, b + p * row, row, p == 0, c, stride);
+  for (; p < k; ++p) add_rows<T, rows, 1>(whole, a + p, k, b + p * row, row, p == 0, c, stride);
+  if (whole < n) add_last_columns(rows, n - whole, k, a, b + whole, row, c + whole, stride);
 }
 
+/// The products of k elements, whole vectors, are added to the sums [rows, columns].
 template <class T, int rows, int columns>
-HWY_INLINE void add_dots(int64_t left, const float* a, int64_t k, const T* b, int64_t column,
-                         Vec (&sum)[rows][columns]) {
-  Vec right[columns];
+HWY_NOINLINE void add_dots(int64_t k, const float* a, int64_t row, const T* b, int64_t column, Vec* sums) {
+  Vec sum[rows][columns];
+#pragma GCC unroll 8
+  for (int i = 0; i < rows; ++i) {
 #pragma GCC unroll 4
-  for (int j = 0; j < columns; ++j) {
-    right[j] = widened(b + j * column, left);
-    __builtin_prefetch(b + (j + columns) * column, 0, 2);  // the lines are short for the processor's own foresight
+    for (int j = 0; j < columns; ++j) sum[i][j] = sums[i * columns + j];
+  }
+  for (int64_t p = 0; p < k; p += lanes) {
+    Vec right[columns];
+#pragma GCC unroll 4
+    for (int j = 0; j < columns; ++j) {
+      right[j] = widened(b + j * column + p);
+      __builtin_prefetch(b + (j + columns) * column + p, 0,
+                         2);  // the lines are short for the processor's own foresight
+    }
+#pragma GCC unroll 8
+    for (int i = 0; i < rows; ++i) {
+      const Vec factor = widened(a + i * row + p);
+#pragma GCC unroll 4
+      for (int j = 0; j < columns; ++j) sum[i][j] = hn::MulAdd(factor, right[j], sum[i][j]);
+    }
   }
 #pragma GCC unroll 8
   for (int i = 0; i < rows; ++i) {
-    const Vec factor = widened(a + i * k, left);
 #pragma GCC unroll 4
-    for (int j = 0; j < columns; ++j) sum[i][j] = hn::MulAdd(factor, right[j], sum[i][j]);
+    for (int j = 0; j < columns; ++j) sums[i * columns + j] = sum[i][j];
+  }
+}
+
+/// One vector of each of `count` lines, padded with zeros behind its n elements.
+template <class T>
+void pad_lines(int64_t count, int64_t n, const T* from, int64_t stride, T* to) {
+  std::memset(static_cast<void*>(to), 0, static_cast<size_t>(count * lanes) * sizeof(T));
+  for (int64_t i = 0; i < count; ++i) {
+    std::memcpy(static_cast<void*>(to + i * lanes), from + i * stride, static_cast<size_t>(n) * sizeof(T));
   }
 }
 
 /// c's elements of `columns` columns of b, which are dense.
 template <class T, int rows, int columns>
 HWY_INLINE void dots(int64_t k, const float* a, const T* b, int64_t column, float* c, int64_t stride) {
-  Vec sum[rows][columns];
-#pragma GCC unroll 8
-  for (int i = 0; i < rows; ++i) {
-#pragma GCC unroll 4
-    for (int j = 0; j < columns; ++j) sum[i][j] = hn::Zero(Tag());
+  Vec sums[rows * columns];
+  for (Vec& sum : sums) sum = hn::Zero(Tag());
+  const int64_t whole = k / lanes * lanes;
+  add_dots<T, rows, columns>(whole, a, k, b, column, sums);
+  if (whole < k) {
+    alignas(64) float last_a[rows * lanes];
+    alignas(64) T last_b[columns * lanes];
+    pad_lines(rows, k - whole, a + whole, k, last_a);
+    pad_lines(columns, k - whole, b + whole, column, last_b);
+    add_dots<T, rows, columns>(lanes, last_a, lanes, last_b, lanes, sums);
   }
-  int64_t p = 0;
-  for (; p + lanes <= k; p += lanes) add_dots<T, rows, columns>(lanes, a + p, k, b + p, column, sum);
-  if (p < k) add_dots<T, rows, columns>(k - p, a + p, k, b + p, column, sum);
-#pragma GCC unroll 8
   for (int i = 0; i < rows; ++i) {
-#pragma GCC unroll 4
-    for (int j = 0; j < columns; ++j) c[i * stride + j] = hn::GetLane(hn::SumOfLanes(Tag(), sum[i][j]));
+    for (int j = 0; j < columns; ++j) c[i * stride + j] = hn::GetLane(hn::SumOfLanes(Tag(), sums[i * columns + j]));
   }
 }
 
@@ -137,7 +167,8 @@ void row_by_columns(int64_t n, int64_t k, const float* a, const T* b, int64_t co
 }
 
 template <class T, int rows>
-void product_of_columns(int64_t n, int64_t k, const float* a, const T* b, int64_t column, float* c, int64_t stride) {
+HWY_INLINE void product_of_columns(int64_t n, int64_t k, const float* a, const T* b, int64_t column, float* c,
+                                   int64_t stride) {
   constexpr int together = rows <= 4 ? 4 : 2;
   int64_t j = 0;
   for (; j + together <= n; j += together) dots<T, rows, together>(k, a, b + j * column, column, c + j, stride);

@@ -11,7 +11,7 @@ HWY_BEFORE_NAMESPACE();
 namespace weft::cpu::HWY_NAMESPACE {
 
 template <class F, class T, int mask>
-void compare_loop(void* out, const void* a, const void* b, int64_t n) {
+HWY_NOINLINE void compare_loop(void* out, const void* a, const void* b, int64_t n) {
   using Stored = std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>;  // any byte but 0 is true
   auto* o = static_cast<uint8_t*>(out);
   auto* x = static_cast<const Stored*>(a);
@@ -19,12 +19,14 @@ void compare_loop(void* out, const void* a, const void* b, int64_t n) {
   if constexpr (mask == 0) {
     for (int64_t i = 0; i < n; ++i) o[i] = F::value(T(x[i]), T(y[i]));
   } else {
-    const T one(mask == 1 ? *x : *y);
-    for (int64_t i = 0; i < n; ++i) {
-      if constexpr (mask == 1) o[i] = F::value(one, T(y[i]));
-      else o[i] = F::value(T(x[i]), one);
-    }
+    const T one(*y);
+    for (int64_t i = 0; i < n; ++i) o[i] = F::value(T(x[i]), one);
   }
+}
+
+template <class F, class T>
+void mirrored_loop(void* out, const void* a, const void* b, int64_t n) {
+  compare_loop<typename F::Mirror, T, 2>(out, b, a, n);
 }
 
 template <class T>
@@ -33,7 +35,7 @@ void fill_compare_slot(CompareLoops& loops, Slot slot) {
   {                                                                  \
     auto& row = loops.loop[static_cast<int>(CompareOp::name)][slot]; \
     row[0] = compare_loop<functors::F, T, 0>;                        \
-    row[1] = compare_loop<functors::F, T, 1>;                        \
+    row[1] = mirrored_loop<functors::F, T>;                          \
     row[2] = compare_loop<functors::F, T, 2>;                        \
   }
   WEFT_COMPARE_OPS(WEFT_ROW)

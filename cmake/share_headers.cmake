@@ -1,0 +1,19 @@
+# What every program of a room reads first is compiled once for all of them; sanitizers build without it, and so find a
+# header that a file forgot to name.
+function(weft_share_headers room program)
+  if(WEFT_SANITIZE OR NOT CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    return()
+  endif()
+  get_property(first GLOBAL PROPERTY weft_header_program_${room})
+  if(first)
+    target_precompile_headers(${program} REUSE_FROM ${first})
+  else()
+    target_precompile_headers(${program} PRIVATE ${ARGN})
+    set_property(GLOBAL PROPERTY weft_header_program_${room} ${program})
+  endif()
+  target_compile_options(${program} PRIVATE -fpch-preprocess)
+  if(WEFT_CCACHE)
+    set_target_properties(${program} PROPERTIES
+      CXX_COMPILER_LAUNCHER "env;CCACHE_SLOPPINESS=pch_defines,time_macros;${WEFT_CCACHE}")
+  endif()
+endfunction()
