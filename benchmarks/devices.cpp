@@ -2,6 +2,10 @@
 // its threads with it, when one of its cases runs.
 #include "case.hpp"
 
+#include <memory>
+
+#include <weft/hooks/capture.hpp>
+
 namespace weft::bench {
 
 namespace {
@@ -32,6 +36,25 @@ void add_device_cases_of(const std::string& op, F make) {
   }
 }
 
+/// A training step of a perceptron, as it runs and as it is replayed.
+struct DeviceStep {
+  explicit DeviceStep(Device on) : x(randn({16, 8}).to(on)), y(randn({16, 1}).to(on)) { net.to(on); }
+
+  Tensor operator()() {
+    const GradModeGuard recorded({.enabled = true});
+    optimizer.zero_grad();
+    const Tensor loss = mse_loss(net(x), y);
+    loss.backward();
+    optimizer.step();
+    return loss;
+  }
+
+  nn::Sequential net{nn::Linear(8, 32), nn::ReLU(), nn::Linear(32, 32), nn::ReLU(), nn::Linear(32, 1)};
+  Tensor x, y;
+  optim::AdamW optimizer{net.parameters(), {.lr = 0.01}};
+};
+std::shared_ptr<DeviceStep> step_on(Device on) { return std::make_shared<DeviceStep>(on); }
+
 }  // namespace
 
 void add_device_cases() {
@@ -40,6 +63,14 @@ void add_device_cases() {
     return [a = rand({4, 4}).to(on)] { const Tensor r = softmax(a, -1); };
   });
   add_device_cases_of("upload_1", [](Device on) { return [a = rand({1}), on] { const Tensor r = a.to(on); }; });
+  add_device_cases_of("step", [](Device on) { return [step = step_on(on)] { (*step)(); }; });
+  add_device_cases_of("replay", [](Device on) {
+    const auto step = step_on(on);
+    auto run = [step] { return (*step)(); };
+    const auto captured = std::make_shared<CapturedStep<decltype(run)>>(run, CaptureOptions());
+    while (captured->stats().replayed == 0) (*captured)();
+    return [captured] { (*captured)(); };
+  });
   add_device_cases_of("item", [](Device on) { return [a = rand({1}).to(on)] { a.item<float>(); }; });
 }
 

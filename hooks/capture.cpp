@@ -149,7 +149,10 @@ std::vector<Tensor> StepReplayer::run(Run run, void* step, std::span<const Tenso
 CaptureStats StepReplayer::stats() const {
   CaptureStats stats = state_->stats;
   const std::list<Entry>& entries = state_->entries;
-  if (!entries.empty() && entries.front().settled) stats.kernels = entries.front().last->kernels();
+  if (!entries.empty() && entries.front().settled) {
+    stats.kernels = entries.front().last->kernels();
+    stats.batched = entries.front().last->batched();
+  }
   for (const Entry& entry : entries) {
     if (entry.last == nullptr) continue;
     stats.recordings += entry.settled ? 1 : 0;

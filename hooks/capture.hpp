@@ -41,6 +41,7 @@ struct CaptureStats {
   int64_t replayed = 0;
   int64_t recordings = 0;  ///< that are kept now
   int64_t kernels = 0;     ///< of the recording that was used last
+  int64_t batched = 0;     ///< of them, those whose commands the device repeats by itself, without host code
   size_t bytes = 0;        ///< memory that recordings hold for what is computed inside the step
 };
 

@@ -65,6 +65,7 @@ struct CapturedStep {
     stats["replayed"] = s.replayed;
     stats["recordings"] = s.recordings;
     stats["kernels"] = s.kernels;
+    stats["batched"] = s.batched;
     stats["bytes"] = s.bytes;
     return stats;
   }

@@ -65,6 +65,7 @@ HpuDevice::HpuDevice(ze_driver_handle_t driver, ze_context_handle_t context, ze_
       events_(context, index, false),
       timed_events_(context, index, true) {
   synchronous_ = detail::is_switched_on("WEFT_HPU_SYNC");
+  repeats_commands_ = !synchronous_;
   workers_ = !synchronous_ && detail::is_switched_on("WEFT_HPU_WORKER");
   read_properties(driver);
 }

@@ -29,6 +29,9 @@ struct Kernel : portable::host::Kernel {
   ze_kernel_handle_t handle = nullptr;
   std::mutex mutex;  ///< setting arguments and launching must not be torn apart
   std::array<uint32_t, 3> group_size = {0, 0, 0};
+
+  /// Of device number `device`.
+  void append_to(ze_command_list_handle_t list, int device, const Grid& grid, const Argument* arguments, size_t count);
 };
 
 class HpuDevice final : public portable::host::Accelerator {

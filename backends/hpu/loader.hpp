@@ -15,7 +15,9 @@ namespace weft::hpu {
   X(zeInit) X(zeDriverGet) X(zeDriverGetApiVersion) X(zeDeviceGet) X(zeDeviceGetProperties) \
   X(zeDeviceGetComputeProperties) X(zeDeviceGetModuleProperties) X(zeDeviceGetMemoryProperties) \
   X(zeDeviceGetCommandQueueGroupProperties) X(zeDeviceCanAccessPeer) X(zeDeviceGetStatus) \
-  X(zeContextCreate) X(zeContextDestroy) X(zeCommandListCreateImmediate) \
+  X(zeContextCreate) X(zeContextDestroy) X(zeCommandListCreateImmediate) X(zeCommandListCreate) \
+  X(zeCommandListClose) X(zeCommandListAppendEventReset) X(zeCommandQueueCreate) X(zeCommandQueueDestroy) \
+  X(zeCommandQueueExecuteCommandLists) \
   X(zeCommandListDestroy) X(zeCommandListAppendBarrier) X(zeCommandListAppendMemoryCopy) \
   X(zeCommandListAppendMemoryFill) X(zeCommandListAppendLaunchKernel) X(zeEventPoolCreate) X(zeEventPoolDestroy) \
   X(zeEventCreate) X(zeEventDestroy) X(zeEventHostSynchronize) X(zeEventHostReset) X(zeEventHostSignal) \

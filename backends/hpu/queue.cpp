@@ -7,9 +7,16 @@
 #include <utility>
 #include <vector>
 
+#include "../portable/host/command_notes.hpp"
 #include "../../tensor/error.hpp"
 
 namespace weft::hpu {
+
+using portable::host::command_notes;
+using portable::host::KeptArguments;
+using portable::host::NotedCopy;
+using portable::host::NotedFill;
+using portable::host::NotedLaunch;
 
 HpuQueue::HpuQueue(HpuDevice& device, int number) : DeviceQueue(device, number), hpu_(device) {
   bad_index_ = static_cast<portable::BadIndex*>(device.host_memory(sizeof(portable::BadIndex)));
@@ -21,11 +28,16 @@ HpuQueue::HpuQueue(HpuDevice& device, int number) : DeviceQueue(device, number),
 
 void HpuQueue::close() noexcept {
   api().zeCommandListDestroy(list_);
+  if (executor_ != nullptr) api().zeCommandQueueDestroy(executor_);
   if (staging_ != nullptr) api().zeMemFree(hpu_.context(), staging_);
   api().zeMemFree(hpu_.context(), bad_index_);
 }
 
 // The memory that a command uses is not its own: what is freed meanwhile rests, or goes to commands behind this one.
+void HpuQueue::refuse_notes() noexcept {
+  if (command_notes != nullptr) command_notes->refused = true;
+}
+
 template <class F>
 void HpuQueue::run(F command) {
   hpu_.require_open();
@@ -51,6 +63,7 @@ void HpuQueue::after_command(std::unique_lock<std::mutex>& lock) {
 
 Shared<HpuFence> HpuQueue::record_here(bool timed) {
   hpu_.require_open();
+  refuse_notes();
   Shared<HpuFence> fence = Shared<HpuFence>::make(hpu_, *this, timed);
   ++queued_;
   WEFT_ZE(hpu_.index(), zeCommandListAppendBarrier, list_, fence->event(), 0, nullptr);
@@ -133,6 +146,7 @@ char* HpuQueue::next_slot(Shared<HpuFence>& done) {
 
 void HpuQueue::upload(void* to, const void* from, size_t bytes) {
   if (bytes == 0) return;
+  refuse_notes();
   catch_up();
   note_command();
   std::unique_lock lock(mutex_);
@@ -156,6 +170,9 @@ void HpuQueue::download(void* to, const void* from, size_t bytes) {
 
 void HpuQueue::copy(void* to, const void* from, size_t bytes) {
   if (bytes == 0 || to == from) return;
+  if (command_notes != nullptr && command_notes->of(*this)) {
+    command_notes->commands.emplace_back(NotedCopy{to, from, bytes});
+  }
   run([=, this] { copy_now(to, from, bytes); });
 }
 
@@ -172,6 +189,9 @@ bool HpuQueue::fill(void* to, const void* pattern, size_t pattern_bytes, size_t 
   if (pattern_bytes > hpu_.longest_pattern()) return false;
   uint64_t value = 0;
   std::memcpy(&value, pattern, pattern_bytes);
+  if (command_notes != nullptr && command_notes->of(*this)) {
+    command_notes->commands.emplace_back(NotedFill{to, value, pattern_bytes, bytes});
+  }
   run([=, this] { fill_now(to, &value, pattern_bytes, bytes); });
   return true;
 }
@@ -184,56 +204,55 @@ void HpuQueue::fill_now(void* to, const void* pattern, size_t pattern_bytes, siz
   after_command(lock);
 }
 
-namespace {
-
-/// A launch's arguments, for later.
-class KeptArguments {
- public:
-  KeptArguments(const Argument* arguments, size_t count) : list_(arguments, arguments + count) {
-    size_t bytes = 0;
-    for (const Argument& a : list_) bytes += a.size;
-    bytes_ = std::make_unique_for_overwrite<char[]>(bytes);
-    char* to = bytes_.get();
-    for (Argument& a : list_) {
-      std::memcpy(to, a.value, a.size);
-      a.value = std::exchange(to, to + a.size);
-    }
-  }
-  const std::vector<Argument>& list() const { return list_; }
-
- private:
-  std::vector<Argument> list_;
-  std::unique_ptr<char[]> bytes_;
-};
-
-}  // namespace
-
 void HpuQueue::launch(portable::host::Kernel& entry, const Grid& grid, const Argument* arguments, size_t count) {
   auto& kernel = static_cast<Kernel&>(entry);
+  if (command_notes != nullptr && command_notes->of(*this)) {
+    command_notes->commands.emplace_back(NotedLaunch{&kernel, grid, KeptArguments(arguments, count)});
+  }
   if (runner_ == nullptr) return launch_now(kernel, grid, arguments, count);
   run([this, &kernel, grid, kept = KeptArguments(arguments, count)] {
     launch_now(kernel, grid, kept.list().data(), kept.list().size());
   });
 }
 
+void Kernel::append_to(ze_command_list_handle_t list, int device, const Grid& grid, const Argument* arguments,
+                       size_t count) {
+  const std::lock_guard lock(mutex);
+  if (group_size != grid.group_size) {
+    WEFT_ZE(device, zeKernelSetGroupSize, handle, grid.group_size[0], grid.group_size[1], grid.group_size[2]);
+    group_size = grid.group_size;
+  }
+  for (size_t i = 0; i < count; ++i) {
+    WEFT_ZE(device, zeKernelSetArgumentValue, handle, static_cast<uint32_t>(i), arguments[i].size, arguments[i].value);
+  }
+  const ze_group_count_t groups = {grid.groups[0], grid.groups[1], grid.groups[2]};
+  WEFT_ZE(device, zeCommandListAppendLaunchKernel, list, handle, &groups, nullptr, 0, nullptr);
+}
+
 void HpuQueue::launch_now(Kernel& kernel, const Grid& grid, const Argument* arguments, size_t count) {
   note_command();
   std::unique_lock lock(mutex_);
   order();
-  {
-    const std::lock_guard arguments_lock(kernel.mutex);
-    if (kernel.group_size != grid.group_size) {
-      WEFT_ZE(hpu_.index(), zeKernelSetGroupSize, kernel.handle, grid.group_size[0], grid.group_size[1],
-              grid.group_size[2]);
-      kernel.group_size = grid.group_size;
-    }
-    for (size_t i = 0; i < count; ++i) {
-      WEFT_ZE(hpu_.index(), zeKernelSetArgumentValue, kernel.handle, static_cast<uint32_t>(i), arguments[i].size,
-              arguments[i].value);
-    }
-    const ze_group_count_t groups = {grid.groups[0], grid.groups[1], grid.groups[2]};
-    WEFT_ZE(hpu_.index(), zeCommandListAppendLaunchKernel, list_, kernel.handle, &groups, nullptr, 0, nullptr);
+  kernel.append_to(list_, hpu_.index(), grid, arguments, count);
+  after_command(lock);
+}
+
+void HpuQueue::execute(ze_command_list_handle_t list, ze_event_handle_t begin, ze_event_handle_t end) {
+  run([=, this] { execute_now(list, begin, end); });
+}
+
+void HpuQueue::execute_now(ze_command_list_handle_t list, ze_event_handle_t begin, ze_event_handle_t end) {
+  note_command();
+  std::unique_lock lock(mutex_);
+  if (executor_ == nullptr) {
+    const ze_command_queue_desc_t queue = hpu_.queue_description(number());
+    WEFT_ZE(hpu_.index(), zeCommandQueueCreate, hpu_.context(), hpu_.handle(), &queue, &executor_);
   }
+  queued_ += 3;
+  WEFT_ZE(hpu_.index(), zeCommandListAppendBarrier, list_, begin, 0, nullptr);
+  WEFT_ZE(hpu_.index(), zeCommandQueueExecuteCommandLists, executor_, 1, &list, nullptr);
+  WEFT_ZE(hpu_.index(), zeCommandListAppendBarrier, list_, nullptr, 1, &end);
+  WEFT_ZE(hpu_.index(), zeCommandListAppendEventReset, list_, end);
   after_command(lock);
 }
 

@@ -24,6 +24,9 @@ class HpuQueue final : public portable::host::DeviceQueue {
   void call(Callback<void()> function) override;
   bool idle() override;
   void drain() override;
+  std::unique_ptr<CommandBatch> make_batch(portable::host::CommandNotes notes) override;
+  /// A closed list that waits for `begin`, resets it and signals `end`.
+  void execute(ze_command_list_handle_t list, ze_event_handle_t begin, ze_event_handle_t end);
   void* native_handle() override { return list_; }
 
   void stop_worker() noexcept {
@@ -44,10 +47,13 @@ class HpuQueue final : public portable::host::DeviceQueue {
   void run(F command);
   void copy_now(void* to, const void* from, size_t bytes);
   void fill_now(void* to, const void* pattern, size_t pattern_bytes, size_t bytes);
+  void execute_now(ze_command_list_handle_t list, ze_event_handle_t begin, ze_event_handle_t end);
   void launch_now(Kernel& kernel, const Grid& grid, const Argument* arguments, size_t count);
   /// What the worker was given is queued then.
   void catch_up() noexcept;
   void order();
+  /// What follows cannot be queued again.
+  static void refuse_notes() noexcept;
   void after_command(std::unique_lock<std::mutex>& lock);
   Shared<HpuFence> record_here(bool timed);
   void wait_here(Shared<HpuFence> fence);
@@ -56,6 +62,7 @@ class HpuQueue final : public portable::host::DeviceQueue {
   HpuDevice& hpu_;
   std::mutex mutex_;
   ze_command_list_handle_t list_ = nullptr;
+  ze_command_queue_handle_t executor_ = nullptr;  ///< of batches, made with the first one
   uint64_t queued_ = 0;
   uint64_t finished_ = 0;  ///< so many of them are done, at least
   /// What commands wait for lives until they have run.

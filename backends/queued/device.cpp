@@ -120,6 +120,11 @@ void register_device(QueuedDevice& device) {
   register_allocator(device.device(), &device.allocator());
 }
 
+std::unique_ptr<KernelNotes> note_kernels(Device device) {
+  QueuedDevice* const found = find_device(device);
+  return found != nullptr ? found->note_kernels() : nullptr;
+}
+
 QueuedDevice* find_device(Device device) { return devices[static_cast<int>(device.type)][device.index]; }
 
 // ---- the backend ----------------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@
 
 #include "command_queue.hpp"
 #include "../backend.hpp"
+#include "command_batch.hpp"
 
 namespace weft {
 
@@ -46,6 +47,9 @@ class QueuedDevice {
   void synchronize();
   /// Waits; true when nothing runs any more.
   bool drain() noexcept;
+
+  /// Null where commands are queued by host code alone.
+  virtual std::unique_ptr<KernelNotes> note_kernels() { return nullptr; }
 
   // For the allocators.
   /// nullptr where the device has no more.

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "step_memory.hpp"
+#include "../../backends/queued/command_batch.hpp"
 #include "../../backends/recorded_kernel.hpp"
 #include "../../tensor/tensor.hpp"
 
@@ -21,6 +22,8 @@ struct StepAction {
   struct Kernel {
     std::unique_ptr<RecordedKernel> call;
     Draw draw = {};
+    bool batched = false;                      ///< its commands are in a batch
+    std::unique_ptr<CommandBatch> batch = {};  ///< of the first one of those in it
   };
   struct Repeat {
     const char* what;
@@ -56,6 +59,8 @@ class StepRecording {
   bool is_current() const;
   void replay();
   int64_t kernels() const;
+  /// Of those, the ones whose commands the device repeats by itself.
+  int64_t batched() const;
   size_t bytes() const;
 
   std::vector<Tensor> outputs;
@@ -83,6 +88,7 @@ class StepRecording {
   std::vector<Start> starts_;
   std::vector<Range> others_;  ///< memory that is not its own
   std::string refusal_;
+  bool batches_made_ = false;
   bool held_ = false;
   Atomic<bool> stale_{false};
   std::vector<Storage*> kept_;  ///< died in `others_` meanwhile

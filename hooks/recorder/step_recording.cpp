@@ -9,7 +9,11 @@
 
 #include "../../autograd/accumulation.hpp"
 #include "../../autograd/mode.hpp"
+#include "../../backends/backend.hpp"
+#include "../../backends/observe.hpp"
 #include "../../backends/stream.hpp"
+#include "../../backends/stream_use.hpp"
+#include "../../tensor/index_checks.hpp"
 #include "../../tensor/layout.hpp"
 
 namespace weft::detail {
@@ -127,6 +131,13 @@ size_t StepRecording::bytes() const {
 
 int64_t StepRecording::kernels() const {
   return std::ranges::count_if(actions_, [](const StepAction& a) { return a.what.index() == 0; });
+}
+
+int64_t StepRecording::batched() const {
+  return std::ranges::count_if(actions_, [](const StepAction& action) {
+    const auto* const kernel = std::get_if<StepAction::Kernel>(&action.what);
+    return kernel != nullptr && kernel->batched;
+  });
 }
 
 // ---- recording ------------------------------------------------------------------------------------------------------
@@ -288,8 +299,73 @@ bool StepRecording::is_current() const {
   return std::ranges::all_of(starts_, [](const Start& s) { return address_of(s.leaf.grad()) == s.gradient; });
 }
 
+namespace {
+
+/// Runs kernels of a replay one by one, and makes batches of those behind one another that a device can repeat.
+class Batches {
+ public:
+  void run(StepAction::Kernel& kernel) {
+    const Device device = device_of(*kernel.call);
+    if (!(device == device_)) {
+      end();
+      device_ = device;
+      notes_ = note_kernels(device);
+    }
+    if (notes_ == nullptr || kernel.call->seed != nullptr) {  // each draw is of other numbers
+      end();
+      kernel.call->run();
+    } else if (notes_->run(*kernel.call)) {
+      noted_.push_back(&kernel);
+    } else {
+      end();
+    }
+  }
+  /// What follows is no kernel, and has to find those before it queued.
+  void end() {
+    if (noted_.size() > 1) {
+      noted_.front()->batch = notes_->batch();
+      for (StepAction::Kernel* kernel : noted_) kernel->batched = noted_.front()->batch != nullptr;
+    } else if (!noted_.empty()) {
+      notes_ = note_kernels(device_);
+    }
+    noted_.clear();
+  }
+
+ private:
+  static Device device_of(const RecordedKernel& call) {
+    if (call.views.empty()) return {};
+    const Layout& layout = call.views.front()->layout;
+    return Device(layout.device_type, layout.device_index);
+  }
+
+  Device device_;
+  std::unique_ptr<KernelNotes> notes_;
+  std::vector<StepAction::Kernel*> noted_;
+};
+
+/// Batches tell observers nothing, wait for no check and know the default streams alone.
+bool may_run_batches() { return !kernels_are_observed() && !index_checks() && current_streams == 0; }
+
+/// Tells the memory of a kernel's views that the default stream uses it, as the kernel would.
+void note_uses(const RecordedKernel& call) {
+  for (const View* view : call.views) {
+    const Device device(view->layout.device_type, view->layout.device_index);
+    if (!device.is_cpu()) note_use(*view, find_backend(device.type)->default_queue(device.index));
+  }
+}
+
+void run_batched(const StepAction::Kernel& kernel) {
+  if (streams_in_use.load(MemoryOrder::relaxed)) [[unlikely]]
+    note_uses(*kernel.call);
+  if (kernel.batch != nullptr) kernel.batch->run();
+}
+
+}  // namespace
+
 void StepRecording::replay() {
   const NoGradGuard unrecorded;
+  const bool batches = may_run_batches(), makes_batches = batches && !batches_made_;
+  Batches made;
   std::vector<GeneratorState> from;
   for (const Random& r : random_) from.push_back(r.generator->reserve(r.blocks));
   for (StepAction& action : actions_) {
@@ -298,10 +374,14 @@ void StepRecording::replay() {
         const GeneratorState& start = from[kernel->draw.generator];
         *seed = {start.seed, start.subsequence, start.offset + kernel->draw.offset};
       }
-      kernel->call->run();
+      if (makes_batches) made.run(*kernel);
+      else if (batches && kernel->batched) run_batched(*kernel);
+      else kernel->call->run();
     } else if (auto* constant = std::get_if<StepMemory::Constant>(&action.what)) {
+      made.end();
       std::memcpy(constant->to, constant->bytes.data(), constant->bytes.size());
     } else if (auto* repeat = std::get_if<StepAction::Repeat>(&action.what)) {
+      made.end();
       repeat->act();
     } else if (auto* gradient = std::get_if<StepAction::Gradient>(&action.what)) {
       AccumulationNode* const node = gradient->leaf.defined() ? accumulation_node(gradient->leaf.impl()) : nullptr;
@@ -312,6 +392,8 @@ void StepRecording::replay() {
       write.storage->note_write(write.by.entry, write.by.where);
     }
   }
+  made.end();
+  batches_made_ |= makes_batches;
 }
 
 }  // namespace weft::detail

@@ -4,6 +4,8 @@
 #include <memory>
 #include <string>
 
+#include <weft/hooks/capture.hpp>
+
 #include "faults/scenario.hpp"
 
 namespace weft::faults {
@@ -129,10 +131,47 @@ class DeviceStreams : public Scenario {
   Tensor result_;
 };
 
+/// A captured step of which the device repeats parts, made and used while requests fail.
+class DeviceReplays : public Scenario {
+ public:
+  DeviceReplays() {
+    fill_slots();
+    for (int i = 0; i < 3; ++i) step_(x_);
+    right_ = step().to(Device());
+    step_.forget();
+    for (int i = 0; i < 3; ++i) step_(x_);
+  }
+  void act() override {
+    for (int i = 0; i < 3; ++i) result_ = step();
+  }
+  void check(bool failed) override {
+    synchronize(hpu);
+    require(failed || close(result_.to(Device()), right_), "a wrong result");
+    for (int i = 0; i < 5; ++i) require(close(step().to(Device()), right_), "a wrong result after a failure");
+    require(step_.stats().batched > 2, "the device repeats nothing");
+    result_ = Tensor();
+    step_.forget();
+    settle();
+  }
+
+ private:
+  Tensor step() { return step_(x_); }
+
+  const Tensor x_ = numbers({40, 6}, 1).to(f32).to(hpu), w_ = numbers({6, 6}, 2).to(f32).to(hpu);
+  const Tensor rows_ = tensor({int64_t{3}, int64_t{9}, int64_t{3}}).to(hpu);
+  const Callback<Tensor(const Tensor&)> run_ = [this](const Tensor& x) {
+    const Tensor sorted = sort(matmul(x, w_), 0).values;
+    return cat({sorted.sum(Dims{0}), index_select(x, 0, rows_).exp().sum(Dims{0})}, 0);
+  };
+  CapturedStep<Callback<Tensor(const Tensor&)>> step_{run_, CaptureOptions()};
+  Tensor right_, result_;
+};
+
 }  // namespace
 
 bool has_device() { return device_count(hpu.type) > 0; }
 std::unique_ptr<Scenario> device_step() { return std::make_unique<DeviceStep>(); }
+std::unique_ptr<Scenario> device_replays() { return std::make_unique<DeviceReplays>(); }
 std::unique_ptr<Scenario> device_streams() { return std::make_unique<DeviceStreams>(); }
 
 }  // namespace weft::faults

@@ -8,4 +8,5 @@ class Scenario;
 bool has_device();
 std::unique_ptr<Scenario> device_step();
 std::unique_ptr<Scenario> device_streams();
+std::unique_ptr<Scenario> device_replays();
 }  // namespace weft::faults

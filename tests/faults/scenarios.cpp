@@ -348,7 +348,10 @@ std::vector<Kind> scenarios() {
                            {"draw_graph", made<Drawing>},
                            {"threads", made<Threads>},
                            {"loading", made<Loading>}};
-  if (has_device()) all.push_back({"device_step", device_step}), all.push_back({"device_streams", device_streams});
+  if (has_device()) {
+    all.push_back({"device_step", device_step}), all.push_back({"device_streams", device_streams});
+    all.push_back({"device_replays", device_replays});
+  }
   return all;
 }
 

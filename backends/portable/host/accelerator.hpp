@@ -7,6 +7,7 @@
 #include "../../dispatch.hpp"
 #include "../../queued/device.hpp"
 #include "../kernels.hpp"
+#include "command_notes.hpp"
 #include "queue.hpp"
 
 namespace weft::portable::host {
@@ -47,6 +48,10 @@ class Accelerator : public QueuedDevice {
   /// Lanes that run together; 1 where work-groups gain nothing from being wide.
   int simd_width() const { return simd_width_; }
 
+  std::unique_ptr<KernelNotes> note_kernels() override {
+    return repeats_commands_ ? note_kernels_of(static_cast<DeviceQueue&>(default_queue())) : nullptr;
+  }
+
   // The calling thread's queue.
   DeviceQueue& queue() { return static_cast<DeviceQueue&>(QueuedDevice::queue()); }
   void upload(void* to, const void* from, size_t bytes) { queue().upload(to, from, bytes); }
@@ -64,6 +69,7 @@ class Accelerator : public QueuedDevice {
   virtual Kernel& find_kernel(Module module, const std::string& name) = 0;
 
  protected:
+  bool repeats_commands_ = false;  ///< its queues make batches
   bool has_double_ = true;
   int simd_width_ = 1;
 };

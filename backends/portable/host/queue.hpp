@@ -2,17 +2,25 @@
 #pragma once
 
 #include <array>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
+#include <vector>
 
 #include "../../queued/command_queue.hpp"
 #include "../../recipe_runner.hpp"
 #include "../plan.hpp"
 
+namespace weft {
+class CommandBatch;
+}
+
 namespace weft::portable::host {
 
 class Accelerator;
+struct CommandNotes;
 
 /// Backends derive theirs.
 struct Kernel {};
@@ -36,6 +44,12 @@ class DeviceQueue : public CommandQueue {
   virtual void launch(Kernel& kernel, const Grid& grid, const Argument* arguments, size_t count) = 0;
   /// The caller's op and place under a number, for a kernel that checks indices.
   uint32_t note_index_call();
+  /// The same for a call that is queued again and again, until it is released.
+  uint32_t hold_index_call();
+  /// Of calls that have run.
+  void release_index_calls(std::span<const uint32_t> calls) noexcept;
+  /// Commands of this queue, to be run again. Only of queues whose device says that it repeats commands.
+  virtual std::unique_ptr<CommandBatch> make_batch(CommandNotes notes);
   /// Where kernels report: memory that the host reads too.
   BadIndex* bad_index() const { return bad_index_; }
 
@@ -54,6 +68,8 @@ class DeviceQueue : public CommandQueue {
   std::mutex index_mutex_;
   std::array<CallPlace, 1024> index_calls_;
   uint32_t index_call_ = 0;
+  std::deque<CallPlace> held_calls_;  ///< by their numbers without the highest bit
+  std::vector<uint32_t> free_calls_;
   /// Of the index that went wrong, where its call is no longer among those.
   std::optional<CallPlace> bad_place_;
 };

@@ -16,6 +16,7 @@ class ScratchMemory {
  private:
   Accelerator& device_;
   size_t bytes_;
+  bool noted_;  ///< it belongs to what is queued again
   void* data_;
 };
 
