@@ -50,7 +50,7 @@ Case random_case(std::mt19937& random) {
   const int64_t groups = any(0, 2) == 0 ? any(2, 4) : 1;
   // Small numbers of channels, and those that fill blocks.
   const bool many = any(0, 3) == 0;
-  const int64_t channels = many ? any(6, 18) : any(1, 3), outputs = many ? any(8, 20) : any(1, 5);
+  const int64_t channels = many ? any(6, 18) : any(1, 3), outputs = many ? any(8, 20) : any(1, 14);
   Case c{any(1, many ? 3 : 10), groups * channels, groups * outputs, groups, {}, {}, {}, {}, {}};
   for (int d = 0; d < 2; ++d) {
     c.kernel.push_back(any(1, 4));

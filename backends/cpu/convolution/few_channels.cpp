@@ -378,7 +378,8 @@ bool fits(const ConvolutionShape& s) {
 bool is_worthwhile(Convolution product, const ConvolutionShape& s) {
   switch (product) {
     case Convolution::forward:
-      return s.outputs < 8 || s.channels < 3 || (s.outputs == 8 && s.out[2] > 8);
+      return s.outputs < 8 || s.channels < 3 || (s.channels == 3 && s.outputs <= 64 && s.out[2] <= 128) ||
+             (s.outputs == 8 && s.out[2] > 8);
     case Convolution::by_data:
       return s.outputs <= 8 || (s.channels >= 6 && s.channels <= 8);
     case Convolution::by_weight:
