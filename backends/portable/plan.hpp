@@ -210,6 +210,13 @@ struct Sort {
   uint8_t descending, has_out, has_order;
 };
 
+/// Every rank is looked for by itself.
+struct SelectRank {
+  Walk<3> lines;  ///< of order, ranks, the start of x's line
+  int64_t length, step;
+  DType dtype;
+};
+
 struct Search {
   Walk<3> walk;  ///< of out, values, the start of the sorted line
   int64_t length, step;

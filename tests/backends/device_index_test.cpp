@@ -15,6 +15,7 @@
 #include <weft/ops/scan.hpp>
 #include <weft/ops/scatter.hpp>
 #include <weft/ops/search.hpp>
+#include <weft/ops/sort.hpp>
 #include <weft/tensor/index_checks.hpp>
 
 namespace weft {
@@ -320,6 +321,84 @@ DEVICE_TEST(SortsStably) {
   }
   const Tensor many = randint(0, 1000, {5000});
   expect_same(on, [&](Device d) { return sorted(many.to(d), 0, false, true); });
+}
+
+/// The positions of elements of these ranks, one list of ranks for each line of x along `dim`.
+Tensor at_ranks(const Tensor& x, int dim, const Tensor& ranks) {
+  const Tensor order = empty(ranks.sizes(), {i64, x.device()});
+  kernels(x.raw_view()).select_rank(order.raw_view(), x.raw_view(), ranks.raw_view(), dim);
+  return order;
+}
+/// Every rank of a line, and those of a few lines in any order.
+void expect_ranks(Device on, const Tensor& line) {
+  const Tensor all = arange(0, line.numel(), 1, {i64});
+  expect_same(on, [&](Device d) { return at_ranks(line.to(d), 0, all.to(d)); });
+  const Tensor order = at_ranks(line.to(on), 0, all.to(on)).to(Device());
+  expect_equal(order, argsort(line, 0));
+}
+
+DEVICE_TEST(SelectsRanksInEveryLayout) {
+  for (const DType t : computed) {
+    SCOPED_TRACE(name(t));
+    const Tensor x = is_floating(t) ? fractions({4, 300, 3}, t) : randint(-9, 9, {4, 300, 3}).to(t);
+    for (int dim = 0; dim < 3; ++dim) {
+      Dims shape = x.shape();
+      shape[dim] = 2;
+      const Tensor ranks = randint(0, x.size(dim), shape);
+      expect_same(on, [&](Device d) { return at_ranks(x.to(d), dim, ranks.to(d)); });
+      expect_same(on,
+                  [&](Device d) { return at_ranks(x.to(d).transpose(0, 2), 2 - dim, ranks.to(d).transpose(0, 2)); });
+      expect_same(on, [&](Device d) { return at_ranks(x.to(d).flip({dim}), dim, ranks.to(d).flip({0})); });
+      expect_same(on, [&](Device d) {
+        return at_ranks(x.to(d).select(0, 1).unsqueeze(0).expand({4, 300, 3}), dim, ranks.to(d));
+      });
+    }
+    expect_ranks(on, x.select(2, 1).reshape({-1}).narrow(0, 0, 500));
+  }
+}
+
+DEVICE_TEST(SelectsAmongSpecialNumbersAndTies) {
+  const double infinity = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
+  const Tensor few = tensor(std::vector<double>{0, nan, -infinity, -0.0, infinity, -nan, 1, -1, 0, nan, -0.0, 3e-7});
+  for (const DType t : {f16, bf16, f32, f64}) {
+    SCOPED_TRACE(name(t));
+    expect_ranks(on, few.to(t));
+    expect_ranks(on, index_select(few.to(t), 0, randint(0, few.numel(), {700})));
+    expect_ranks(on, full({500}, nan, {t}));
+    expect_ranks(on, cat({zeros({150}, {t}), -zeros({150}, {t})}, 0));
+  }
+  for (const DType t : {u8, i16, i64, boolean}) expect_ranks(on, ones({400}, {t}));
+  for (const int64_t n : {1, 2, 3, 63, 64, 65, 127, 513}) expect_ranks(on, randint(0, 4, {n}).to(f32));
+}
+
+DEVICE_TEST(SelectsAmongNumbersOfAllBits) {
+  const int64_t lowest = std::numeric_limits<int64_t>::min(), highest = std::numeric_limits<int64_t>::max();
+  const Tensor ends = tensor(std::vector<int64_t>{0, lowest, highest, -1, 1, lowest + 1, highest - 1, lowest, highest});
+  const Tensor many = index_select(ends, 0, randint(0, ends.numel(), {600})) + randint(-1, 1, {600});
+  expect_ranks(on, ends);
+  expect_ranks(on, many);
+  expect_same(on, [&](Device d) { return at_ranks(many.to(u64).to(d), 0, arange(0, 600, 1, {i64, d})); });
+}
+
+DEVICE_TEST(SelectsInLongAndInManyLines) {
+  const Tensor line = rand({70'000}) - 0.5, lines = randint(-40, 40, {3000, 17}).to(f32);
+  const Tensor few = tensor(std::vector<int64_t>{0, 1, 34'999, 35'000, 69'998, 69'999});
+  expect_same(on, [&](Device d) { return at_ranks(line.to(d), 0, few.to(d)); });
+  const Tensor ranks = randint(0, 17, {3000, 4});
+  expect_same(on, [&](Device d) { return at_ranks(lines.to(d), 1, ranks.to(d)); });
+  expect_same(on, [&](Device d) { return at_ranks(lines.to(d), 0, randint(0, 1, {2, 17}).to(d) + 1500); });
+  expect_same(on, [&](Device d) { return at_ranks(lines.to(d), 1, empty({3000, 0}, {i64, d})); });
+}
+
+DEVICE_TEST(TakesMediansAndQuantilesWithoutSorting) {
+  const Tensor x = rand({4, 90}) - 0.5;
+  expect_same(on, [&](Device d) { return median(x.to(d), 1).indices; });
+  expect_same(on, [&](Device d) { return median(x.to(d)); });
+  expect_same(on, [&](Device d) { return kthvalue(x.to(d), 3, 0, true).values; });
+  expect_same(on, [&](Device d) { return nanmedian(log(x.to(d)), 1).values.to(f16); });
+  expect_same(on, [&](Device d) {
+    return quantile(x.to(d), tensor({0.25, 0.5}, f32).to(d), 1, false, QuantileInterpolation::nearest);
+  });
 }
 
 DEVICE_TEST(FindsPlacesInSortedLines) {

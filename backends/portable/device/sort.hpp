@@ -16,7 +16,8 @@ enum : uint64_t { key_sign = (uint64_t)1 << 63, no_destination = ~(uint64_t)0 };
 WEFT_DEVICE uint64_t destination_key(int64_t offset) { return (uint64_t)offset ^ key_sign; }
 WEFT_DEVICE int64_t destination_of(uint64_t key) { return (int64_t)(key ^ key_sign); }
 
-/// An element as a number of the same order: -0 equals 0, and NaN is the greatest.
+/// An element as a number of the same order: -0 equals 0, and NaN is the greatest. Floats take no more bits than they
+/// have.
 WEFT_DEVICE uint64_t element_key(In p, DType t) {
   if (t == DType::u64) return peek<uint64_t>(p);
   const bool wide = t == DType::f64 || t == DType::f32;
@@ -25,7 +26,7 @@ WEFT_DEVICE uint64_t element_key(In p, DType t) {
   const uint64_t sign = (uint64_t)1 << (8 * item - 1), bits = bits_at(p, item), magnitude = bits & (sign - 1);
   const int mantissa = t == DType::f64 ? 52 : (t == DType::f32 ? 23 : (t == DType::f16 ? 10 : 7));
   const uint64_t infinity = (sign - 1) >> mantissa << mantissa;
-  if (magnitude > infinity) return ~(uint64_t)0;
+  if (magnitude > infinity) return sign | (sign - 1);
   return bits == magnitude ? bits + sign : sign - magnitude;
 }
 

@@ -16,6 +16,7 @@ constinit Entry sorted_entry(named::sorted);
 constinit Entry search_entry(named::search);
 constinit Entry number_keys_entry(named::number_keys);
 constinit Entry count_keys_entry(named::count_keys);
+constinit Entry select_rank_entry(named::select_rank);
 
 constexpr int64_t sort_block = 32;  // as in sort.hpp
 
@@ -88,6 +89,23 @@ void bincount(const View& counts, const View& x) {
          x.layout.strides[0], t);
   pairs.sort();
   launch(device, count_keys_entry.on(device), item_grid(bins), counts.data, pairs.keys(), n, bins);
+}
+
+void select_rank(const View& order, const View& x, const View& ranks, int dim) {
+  if (!is_computable(x.layout.dtype)) unsupported("select_rank", x);
+  if (order.layout.numel == 0) return;
+  Accelerator& device = device_of(order);
+  Layout lines = x.layout;  // every rank's line
+  lines.strides[dim] = 0;
+  const Layout* const layouts[] = {&order.layout, &ranks.layout, &lines};
+  portable::SelectRank plan = {};
+  plan.lines = walk_of(layouts, 0, order.layout.rank);
+  plan.length = x.layout.sizes[dim];
+  plan.step = x.layout.strides[dim];
+  plan.dtype = x.layout.dtype;
+  Grid grid = team_grid(device, plan.lines.count, plan.length);
+  if (grid.group_size[0] > 1) grid = {{groups_for(plan.lines.count, 1), 1, 1}, {grid.group_size[0], 1, 1}};
+  launch(device, select_rank_entry.on(device), grid, order.data, x.data, ranks.data, plan);
 }
 
 void searchsorted(const View& out_view, const View& sorted, const View& values_view, bool right) {
