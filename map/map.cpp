@@ -11,6 +11,7 @@
 #include "../backends/recorded_kernel.hpp"
 #include "../ops/detail/common.hpp"
 #include "../ops/detail/promote.hpp"
+#include "../ops/pointwise.hpp"
 
 namespace weft {
 
@@ -192,19 +193,69 @@ struct Backward {
   }
 };
 
+// ---- devices --------------------------------------------------------------------------------------------------------
+
+[[noreturn]] void refuse_on(Device device, DType dtype, const Dims& shape) {
+  raise<NotImplementedError>(
+      {.problem = fmt::format("on {} a function is one op of those that weft::map knows by name", device.name()),
+       .details = fmt::format("elements: {} {}", name(dtype), shape.text()),
+       .remedy = "write it with ops, register an op with a kernel (docs/own_ops.md), or move the operands to cpu"});
+}
+
+#define WEFT_ROW_FUNCTION(name, ...) weft::name,
+constexpr Tensor (*unary_rows[])(const Operand&) = {WEFT_UNARY_OPS(WEFT_ROW_FUNCTION)};
+constexpr Tensor (*binary_rows[])(const Operand&, const Operand&) = {WEFT_BINARY_OPS(WEFT_ROW_FUNCTION)};
+constexpr Tensor (*compare_rows[])(const Operand&, const Operand&) = {WEFT_COMPARE_OPS(WEFT_ROW_FUNCTION)};
+constexpr Tensor (*ternary_rows[])(const Operand&, const Operand&,
+                                   const Operand&) = {WEFT_TERNARY_OPS(WEFT_ROW_FUNCTION)};
+#undef WEFT_ROW_FUNCTION
+
+/// The op of a row; integers and bool are computed in i64, as the loops do.
+Tensor run_row(const math::Row& row, std::span<const Tensor> arguments) {
+  Tensor x[3];
+  for (int k = 0; k < 3; ++k) {
+    const auto& [argument, number] = row.operands[k];
+    x[k] = argument < 0 ? Operand(number).tensor() : arguments[static_cast<size_t>(argument)];
+    if (argument >= 0 && !is_floating(x[k].dtype())) x[k] = x[k].to(DType::i64);
+  }
+  switch (row.family) {
+    case math::Row::unary:
+      return unary_rows[row.op](x[0]);
+    case math::Row::binary:
+      return binary_rows[row.op](x[0], x[1]);
+    case math::Row::compare:
+      return compare_rows[row.op](x[0], x[1]);
+    case math::Row::ternary:
+      return ternary_rows[row.op](x[0], x[1], x[2]);
+    case math::Row::none:
+      break;
+  }
+  throw math::NotARow();
+}
+
+template <int n>
+Tensor run_on_device(const detail::MapProgram& program, const void* function, const Prepared<n>& p, DType result) {
+  try {
+    const Tensor out = run_row(program.row(function), p.operands).to(result);
+    return (out.shape() == p.shape ? out : out.expand(p.shape)).contiguous();
+  } catch (const math::NotARow&) {
+    refuse_on(p.device, p.dtype, p.shape);
+  }
+}
+
 template <int n>
 Tensor run(const detail::MapProgram& program, const void* function, const Operand* const* list) {
   return [&]<size_t... k>(std::index_sequence<k...>) {
     const CallScope scope(op, list[0]->where);
     Prepared<n> p;
     prepare<n>(p, {list[k]...}, PointwiseKind::any);
-    if (!p.device.is_cpu()) raise_missing_kernel(p.device);
     if (is_storage_only(p.dtype) || p.dtype == DType::u64 || is_complex(p.dtype)) {
       raise<DTypeError>({.problem = fmt::format("a function of float, double or int64_t cannot take {}", name(p.dtype)),
                          .remedy = "convert the operand with to(dtype)"});
     }
     const DType result = program.result[type_index(p.dtype)];
     const bool same_kind = result != DType::boolean && is_floating(result) == is_floating(p.dtype);
+    if (!p.device.is_cpu()) return run_on_device(program, function, p, same_kind ? p.dtype : result);
     Tensor out = make(p.shape, same_kind ? p.dtype : result, p.device);
     Pass pass(p.shape, p.dtype);
     pass.output(out, result);
@@ -221,6 +272,8 @@ Tensor run(const detail::MapProgram& program, const void* function, const Operan
 }
 
 }  // namespace
+
+void math::refuse_formula() { throw NotARow(); }
 
 Tensor detail::run_map(const MapProgram& program, const void* function, const Operand* const* operands) {
   using Run = Tensor (*)(const MapProgram&, const void*, const Operand* const*);

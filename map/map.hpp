@@ -36,7 +36,8 @@ Tensor map_over(const F& f, const Operands&... operands) {
 /// x / y, exp(x), x * 0.5), bool where it gives a bool. The computation runs in f32 for the 16-bit floats and in i64
 /// for integers. Twice differentiable in floating operands; NotImplementedError for a third derivative. f is copied
 /// into the graph and may be called from several threads at once: it must not change its captures. ShapeError where
-/// shapes do not broadcast, DeviceError where devices differ, NotImplementedError off the CPU.
+/// shapes do not broadcast, DeviceError where devices differ. Off the CPU f is one op, `exp(x)`, `x * y`, `clamp(x, 0,
+/// 1)`, by that op's kernel and with its derivatives; NotImplementedError for every other f.
 template <class F>
 Tensor map(const F& f, const Operand& a) {
   return detail::map_over(f, a);

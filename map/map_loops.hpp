@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "dual.hpp"
+#include "row.hpp"
 #include "../tensor/dtype.hpp"
 
 #if !defined(__OPTIMIZE__) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -57,6 +58,8 @@ struct MapProgram {
   MapLoop second[2] = {};
   /// What value[] writes: f32, f64, i64 or boolean.
   DType result[3];
+  /// The row that the function is; raises math::NotARow where it is none.
+  math::Row (*row)(const void* function);
   /// A copy of the function, as the graph keeps it.
   std::shared_ptr<const void> (*keep)(const void* function);
 };
@@ -204,6 +207,13 @@ struct MapLoops<F, std::index_sequence<k...>> {
 #endif
   }
 
+  static math::Row row(const void* function) {
+    if constexpr (std::is_invocable_v<const F&, Each<k, math::Term>...>) {
+      return math::Term((*static_cast<const F*>(function))(math::Term::argument(static_cast<int>(k))...)).row();
+    } else {
+      math::refuse_formula();
+    }
+  }
   static std::shared_ptr<const void> keep(const void* function) {
     return std::make_shared<const F>(*static_cast<const F*>(function));
   }
@@ -220,6 +230,7 @@ constexpr MapProgram make_map_program(std::index_sequence<k...>) {
                 L::template loops<typename L::template Value<int64_t>, 2>()},
       .result = {dtype_of<typename L::template Element<float>>(), dtype_of<typename L::template Element<double>>(),
                  dtype_of<typename L::template Element<int64_t>>()},
+      .row = L::row,
       .keep = L::keep};
   if constexpr (L::differentiable) {
     program.gradient[0] = L::template loops<typename L::template Gradient<float>, 3>();
