@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <deque>
+#include <exception>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -17,6 +18,7 @@
 #include "../autograd/node.hpp"
 #include "../backends/backend.hpp"
 #include "../backends/observe.hpp"
+#include "../backends/plugin/vendor_profiler.hpp"
 #include "detail/device_times.hpp"
 #include "detail/graph_text.hpp"
 #include "../tensor/allocator.hpp"
@@ -43,6 +45,9 @@ struct ThreadNow {
   int64_t scope = 0;
   /// The device's stream before the kernel that runs.
   Shared<Fence> mark = {};
+  /// Spans of the kernel that runs, which its device's vendor was told of.
+  int told = 0;
+  const plugin::VendorProfiler* vendor = nullptr;
 };
 ThreadNow& now() {
   static thread_local const auto of_thread = std::make_unique<ThreadNow>();  // static memory of threads is scarce
@@ -56,6 +61,7 @@ struct Profiler::State : KernelObserver, BackwardWatch {
 
   void before(const KernelCall& call) override {
     join();
+    if (!vendors.empty()) tell_begin(call);
     if (options.device_spans) now().mark = times.mark(call.device);
     now().begin = nanoseconds();
   }
@@ -70,6 +76,8 @@ struct Profiler::State : KernelObserver, BackwardWatch {
     const size_t all = detail::thread_allocated_bytes();
     return static_cast<int64_t>(all - std::exchange(now().allocated, all));
   }
+  void tell_begin(const KernelCall& call);
+  void tell_end();
   void keep(ProfiledEvent&& event, const KernelScope* within = nullptr);
   void remember_forward(const ProfiledEvent& event, const KernelScope* within);
   std::optional<size_t> forward_of(const Node& node);
@@ -78,6 +86,8 @@ struct Profiler::State : KernelObserver, BackwardWatch {
   }
   void keep_span(const ProfiledEvent& about, Shared<Fence> done, int64_t returned);
   void measure(bool wait);
+  void start_vendors();
+  void stop_vendors();
 
   const ProfilerOptions options;
   int64_t started = 0, stopped = 0;
@@ -98,14 +108,72 @@ struct Profiler::State : KernelObserver, BackwardWatch {
   /// The end of each stream's last span.
   std::map<const Queue*, int64_t> ends;
   detail::DeviceTimes times;
+  /// The plug-ins' own, while they run.
+  std::vector<plugin::VendorProfiler*> vendors;
   size_t lost = 0;
   std::map<std::thread::id, int> threads;
   /// Recorded ops of the forward by their place, the newest last: backward meets them in reverse.
   std::unordered_map<uintptr_t, std::vector<size_t>> forwards;
 };
 
+// ---- what plug-ins are told -----------------------------------------------------------------------------------------
+
+void Profiler::State::tell_begin(const KernelCall& call) {
+  tell_end();  // of a kernel that failed
+  const plugin::VendorProfiler* const vendor = plugin::vendor_profiler(call.device.type);
+  if (vendor == nullptr) return;
+  now().vendor = vendor;
+  const auto begin = [&](const char* name, Location where) {
+    vendor->begin_span(name, where);
+    ++now().told;
+  };
+  const char* const op = call.op != nullptr ? call.op : call.kernel;
+  if (call.within != nullptr) begin(call.within->op, call.within->where);
+  else if (now().nodes.empty() && call.entry != nullptr && std::string_view(call.entry) != op)
+    begin(call.entry, call.where);
+  begin(op, call.where);
+}
+
+void Profiler::State::tell_end() {
+  for (; now().told > 0; --now().told) now().vendor->end_span();
+}
+
+void Profiler::State::start_vendors() {
+  for (plugin::VendorProfiler* vendor : plugin::vendor_profilers()) {
+    vendor->start();
+    vendors.push_back(vendor);
+  }
+}
+
+// All are stopped, then the first failure is raised.
+void Profiler::State::stop_vendors() {
+  tell_end();
+  std::exception_ptr failure;
+  for (plugin::VendorProfiler* vendor : std::exchange(vendors, {})) {
+    for (size_t i = now().run == started ? now().nodes.size() : 0; i > 0; --i) vendor->end_span();
+    try {
+      for (plugin::MeasuredSpan& span : vendor->stop()) {
+        if (events.size() >= options.most_events) {
+          ++lost;
+          continue;
+        }
+        ProfiledEvent& event = events.emplace_back();
+        event.kind = ProfiledKind::measured, event.op = event.called = std::move(span.name);
+        event.device = span.device, event.stream = span.stream;
+        event.begin = span.begin - started, event.end = span.end - started;
+      }
+    } catch (...) {
+      if (!failure) failure = std::current_exception();
+    }
+  }
+  if (failure) std::rethrow_exception(failure);
+}
+
+// ---- events ---------------------------------------------------------------------------------------------------------
+
 void Profiler::State::after(const KernelCall& call) {
   const int64_t returned = nanoseconds();
+  tell_end();
   Shared<Fence> done = now().mark ? times.mark(call.device) : Shared<Fence>();
   if (options.synchronize && !call.device.is_cpu()) synchronize(call.device);
   const int64_t end = call.device.is_cpu() ? returned : nanoseconds();
@@ -162,6 +230,9 @@ void Profiler::State::measure(bool wait) {
 
 void Profiler::State::before(const BackwardPass&, Node& node, std::span<const Tensor>) {
   join();
+  for (const plugin::VendorProfiler* vendor : vendors) {
+    vendor->begin_span((std::string(node.op) + " backward").c_str(), node.where);
+  }
   now().nodes.push_back({&node, nanoseconds()});
 }
 
@@ -169,6 +240,8 @@ void Profiler::State::after(const BackwardPass&, Node& node, std::span<const Ten
   ProfiledEvent event{.kind = ProfiledKind::node, .backward = true, .op = node.op, .where = node.where};
   event.begin = now().nodes.back().begin - started, event.end = nanoseconds() - started;
   now().nodes.pop_back();
+  tell_end();
+  for (const plugin::VendorProfiler* vendor : vendors) vendor->end_span();
   event.forward = forward_of(node);
   keep(std::move(event));
 }
@@ -216,7 +289,10 @@ std::optional<size_t> Profiler::State::forward_of(const Node& node) {
 Profiler::Profiler(ProfilerOptions options) : state_(new State(options)) {}
 
 Profiler::~Profiler() {
-  if (state_->running) stop();
+  try {
+    if (state_->running) stop();
+  } catch (...) {  // a plug-in's failure has nobody to be told to
+  }
 }
 
 void Profiler::start(Location where) {
@@ -229,6 +305,14 @@ void Profiler::start(Location where) {
   s.lost = 0, s.running = true;
   s.started = nanoseconds();
   s.join();
+  try {
+    s.start_vendors();
+  } catch (...) {
+    s.running = false;
+    one_runs = false;
+    for (plugin::VendorProfiler* vendor : std::exchange(s.vendors, {})) vendor->abandon();
+    throw;
+  }
   s.nodes.emplace(s);
   s.kernels.emplace(s, ObserverScope::process);
 }
@@ -244,6 +328,7 @@ void Profiler::stop(Location where) {
   s.spans.clear();
   s.running = false;
   one_runs = false;
+  s.stop_vendors();
 }
 
 const std::vector<ProfiledEvent>& Profiler::events() const { return state_->events; }

@@ -31,6 +31,9 @@ enum class ProfiledKind : uint8_t {
   kernel,  ///< one kernel, on the host
   node,    ///< a node of the graph that backward ran, around its kernels
   span,    ///< the work of a kernel on its device's stream
+  /// What the profiler of a plug-in's vendor measured: `op` is its name of it, `device` and `stream` where it ran, the
+  /// stream -1 where that is none of Weft's.
+  measured,
 };
 
 struct ProfiledEvent {
@@ -74,12 +77,14 @@ class WEFT_API Profiler {
   ~Profiler();
   Profiler(const Profiler&) = delete;
 
-  /// Drops the events of an earlier run. ValueError while a profiler runs.
+  /// Drops the events of an earlier run. ValueError while a profiler runs; DeviceError where that of a plug-in fails,
+  /// which runs and is told of each op as long as this one does.
   void start(Location where = {});
-  /// ValueError unless it runs.
+  /// ValueError unless it runs; DeviceError where a plug-in's fails, when all others have stopped.
   void stop(Location where = {});
 
-  /// In order of their end on the host, then spans in order of their queueing; may be empty.
+  /// In order of their end on the host, then spans in order of their queueing, then what plug-ins measured; may be
+  /// empty.
   const std::vector<ProfiledEvent>& events() const;
   /// Ops by the time of their kernels, for a terminal.
   std::string table(const TableOptions& options = {}) const;

@@ -16,7 +16,8 @@ namespace weft {
 
 namespace {
 
-/// Threads are rows of process 1; each device is a process behind it, with its streams as rows.
+/// Threads are rows of process 1; each device is a process behind it, with its streams as rows, and another one for
+/// what its vendor's profiler measured.
 struct Row {
   int process, row;
   auto operator<=>(const Row&) const = default;
@@ -32,7 +33,7 @@ class Trace {
 
   std::string run() {
     for (const ProfiledEvent& e : events_) {
-      if (e.kind != ProfiledKind::node) join_call(e);
+      if (has_kernel(e)) join_call(e);
     }
     for (const auto& [row, call] : calls_) close(row, call);
     for (size_t i = 0; i < events_.size(); ++i) {
@@ -60,10 +61,15 @@ class Trace {
     }
   };
 
+  static bool has_kernel(const ProfiledEvent& e) {
+    return e.kind == ProfiledKind::kernel || e.kind == ProfiledKind::span;
+  }
+
   Row row_of(const ProfiledEvent& e) {
-    if (e.kind != ProfiledKind::span) return {1, e.thread};
+    if (e.kind == ProfiledKind::kernel || e.kind == ProfiledKind::node) return {1, e.thread};
+    const std::string name = e.device.name() + (e.kind == ProfiledKind::measured ? ", measured by its vendor" : "");
     const auto next = static_cast<int>(processes_.size()) + 2;
-    return {processes_.try_emplace(e.device.name(), next).first->second, e.stream};
+    return {processes_.try_emplace(name, next).first->second, e.stream};
   }
 
   void join_call(const ProfiledEvent& e) {
@@ -84,7 +90,7 @@ class Trace {
 
   void add_slice(const ProfiledEvent& e) {
     std::string about = line_of(e);
-    if (e.kind != ProfiledKind::node) {
+    if (has_kernel(e)) {
       about += fmt::format(",\"kernel\":\"{}\",\"output\":\"{} {}\"", e.kernel, weft::name(e.dtype), e.shape.text());
     }
     if (e.kind == ProfiledKind::kernel) about += fmt::format(",\"allocated\":{}", e.allocated);

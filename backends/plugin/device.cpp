@@ -153,6 +153,13 @@ void PluginDevice::return_pinned(void* data, size_t bytes) noexcept {
   library_.quietly(table().pinned_host_free, number_, data, bytes);
 }
 
+int PluginDevice::number_of(WeftStream stream) {
+  for (CommandQueue* queue : queues()) {
+    if (queue->native_handle() == stream) return queue->number();
+  }
+  return -1;
+}
+
 WeftEvent PluginDevice::make_event() {
   select();
   const std::lock_guard lock(event_mutex_);

@@ -46,6 +46,9 @@ class PluginDevice final : public QueuedDevice {
   size_t total_memory() override { return memory().total; }
   size_t free_memory() override { return memory().free; }
 
+  /// Which of its streams this is; -1 for none.
+  int number_of(WeftStream stream);
+
   /// A new event, which is destroyed by `drop`, or when the device closes.
   WeftEvent make_event();
   void drop(WeftEvent event) noexcept;

@@ -17,9 +17,14 @@ namespace weft::plugin {
 namespace {
 
 constexpr int most_devices = 256;
-/// By minor version: how large the table was.
-constexpr size_t table_sizes[] = {offsetof(WeftDeviceInterface, elapsed_time), sizeof(WeftDeviceInterface)};
+constexpr const char* wrong_group = "has a group of functions with another size than its struct";
+/// By minor version: how large the table was, and the profiler's.
+constexpr size_t table_sizes[] = {offsetof(WeftDeviceInterface, elapsed_time), sizeof(WeftDeviceInterface),
+                                  sizeof(WeftDeviceInterface)};
+constexpr size_t profiler_sizes[] = {offsetof(WeftProfiler, begin_span), offsetof(WeftProfiler, begin_span),
+                                     sizeof(WeftProfiler)};
 static_assert(std::size(table_sizes) == WEFT_PLUGIN_ABI_MINOR + 1);
+static_assert(std::size(profiler_sizes) == WEFT_PLUGIN_ABI_MINOR + 1);
 
 bool is_name(const char* text) {
   const size_t length = text == nullptr ? 0 : strnlen(text, 32);
@@ -121,6 +126,12 @@ void Library::fill_table() {
   kind_ = params.device_type;
   if (params.sub_type != nullptr) sub_type_.assign(params.sub_type, strnlen(params.sub_type, 256));
   std::memcpy(&table_, &filled, expected);
+  if (table_.profiler != nullptr) take_profiler(params.abi_minor);
+}
+
+void Library::take_profiler(int minor) {
+  if (table_.profiler->size != profiler_sizes[minor]) refuse(wrong_group);
+  std::memcpy(&profiler_, table_.profiler, profiler_sizes[minor]);
 }
 
 void Library::check_entries() const {
@@ -158,12 +169,19 @@ void Library::check_entries() const {
     WEFT_REQUIRED(recipes->launch)
     WEFT_REQUIRED(recipes->destroy)
   }
+  if (table_.profiler != nullptr) {
+    WEFT_REQUIRED(profiler->initialize)
+    WEFT_REQUIRED(profiler->prepare)
+    WEFT_REQUIRED(profiler->start)
+    WEFT_REQUIRED(profiler->stop)
+    WEFT_REQUIRED(profiler->collect)
+    WEFT_REQUIRED(profiler->finalize)
+  }
 #undef WEFT_REQUIRED
   if (!missing.empty()) refuse(fmt::format("has no {} in its table", missing));
   const bool fits = (table_.recipes == nullptr || table_.recipes->size == sizeof *table_.recipes) &&
-                    (table_.collectives == nullptr || table_.collectives->size == sizeof *table_.collectives) &&
-                    (table_.profiler == nullptr || table_.profiler->size == sizeof *table_.profiler);
-  if (!fits) refuse("has a group of functions with another size than its struct");
+                    (table_.collectives == nullptr || table_.collectives->size == sizeof *table_.collectives);
+  if (!fits) refuse(wrong_group);
 }
 
 void Library::find_devices() {

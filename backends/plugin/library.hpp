@@ -21,6 +21,8 @@ class Library {
   /// Of the hardware, for people; may be empty.
   const std::string& sub_type() const { return sub_type_; }
   const WeftDeviceInterface& table() const { return table_; }
+  /// With null for what the plug-in's version lacks; of size 0 where it brings none.
+  const WeftProfiler& profiler() const { return profiler_; }
   /// What the plug-in calls its devices, by Weft's index.
   const std::vector<int32_t>& numbers() const { return numbers_; }
   void* handle() const { return handle_; }
@@ -59,6 +61,8 @@ class Library {
   [[noreturn]] void refuse(const std::string& problem, const std::string& remedy = {}) const;
   std::string device_text(int index) const;
   void fill_table();
+  /// `minor`: the version of the interface that the plug-in knows.
+  void take_profiler(int minor);
   void check_entries() const;
   void find_devices();
 
@@ -66,6 +70,7 @@ class Library {
   void* const handle_;
   std::string kind_, sub_type_;
   WeftDeviceInterface table_ = {};
+  WeftProfiler profiler_ = {};
   std::vector<int32_t> numbers_;
 };
 

@@ -31,7 +31,7 @@ extern "C" {
 /* Another major version is refused; so is a plug-in whose minor version is above the host's. One below is served:
  * entries that it does not know are null. New entries are added at the end. */
 #define WEFT_PLUGIN_ABI_MAJOR 1
-#define WEFT_PLUGIN_ABI_MINOR 1
+#define WEFT_PLUGIN_ABI_MINOR 2
 #define WEFT_PLUGIN_ABI_PATCH 0
 
 enum WeftStatus {
@@ -187,17 +187,27 @@ typedef struct WeftCollectives {
   int (*group_end)(void);
 } WeftCollectives;
 
-/* One span of the device's time, on the host's monotonic clock. */
+/* One span of the device's time, on the host's monotonic clock; `name` is copied. A stream that is null is unknown. */
 typedef void (*WeftSpan)(void* data, const char* name, WeftStream stream, uint64_t begin_ns, uint64_t end_ns);
 
+/* Of the vendor's, which runs while weft::Profiler does. One thread calls these, while no other computes. */
 typedef struct WeftProfiler {
   size_t size;
-  int (*initialize)(void);
-  int (*prepare)(void);
-  int (*start)(void);
-  int (*stop)(void);
+  int (*initialize)(void); /* (R) once, before the first profile */
+  int (*prepare)(void);    /* (R) before each */
+  int (*start)(void);      /* (R) */
+  int (*stop)(void);       /* (R) */
+  /* (R) After `stop`: tells what was measured since `start`, in any order. The program's profile shows it. */
   int (*collect)(WeftSpan tell, void* data);
-  int (*finalize)(void);
+  int (*finalize)(void); /* (R) once, after the last profile */
+
+  /* ---- since 1.2 ---- */
+  /* Between `start` and `stop`, by every thread that queues: what it queues until the span ends is of this op of the
+   * program's, called there. Spans nest: an op in which another one runs holds that one's. In backward the outer one is
+   * "exp backward", at the line of the forward call. A span of an op that failed ends when the thread begins its next
+   * one. `file` is null and `line` 0 where the place is unknown; both functions may be null. */
+  void (*begin_span)(const char* name, const char* file, uint32_t line);
+  void (*end_span)(void);
 } WeftProfiler;
 
 /* Programs that are compiled once for a signature: kernel, variant, the layouts and aliases of the views, attributes.
@@ -276,7 +286,7 @@ typedef struct WeftDeviceInterface {
 
   /* ---- groups of their own; null where the device has none ---- */
   const WeftCollectives* collectives; /* null: NotImplementedError where they are asked for */
-  const WeftProfiler* profiler;       /* this version of the host does not call it */
+  const WeftProfiler* profiler;       /* null: the program's profile has what the host measures */
 
   /* ---- kernels ---- */
   /* Whether run_kernel knows it: asked once for each, when the plug-in is loaded. Ops run their composite bodies

@@ -15,6 +15,7 @@
 
 #include "device.hpp"
 #include "kernels.hpp"
+#include "vendor_profiler.hpp"
 #include "../observe.hpp"
 #include "../plugin.hpp"
 #include "../../tensor/device_kinds.hpp"
@@ -32,6 +33,7 @@ struct Plugin {
   std::unique_ptr<Library> library;
   std::vector<PluginDevice*> devices;
   QueuedBackend* backend = nullptr;
+  std::unique_ptr<VendorProfiler> profiler;
   bool closed = false;
   /// A child of fork() has none of the plug-in's threads, and leaves its end to the parent.
   pid_t process = getpid();
@@ -53,6 +55,7 @@ void close_newest() {
     if (plugin->process != getpid()) return;
     if (plugin->backend != nullptr) plugin->backend->pinned_allocator().empty_cache();
     for (PluginDevice* device : plugin->devices) device->close();
+    if (plugin->profiler != nullptr) plugin->profiler->finalize();
     plugin->library->finalize();
     return;
   }
@@ -110,6 +113,9 @@ DeviceType load_object(const std::string& given, const std::string& path, void* 
       register_device(*device.release());
     }
     if (count > 0) plugin->backend = new QueuedBackend(type);
+    if (plugin->library->profiler().size != 0) {
+      plugin->profiler = std::make_unique<VendorProfiler>(*plugin->library, plugin->devices);
+    }
   } catch (const Error&) {
     plugin->library->finalize();
     throw;
@@ -147,6 +153,21 @@ DeviceType load(const std::string& given) {
 Backend* find_backend(DeviceType type) {
   const Plugin* const plugin = plugin_of(type);
   return plugin == nullptr ? nullptr : plugin->backend;
+}
+
+std::vector<VendorProfiler*> vendor_profilers() {
+  std::vector<VendorProfiler*> all;
+  for (const auto& slot : plugins) {
+    const Plugin* const plugin = slot.load(MemoryOrder::acquire);
+    if (plugin == nullptr || plugin->profiler == nullptr || plugin->process != getpid()) continue;
+    all.push_back(plugin->profiler.get());
+  }
+  return all;
+}
+
+VendorProfiler* vendor_profiler(DeviceType type) {
+  const Plugin* const plugin = plugin_of(type);
+  return plugin == nullptr ? nullptr : plugin->profiler.get();
 }
 
 std::string why_no_device(DeviceType type) {

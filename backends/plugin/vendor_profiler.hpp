@@ -1,0 +1,56 @@
+// The profiler that a plug-in brings: it runs while the program's does, and is told of ops by name and line.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "plugin.h"
+#include "../../tensor/device.hpp"
+#include "../../tensor/location.hpp"
+
+namespace weft::plugin {
+
+class Library;
+class PluginDevice;
+
+/// What a device measured of its own work, in nanoseconds of the host's monotonic clock.
+struct MeasuredSpan {
+  std::string name;
+  Device device;
+  int stream;  ///< -1 where it is none of Weft's
+  int64_t begin, end;
+};
+
+class VendorProfiler {
+ public:
+  VendorProfiler(const Library& library, std::vector<PluginDevice*> devices);
+  ~VendorProfiler();
+
+  // By one thread, while no other computes; DeviceError where the plug-in fails.
+  void start();
+  std::vector<MeasuredSpan> stop();
+  /// Stops, and drops what was measured.
+  void abandon() noexcept;
+
+  /// On the thread that queues. Nothing happens while it does not run.
+  void begin_span(const char* name, Location where) const noexcept;
+  void end_span() const noexcept;
+
+  void finalize() noexcept;
+
+ private:
+  Device device_of(WeftStream stream, int& number) const;
+  std::vector<MeasuredSpan> collect() const;
+
+  const Library& library_;
+  const std::vector<PluginDevice*> devices_;
+  bool initialised_ = false, runs_ = false;
+};
+
+/// Those of the plug-ins that are loaded.
+std::vector<VendorProfiler*> vendor_profilers();
+/// nullptr where that kind of device brings none.
+VendorProfiler* vendor_profiler(DeviceType type);
+
+}  // namespace weft::plugin
