@@ -83,7 +83,10 @@ void too_much_is_an_error(Report& report) {
 }
 
 void absent_devices_are_errors(Report& report) {
-  const Device absent(report.device().type, 255);
+  const DeviceType type = report.device().type;
+  const int count = device_count(type);
+  if (count > 255) throw NotHere{"every index is a device's"};
+  const Device absent(type, count);
   try {
     memory_stats(absent);
     report.deviation("DeviceError for " + absent.name(), "figures");

@@ -85,6 +85,21 @@ TEST(Conform, ADeviceIsComparedByValuesGradientsAndErrors) {
   EXPECT_THAT(strides, Not(HasSubstr("DEVIATION ops.broken.float32.dense")));
 }
 
+/// What these checks find on a device where they must not hold.
+std::string found_on(Device device, void (*checks)(Report&), const std::string& only) {
+  Report report(device, only, false);
+  checks(report);
+  EXPECT_EQ(report.finished().size(), 1u) << only;
+  return report.deviations().empty() ? "nothing" : report.line_of(report.deviations()[0]);
+}
+
+TEST(Conform, WhatNoDriverDoesWrongIsFoundOnOtherDevices) {
+  EXPECT_THAT(found_on("cpu", check_errors, "errors.two_devices"), HasSubstr("operands of two devices, came a result"));
+  EXPECT_THAT(found_on("meta", check_memory, "memory.absent_device"), HasSubstr("came figures"));
+  EXPECT_THAT(found_on("cpu", check_meta, "meta.elements"), HasSubstr("no memory behind a tensor, came an address"));
+  EXPECT_THAT(found_on("cpu", check_meta, "meta.memory"), HasSubstr("came OutOfMemoryError"));
+}
+
 TEST(Conform, OneCheckIsPickedByItsName) {
   const Device meta("meta");
   EXPECT_THAT(found<other_shape>(meta, "ops.broken.float64.dense"), HasSubstr("1 checks, 1 of them deviate"));

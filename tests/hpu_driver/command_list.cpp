@@ -96,6 +96,7 @@ ze_result_t ZE_APICALL append_launch(ze_command_list_handle_t handle, ze_kernel_
   ze_result_t result = capture_launch(*kernel, appender.list().device, *groups, launch.get(), &command.memory);
   if (result != ZE_RESULT_SUCCESS) return result;
   command.body = [launch] { run_launch_wrongly(*launch); };
+  command.is_launch = true;
   return append(appender.list(), std::move(command), signal, wait_count, waits);
 }
 
@@ -109,6 +110,11 @@ ze_result_t check_reach(const Device* device, std::initializer_list<const void*>
   return ZE_RESULT_SUCCESS;
 }
 
+bool is_peer(const void* destination, const void* source) {
+  const auto to = find_allocation(destination), from = find_allocation(source);
+  return to && from && to->device != nullptr && from->device != nullptr && to->device != from->device;
+}
+
 ze_result_t ZE_APICALL append_copy(ze_command_list_handle_t handle, void* destination, const void* source, size_t size,
                                    ze_event_handle_t signal, uint32_t wait_count, ze_event_handle_t* waits) {
   Appender appender(handle);
@@ -118,9 +124,11 @@ ze_result_t ZE_APICALL append_copy(ze_command_list_handle_t handle, void* destin
   if (result == ZE_RESULT_SUCCESS) result = check_range(source, size, true, "copy source", &command.memory);
   if (result == ZE_RESULT_SUCCESS) result = check_reach(appender.list().device, {destination, source});
   if (result != ZE_RESULT_SUCCESS) return result;
+  const bool spoils =
+      size != 0 && (does_wrong(Wrong::copy) || (does_wrong(Wrong::peer) && is_peer(destination, source)));
   command.body = [=] {
     std::memmove(destination, source, size);
-    if (does_wrong(Wrong::copy) && size != 0) static_cast<unsigned char*>(destination)[size - 1] ^= 0x10;
+    if (spoils) static_cast<unsigned char*>(destination)[size - 1] ^= 0x10;
   };
   return append(appender.list(), std::move(command), signal, wait_count, waits);
 }

@@ -102,7 +102,8 @@ ze_result_t allocate(const Request& request, void** out) {
   if (request.size > config().max_alloc_bytes && !request.relaxed_limits) return ZE_RESULT_ERROR_UNSUPPORTED_SIZE;
   size_t alignment = request.alignment;
   if (alignment > page_size || (alignment & (alignment - 1)) != 0) return ZE_RESULT_ERROR_UNSUPPORTED_ALIGNMENT;
-  if (request.device && request.size > config().memory_bytes) return ZE_RESULT_ERROR_OUT_OF_DEVICE_MEMORY;
+  const bool limited = request.device && !does_wrong(Wrong::endless);
+  if (limited && request.size > config().memory_bytes) return ZE_RESULT_ERROR_OUT_OF_DEVICE_MEMORY;
 
   Allocation a;
   a.size = request.size;
@@ -112,7 +113,7 @@ ze_result_t allocate(const Request& request, void** out) {
 
   Registry& r = registry();
   std::lock_guard lock(r.mutex);
-  if (a.device && r.used[a.device] + a.mapped_size > config().memory_bytes) {
+  if (limited && r.used[a.device] + a.mapped_size > config().memory_bytes) {
     log("out of memory: %zu bytes asked, %llu in use", a.size, static_cast<unsigned long long>(r.used[a.device]));
     return ZE_RESULT_ERROR_OUT_OF_DEVICE_MEMORY;
   }

@@ -127,11 +127,26 @@ void Worker::loop() {
     auto command = std::move(commands_.front());
     commands_.pop_front();
     lock.unlock();
-    execute(*command);
-    command.reset();
+    const size_t executed = step(std::move(command));
     lock.lock();
-    if (--unfinished_ == 0) idle_.notify_all();
+    unfinished_ -= executed;
+    if (unfinished_ == 0) idle_.notify_all();
   }
+}
+
+size_t Worker::step(std::shared_ptr<const Command> command) {
+  if (does_wrong(Wrong::late) && command->is_launch && held_ == nullptr) {
+    held_ = std::move(command);
+    return 0;
+  }
+  const bool held_first = held_ != nullptr && command->signal != nullptr,
+             held_next = held_ != nullptr && command->is_launch;
+  if (held_first) execute(*held_);
+  execute(*command);
+  if (!held_first && held_next) execute(*held_);
+  if (!held_first && !held_next) return 1;
+  held_.reset();
+  return 2;
 }
 
 void Worker::execute(const Command& command) {
@@ -153,6 +168,11 @@ void Worker::execute(const Command& command) {
   }
 }
 
+Worker& worker_of(CommandQueue& queue) {
+  static auto* const one = does_wrong(Wrong::serial) ? new Worker : nullptr;
+  return one != nullptr ? *one : queue.worker;
+}
+
 ze_result_t append(CommandList& list, Command command, ze_event_handle_t signal, uint32_t wait_count,
                    ze_event_handle_t* waits) {
   if (device_lost()) return ZE_RESULT_ERROR_DEVICE_LOST;
@@ -162,10 +182,6 @@ ze_result_t append(CommandList& list, Command command, ze_event_handle_t signal,
   }
   if (wait_count && !waits) return ZE_RESULT_ERROR_INVALID_SIZE;
   if (signal && !(command.signal = handles<Event>().find(signal))) return ZE_RESULT_ERROR_INVALID_NULL_HANDLE;
-  if (command.signal && does_wrong(Wrong::signal)) {
-    const uint64_t now = device_ticks();
-    std::exchange(command.signal, nullptr)->signal(false, now, now);
-  }
   for (uint32_t i = 0; i < wait_count && !does_wrong(Wrong::order); ++i) {
     auto event = handles<Event>().find(waits[i]);
     if (!event) return ZE_RESULT_ERROR_INVALID_NULL_HANDLE;
@@ -176,8 +192,9 @@ ze_result_t append(CommandList& list, Command command, ze_event_handle_t signal,
     list.recorded.push_back(std::move(shared));
     return ZE_RESULT_SUCCESS;
   }
-  list.immediate->worker.submit(std::move(shared));
-  return list.immediate->synchronous ? list.immediate->worker.synchronize(UINT64_MAX) : ZE_RESULT_SUCCESS;
+  Worker& worker = worker_of(*list.immediate);
+  worker.submit(std::move(shared));
+  return list.immediate->synchronous ? worker.synchronize(UINT64_MAX) : ZE_RESULT_SUCCESS;
 }
 
 void fill_table(ze_command_queue_dditable_t& table) {

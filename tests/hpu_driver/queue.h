@@ -19,6 +19,7 @@ struct Command {
   std::shared_ptr<Event> signal;
   std::vector<MemoryUse> memory;
   std::function<void()> body;
+  bool is_launch = false;
 };
 
 class Worker {
@@ -31,6 +32,8 @@ class Worker {
 
  private:
   void loop();
+  // How many commands have been executed; one may be held back where that is what the device does wrong.
+  size_t step(std::shared_ptr<const Command> command);
   void execute(const Command& command);
 
   std::mutex mutex_;
@@ -38,6 +41,7 @@ class Worker {
   std::condition_variable idle_;
   std::deque<std::shared_ptr<const Command>> commands_;
   size_t unfinished_ = 0;
+  std::shared_ptr<const Command> held_;
   bool sleeping_ = false;
   bool stop_ = false;
   std::minstd_rand random_;

@@ -8,8 +8,9 @@ namespace weft::testing::ze {
 namespace {
 
 constexpr std::pair<const char*, Wrong> names[] = {
-    {"kernel", Wrong::kernel}, {"copy", Wrong::copy},     {"order", Wrong::order},     {"signal", Wrong::signal},
-    {"clock", Wrong::clock},   {"memory", Wrong::memory}, {"reports", Wrong::reports}, {"refuse", Wrong::refuse}};
+    {"kernel", Wrong::kernel}, {"copy", Wrong::copy},       {"peer", Wrong::peer},     {"order", Wrong::order},
+    {"late", Wrong::late},     {"serial", Wrong::serial},   {"query", Wrong::query},   {"clock", Wrong::clock},
+    {"memory", Wrong::memory}, {"reports", Wrong::reports}, {"refuse", Wrong::refuse}, {"endless", Wrong::endless}};
 
 Wrong chosen() {
   const std::string& text = config().wrong;

@@ -9,12 +9,16 @@ enum class Wrong : uint8_t {
   nothing,
   kernel,   // kernel=NAME: kernels whose name contains NAME spoil the first element of their first argument
   copy,     // copies spoil their last byte
+  peer,     // copies between two devices do
   order,    // lists do not wait for events
-  signal,   // events are signalled before their command has run
+  late,     // a kernel runs behind the next one that is queued, if there is one before the next event
+  serial,   // lists wait for each other as if they were one
+  query,    // who asks for an event is told that it is signalled; who waits for it waits
   clock,    // time runs backwards
   memory,   // all memory is said to be free
   reports,  // what kernels write into small memory of the host is lost
   refuse,   // every allocation beyond 1 MiB fails
+  endless,  // none fails for its size
 };
 bool does_wrong(Wrong what);
 

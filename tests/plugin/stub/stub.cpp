@@ -184,6 +184,7 @@ struct Stream {
   }
 
   const int32_t device;
+  std::vector<std::function<void()>> late_callbacks;
 
  private:
   uint64_t queued_tasks() const { return done + (running ? 1 : 0) + tasks.size(); }
@@ -331,6 +332,7 @@ int destroy_stream(int32_t number, WeftStream handle) {
     const std::lock_guard lock(handles_mutex);
     live_streams.erase(handle);
   }
+  for (const auto& callback : stream.late_callbacks) callback();
   delete &stream;
   return WEFT_OK;
 }
@@ -348,7 +350,9 @@ int query_stream(int32_t number, WeftStream handle) {
 int add_callback(int32_t number, WeftStream handle, void (*callback)(void*), void* data) {
   ENTER(add_callback);
   current(number);
-  stream_of(handle).add([=] { callback(data); });
+  Stream& stream = stream_of(handle);
+  if (garbage("late_callbacks")) stream.late_callbacks.push_back([=] { callback(data); });
+  else stream.add([=] { callback(data); });
   return WEFT_OK;
 }
 int create_event(int32_t number, WeftEvent* out) {
