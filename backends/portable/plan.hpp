@@ -21,6 +21,12 @@ struct HostScalar {
   uint64_t bits;
 };
 
+/// How the operands of a pointwise kernel lie that are no scalars.
+enum Density : uint8_t {
+  strided,
+  dense,  ///< contiguous and of the compute type; an output that is bool, too
+  pairs,  ///< contiguous floats of 16 bits from the start of a word on: a work-item takes two
+};
 /// A pointwise kernel of N operands; operand 0 of the walk is the output.
 template <int N>
 struct Pointwise {
@@ -28,8 +34,7 @@ struct Pointwise {
   HostScalar scalar[N];
   DType dtype[N + 1];
   uint8_t is_scalar[N];
-  /// Every operand that is no scalar is contiguous and of the compute type.
-  uint8_t dense;
+  Density density;
 };
 
 /// Rows along one dimension of N operands: where they start, and the steps along them.

@@ -254,6 +254,57 @@ DEVICE_TEST(EveryFormulaMatchesTheCpu) {
   }
 }
 
+/// What `compute` writes to `count` elements of a buffer behind its first `offset` ones, and what lies around them.
+template <class F>
+Tensor written(Device d, DType t, int64_t count, int64_t offset, const F& compute) {
+  const Tensor buffer = full({count + 3}, 1, {t, d}), out = buffer.narrow(0, offset, count);
+  compute(out.raw_view());
+  return buffer.to(Device()).to(f64);
+}
+
+/// Neighbours of 16 bits go to one work-item where they lie in one word: at any length, and where operands begin
+/// within a word.
+DEVICE_TEST(ComputesElementsOf16BitsAtAnyLengthAndPlace) {
+  for (const DType t : {f16, bf16, i16, u16}) {
+    const bool floats = is_floating(t);
+    const Tensor x = ((rand({2000}) - (floats ? 0.5 : 0)) * 200.0).to(t), y = (rand({2000}) * 100.0).to(t);
+    for (const int64_t n : {1, 2, 3, 255, 256, 257, 511, 512, 513, 1023}) {
+      for (int places = 0; places < 8; ++places) {
+        SCOPED_TRACE(std::string(name(t)) + " " + std::to_string(n) + " at " + std::to_string(places));
+        const int64_t offset = places & 1;
+        const auto same = [&](DType made, const auto& compute) {
+          const auto on_device = [&](Device d) {
+            const Tensor a = x.to(d).narrow(0, (places >> 1) & 1, n), b = y.to(d).narrow(0, places >> 2, n);
+            return written(d, made, n, offset, [&](const View& out) {
+              compute(kernel_tables[static_cast<int>(d.type)], out, a.raw_view(), b.raw_view());
+            });
+          };
+          expect_equal(on_device(on), on_device({}));
+        };
+        using Kernels = KernelTable;
+        same(t, [](const Kernels& k, const View& out, const View& a, const View&) { k.unary(UnaryOp::abs, out, a); });
+        same(t, [](const Kernels& k, const View& out, const View& a, const View& b) {
+          k.binary(BinaryOp::mul, out, a, b);
+        });
+        same(t, [](const Kernels& k, const View& out, const View& a, const View& b) {
+          k.ternary(TernaryOp::clamp, out, a, b, a);
+        });
+        same(boolean, [](const Kernels& k, const View& out, const View& a, const View& b) {
+          k.compare(CompareOp::lt, out, a, b);
+        });
+        if (!floats) continue;
+        same(t, [](const Kernels& k, const View& out, const View& a, const View& b) {
+          k.unary_gradient(UnaryOp::square, out, a, b);
+        });
+      }
+    }
+    const Tensor there = x.to(on).clone();
+    there.mul_(there);
+    expect_equal(there, x * x);
+    expect_equal(x.to(on) * 3 + 1, x * 3 + 1);
+  }
+}
+
 DEVICE_TEST(ComputesWithIntegersAndBool) {
   const Tensor x = arange(-50, 50), y = arange(0, 100) + 1;
   for (DType t : {i8, i16, i32, i64, u8, u16, u32, u64}) {  // of those without a sign half are in their upper half

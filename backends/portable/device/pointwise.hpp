@@ -54,61 +54,110 @@ WEFT_DEVICE double scalar_value<double>(HostScalar s) {
 }
 #endif
 
-/// Operand k of one element.
+/// Floats of 16 bits.
+WEFT_DEVICE float float_of_half(uint32_t bits, DType t) {
+  if (t == DType::bf16) return float_from_bits(bits << 16);
+  float16 x;
+  x.bits = (uint16_t)bits;
+  return to_float(x);
+}
+WEFT_DEVICE uint32_t half_of_float(float x, DType t) {
+  return t == DType::bf16 ? to_bfloat16(x).bits : to_float16(x).bits;
+}
+
+template <class C>
+struct HasPairs {
+  enum { value = 0 };
+};
+template <>
+struct HasPairs<float> {
+  enum { value = 1 };
+};
+
+/// What one work-item computes: `count` elements from `first` on, which are two at most.
 template <class C, int N>
-WEFT_DEVICE C operand(const Pointwise<N>& plan, int k, In data, int64_t i, const int64_t* offset) {
-  if (plan.is_scalar[k]) return scalar_value<C>(plan.scalar[k]);
-  if (plan.dense) return ((const WEFT_GLOBAL C*)data)[i];
-  return Memory<C>::load(data + offset[k + 1], plan.dtype[k + 1]);
-}
-template <class C, int N>
-WEFT_DEVICE void result(const Pointwise<N>& plan, Out out, int64_t i, const int64_t* offset, C value) {
-  if (plan.dense) ((WEFT_GLOBAL C*)out)[i] = value;
-  else Memory<C>::store(out + offset[0], plan.dtype[0], value);
-}
-template <int N>
-WEFT_DEVICE bool locate(const Pointwise<N>& plan, int64_t i, int64_t* offset) {
-  if (i >= plan.walk.count) return false;
-  if (!plan.dense) offsets_at(plan.walk, i, offset);
-  return true;
-}
+struct Elements {
+  int64_t first, offset[N + 1];
+  int count;
+  uint32_t words[N], made;  ///< two elements of 16 bits each
+
+  static WEFT_DEVICE bool has_pairs(const Pointwise<N>& plan) { return HasPairs<C>::value && plan.density == pairs; }
+  WEFT_DEVICE Elements(const Pointwise<N>& plan, int64_t i) {
+    first = has_pairs(plan) ? 2 * i : i;
+    const int64_t left = plan.walk.count - first;
+    count = left <= 0 ? 0 : (has_pairs(plan) && left > 1 ? 2 : 1);
+    made = 0;
+    if (count > 0 && plan.density == strided) offsets_at(plan.walk, i, offset);
+  }
+  WEFT_DEVICE void read(const Pointwise<N>& plan, int k, In data) {
+    if (!has_pairs(plan) || plan.is_scalar[k] || count == 0) return;
+    words[k] = count == 2 ? peek<uint32_t>(data + 2 * first) : peek<uint16_t>(data + 2 * first);
+  }
+  WEFT_DEVICE C operand(const Pointwise<N>& plan, int k, In data, int e) const {
+    if (plan.is_scalar[k]) return scalar_value<C>(plan.scalar[k]);
+    if (plan.density == dense) return ((const WEFT_GLOBAL C*)data)[first];
+    if (has_pairs(plan)) return (C)float_of_half((words[k] >> (16 * e)) & 0xffff, plan.dtype[k + 1]);
+    return Memory<C>::load(data + offset[k + 1], plan.dtype[k + 1]);
+  }
+  WEFT_DEVICE void result(const Pointwise<N>& plan, Out out, int e, C value) {
+    if (plan.density == dense) ((WEFT_GLOBAL C*)out)[first] = value;
+    else if (has_pairs(plan)) made |= half_of_float((float)value, plan.dtype[0]) << (16 * e);
+    else Memory<C>::store(out + offset[0], plan.dtype[0], value);
+  }
+  WEFT_DEVICE void write(const Pointwise<N>& plan, Out out) const {
+    if (!has_pairs(plan)) return;
+    if (count == 2) poke<uint32_t>(out + 2 * first, made);
+    else if (count == 1) poke<uint16_t>(out + 2 * first, (uint16_t)made);
+  }
+};
 
 template <class C, class F>
 WEFT_DEVICE void unary_item(Out out, In a, const Pointwise<1>& plan, int64_t i) {
-  int64_t offset[2];
-  if (!locate(plan, i, offset)) return;
-  result<C>(plan, out, i, offset, lower(F::value(lift(operand<C>(plan, 0, a, i, offset)))));
+  Elements<C, 1> item(plan, i);
+  item.read(plan, 0, a);
+  for (int e = 0; e < item.count; ++e) {
+    item.result(plan, out, e, lower(F::value(lift(item.operand(plan, 0, a, e)))));
+  }
+  item.write(plan, out);
 }
 template <class C, class F>
 WEFT_DEVICE void unary_gradient_item(Out out, In g, In saved, const Pointwise<2>& plan, int64_t i) {
-  int64_t offset[3];
-  if (!locate(plan, i, offset)) return;
-  result<C>(plan, out, i, offset,
-            F::gradient(operand<C>(plan, 0, g, i, offset), operand<C>(plan, 1, saved, i, offset)));
+  Elements<C, 2> item(plan, i);
+  item.read(plan, 0, g), item.read(plan, 1, saved);
+  for (int e = 0; e < item.count; ++e) {
+    item.result(plan, out, e, F::gradient(item.operand(plan, 0, g, e), item.operand(plan, 1, saved, e)));
+  }
+  item.write(plan, out);
 }
 template <class C, class F>
 WEFT_DEVICE void binary_item(Out out, In a, In b, const Pointwise<2>& plan, int64_t i) {
-  int64_t offset[3];
-  if (!locate(plan, i, offset)) return;
-  result<C>(plan, out, i, offset,
-            lower(F::value(lift(operand<C>(plan, 0, a, i, offset)), lift(operand<C>(plan, 1, b, i, offset)))));
+  Elements<C, 2> item(plan, i);
+  item.read(plan, 0, a), item.read(plan, 1, b);
+  for (int e = 0; e < item.count; ++e) {
+    const C x = item.operand(plan, 0, a, e), y = item.operand(plan, 1, b, e);
+    item.result(plan, out, e, lower(F::value(lift(x), lift(y))));
+  }
+  item.write(plan, out);
 }
 template <class C, class F>
 WEFT_DEVICE void ternary_item(Out out, In a, In b, In c, const Pointwise<3>& plan, int64_t i) {
-  int64_t offset[4];
-  if (!locate(plan, i, offset)) return;
-  result<C>(plan, out, i, offset,
-            lower(F::value(lift(operand<C>(plan, 0, a, i, offset)), lift(operand<C>(plan, 1, b, i, offset)),
-                           lift(operand<C>(plan, 2, c, i, offset)))));
+  Elements<C, 3> item(plan, i);
+  item.read(plan, 0, a), item.read(plan, 1, b), item.read(plan, 2, c);
+  for (int e = 0; e < item.count; ++e) {
+    const C x = item.operand(plan, 0, a, e), y = item.operand(plan, 1, b, e), z = item.operand(plan, 2, c, e);
+    item.result(plan, out, e, lower(F::value(lift(x), lift(y), lift(z))));
+  }
+  item.write(plan, out);
 }
-/// The output is bool, so the plan is never dense but where it says so of a and b.
+/// The output is bool.
 template <class C, class F>
 WEFT_DEVICE void compare_item(Out out, In a, In b, const Pointwise<2>& plan, int64_t i) {
-  if (i >= plan.walk.count) return;
-  int64_t offset[3];
-  if (!plan.dense) offsets_at(plan.walk, i, offset);
-  const bool hit = F::value(operand<C>(plan, 0, a, i, offset), operand<C>(plan, 1, b, i, offset));
-  poke<uint8_t>(plan.dense ? out + i : out + offset[0], hit);
+  Elements<C, 2> item(plan, i);
+  item.read(plan, 0, a), item.read(plan, 1, b);
+  for (int e = 0; e < item.count; ++e) {
+    const bool hit = F::value(item.operand(plan, 0, a, e), item.operand(plan, 1, b, e));
+    poke<uint8_t>(plan.density == strided ? out + item.offset[0] : out + item.first + e, hit);
+  }
 }
 
 // ---- conversion -----------------------------------------------------------------------------------------------------

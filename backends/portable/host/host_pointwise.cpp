@@ -46,21 +46,41 @@ uint64_t scalar_bits(const View& scalar, Compute compute) {
   });
 }
 
+bool fills(const View& v, int64_t count) { return v.layout.contiguous && v.layout.numel == count; }
+bool is_of_words(const View& v) {
+  const bool is_half = v.layout.dtype == DType::f16 || v.layout.dtype == DType::bf16;
+  return is_half && reinterpret_cast<uintptr_t>(v.data) % 4 == 0;
+}
+
+/// `out_dense`: the output's dtype where it is the one that the kernel makes.
+template <int N>
+Density density_of(const View& out, const View* const (&in)[N], DType computed, DType out_dense) {
+  const int64_t count = out.layout.numel;
+  const DType made = out.layout.dtype;
+  bool is_dense = made == out_dense, has_pairs = made == DType::boolean ? is_dense : is_of_words(out);
+  if (!fills(out, count)) return strided;
+  for (const View* v : in) {
+    if (v->layout.host_scalar) continue;
+    if (!fills(*v, count)) return strided;
+    is_dense = is_dense && v->layout.dtype == computed;
+    has_pairs = has_pairs && is_of_words(*v);
+  }
+  return is_dense ? dense : (has_pairs ? pairs : strided);
+}
+
 template <int N>
 portable::Pointwise<N> plan_of(const View& out, const View* const (&in)[N], Compute compute, DType out_dense) {
   portable::Pointwise<N> plan = {};
   const Layout* layouts[N + 1] = {&out.layout};
   plan.dtype[0] = out.layout.dtype;
-  bool dense = out.layout.contiguous && out.layout.dtype == out_dense;
   for (int k = 0; k < N; ++k) {
     const Layout& l = in[k]->layout;
     layouts[k + 1] = &l;
     plan.dtype[k + 1] = l.dtype;
     plan.is_scalar[k] = l.host_scalar;
     if (l.host_scalar) plan.scalar[k].bits = scalar_bits(*in[k], compute);
-    else dense = dense && l.contiguous && l.dtype == dtype_of(compute) && l.numel == out.layout.numel;
   }
-  plan.dense = dense;
+  plan.density = density_of(out, in, dtype_of(compute), out_dense);
   plan.walk = walk_of(layouts, 0, out.layout.rank);
   return plan;
 }
@@ -73,7 +93,8 @@ void run(Entry& entry, const View& out, const View* const (&in)[N], Compute comp
   Accelerator& device = device_of(out);
   const portable::Pointwise<N> plan = plan_of(out, in, compute, out_dense);
   Kernel& kernel = entry.on(device, compute);
-  const Grid grid = item_grid(out.layout.numel);
+  const int64_t count = out.layout.numel;
+  const Grid grid = item_grid(plan.density == pairs ? (count + 1) / 2 : count);
   if constexpr (N == 1) launch(device, kernel, grid, out.data, operand_address(*in[0]), plan);
   else if constexpr (N == 2)
     launch(device, kernel, grid, out.data, operand_address(*in[0]), operand_address(*in[1]), plan);
