@@ -14,7 +14,7 @@
   X(rows_f32) X(rows_f64) \
   X(attention_f32) X(attention_f64) X(network_f32) X(network_f64) \
   X(gather_f32) X(gather_f64) \
-  X(move_any) X(index_any)
+  X(move_any) X(index_any) X(quantize_any)
 // clang-format on
 
 // WEFT_<FAMILY>_KERNELS(X) calls X(name, numbers): `any` that the file is compiled for, or `floats` alone.
@@ -26,6 +26,7 @@
 #include "device/move.inc"
 #include "device/network.inc"
 #include "device/pointwise.inc"
+#include "device/quantize.inc"
 #include "device/random.inc"
 #include "device/reduce.inc"
 #include "device/rows.inc"

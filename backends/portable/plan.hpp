@@ -260,6 +260,25 @@ struct CrossEntropy {
   IndexCheck check;
 };
 
+/// Of an element (i, j) the scale is at (i / rows, j / columns).
+struct BlockScales {
+  Matrix scale;
+  int64_t rows, columns;
+};
+struct Dequantize {
+  int64_t m, n;
+  Matrix out, codes;
+  BlockScales scales;
+};
+/// A block is cut into pieces, of which each is a team's.
+struct Quantize {
+  int64_t m, n, blocks, piece, pieces;
+  Matrix x, codes;
+  BlockScales scales, x_scales;
+  float largest_code, epsilon;
+  uint8_t power_of_two;
+};
+
 struct Draw {
   Walk<1> walk;
   uint64_t key, subsequence, offset;

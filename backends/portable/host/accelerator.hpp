@@ -35,6 +35,7 @@ inline namespace of_network { constexpr Module first = Module::network_f32; WEFT
 inline namespace of_gather { constexpr Module first = Module::gather_f32; WEFT_GATHER_KERNELS(WEFT_NAMES) }
 inline namespace of_move { constexpr Module first = Module::move_any; WEFT_MOVE_KERNELS(WEFT_NAMES) }
 inline namespace of_index { constexpr Module first = Module::index_any; WEFT_INDEX_KERNELS(WEFT_NAMES) }
+inline namespace of_quantize { constexpr Module first = Module::quantize_any; WEFT_QUANTIZE_KERNELS(WEFT_NAMES) }
 #undef WEFT_NAMES
 // clang-format on
 }  // namespace named

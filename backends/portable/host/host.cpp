@@ -8,11 +8,11 @@ void require(Accelerator& device, Compute compute, const char* kernel, const Vie
   if (compute == Compute::f64 && !device.has_double()) unsupported(kernel, view);
 }
 
-/// Kernels that devices lack: their pointers are null, and the ops' composite bodies run. The
-/// host computes Fourier transforms.
+/// Kernels that devices lack: their pointers are null, and the ops' composite bodies run: those that fuse what other
+/// kernels of a device do one after the other. The host computes Fourier transforms.
 // clang-format off
 #define WEFT_CPU_ONLY(X) \
-  X(quantize_blocks) X(dequantize_blocks) X(blockwise_matmul) X(weighted_swiglu_quantize) \
+  X(blockwise_matmul) X(weighted_swiglu_quantize) \
   X(weighted_swiglu_gradient) X(quantized_matmul) X(activated_product) X(rotated_products) X(fourier)
 // clang-format on
 

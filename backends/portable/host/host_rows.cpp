@@ -38,15 +38,6 @@ void launch_rows(int dim, T setting, const V&... views) {
   in_compute_type(compute, setting, [&](auto taken) { launch(device, found, grid, views.data..., rows, taken); });
 }
 
-portable::Matrix matrix_of(const View& view) {
-  portable::Matrix m = {};
-  m.present = view.data != nullptr;
-  if (!m.present) return m;
-  m.dtype = view.layout.dtype;
-  m.row = view.layout.strides[0];
-  m.column = view.layout.strides[1];
-  return m;
-}
 /// One number for each row.
 portable::Matrix column_of(const View& view) {
   portable::Matrix m = matrix_of(view);

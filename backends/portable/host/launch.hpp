@@ -176,6 +176,17 @@ portable::Rows<N> rows_of(const View* const (&views)[N], int dim) {
   return rows;
 }
 
+/// One of rank 2, or none where it has no data.
+inline portable::Matrix matrix_of(const View& view) {
+  portable::Matrix m = {};
+  m.present = view.data != nullptr;
+  if (!m.present) return m;
+  m.dtype = view.layout.dtype;
+  m.row = view.layout.strides[0];
+  m.column = view.layout.strides[1];
+  return m;
+}
+
 /// Raises DTypeError for a number type that the device lacks.
 void require(Accelerator& device, Compute compute, const char* kernel, const View& view);
 
