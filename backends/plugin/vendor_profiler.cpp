@@ -1,5 +1,7 @@
 #include "vendor_profiler.hpp"
 
+#include <unistd.h>
+
 #include <new>
 #include <utility>
 
@@ -36,25 +38,28 @@ struct Told {
 VendorProfiler::VendorProfiler(const Library& library, std::vector<PluginDevice*> devices)
     : library_(library), devices_(std::move(devices)) {}
 
-VendorProfiler::~VendorProfiler() = default;
-
 void VendorProfiler::start() {
   const WeftProfiler& entries = library_.profiler();
   if (!initialised_) library_.run(-1, "profiler.initialize", entries.initialize);
   initialised_ = true;
   library_.run(-1, "profiler.prepare", entries.prepare);
   library_.run(-1, "profiler.start", entries.start);
-  runs_ = true;
+  started_ = true;
+  process_ = getpid();
 }
 
 std::vector<MeasuredSpan> VendorProfiler::stop() {
-  if (!std::exchange(runs_, false)) return {};
+  if (!runs()) return {};
+  started_ = false;
   library_.run(-1, "profiler.stop", library_.profiler().stop);
   return collect();
 }
 
+bool VendorProfiler::runs() const { return started_ && process_ == getpid(); }
+
 void VendorProfiler::abandon() noexcept {
-  if (std::exchange(runs_, false)) library_.quietly(library_.profiler().stop);
+  if (runs()) library_.quietly(library_.profiler().stop);
+  started_ = false;
 }
 
 std::vector<MeasuredSpan> VendorProfiler::collect() const {
@@ -86,7 +91,7 @@ Device VendorProfiler::device_of(WeftStream stream, int& number) const {
 
 void VendorProfiler::begin_span(const char* name, Location where) const noexcept {
   const auto entry = library_.profiler().begin_span;
-  if (!runs_ || entry == nullptr) return;
+  if (entry == nullptr || !runs()) return;
   try {
     entry(name, where.known() ? where.file() : nullptr, where.known() ? where.line() : 0);
   } catch (...) {
@@ -95,7 +100,7 @@ void VendorProfiler::begin_span(const char* name, Location where) const noexcept
 
 void VendorProfiler::end_span() const noexcept {
   const auto entry = library_.profiler().end_span;
-  if (!runs_ || entry == nullptr) return;
+  if (entry == nullptr || !runs()) return;
   try {
     entry();
   } catch (...) {

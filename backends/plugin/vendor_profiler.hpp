@@ -1,6 +1,8 @@
 // The profiler that a plug-in brings: it runs while the program's does, and is told of ops by name and line.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -25,7 +27,6 @@ struct MeasuredSpan {
 class VendorProfiler {
  public:
   VendorProfiler(const Library& library, std::vector<PluginDevice*> devices);
-  ~VendorProfiler();
 
   // By one thread, while no other computes; DeviceError where the plug-in fails.
   void start();
@@ -40,12 +41,15 @@ class VendorProfiler {
   void finalize() noexcept;
 
  private:
+  /// In a child of fork() it does not: its locks may be held by threads that the child does not have.
+  bool runs() const;
   Device device_of(WeftStream stream, int& number) const;
   std::vector<MeasuredSpan> collect() const;
 
   const Library& library_;
   const std::vector<PluginDevice*> devices_;
-  bool initialised_ = false, runs_ = false;
+  bool initialised_ = false, started_ = false;
+  pid_t process_ = 0;  ///< that started it
 };
 
 /// Those of the plug-ins that are loaded.

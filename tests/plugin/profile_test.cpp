@@ -2,6 +2,8 @@
 #include "in_child.hpp"
 
 #include <dlfcn.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <weft/backends/backend.hpp>
 #include <weft/hooks/profiler.hpp>
@@ -180,6 +182,29 @@ TEST(PluginProfile, OneOfAnOlderVersionIsToldOfNoSpans) {
     EXPECT_EQ(told(), "initialize\nprepare\nstart\nstop\ncollect\n");
   });
   in_child({{"STUB_GARBAGE", "profiler_size"}}, [] { EXPECT_THROW(load_device_plugin(stub_path), DeviceError); });
+}
+
+TEST(PluginProfile, AChildOfForkTellsItNothing) {
+  in_child({}, [] {
+    load_device_plugin(stub_path);
+    const Tensor x = ones({8}, {f32, "stub"});
+    synchronize(x.device());
+    Profiler profiler;
+    profiler.start();
+    const pid_t child = fork();
+    if (child == 0) {
+      const Tensor y = ones({8}).requires_grad_();
+      sum(exp(y)).backward();
+      EXPECT_THROW(exp(x), DeviceError);
+      profiler.stop();
+      std::_Exit(tell_failures());
+    }
+    int status = -1;
+    waitpid(child, &status, 0);
+    EXPECT_EQ(status, 0);
+    profiler.stop();
+    EXPECT_EQ(told(), "initialize\nprepare\nstart\nstop\ncollect\n");
+  });
 }
 
 TEST(PluginProfile, MayStillRunAtTheProgramsEnd) {

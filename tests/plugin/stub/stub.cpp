@@ -12,7 +12,8 @@
 //   STUB_ALIGN, STUB_PADDING, STUB_MAX_CHUNK   what its memory asks for
 //   STUB_GARBAGE=name      one of those in `garbage`
 // stub_told() is what the host told its profiler.
-#include <weft/backends/plugin/plugin.h>
+#include "profile.hpp"
+#include "rules.hpp"
 
 #include <atomic>
 #include <chrono>
@@ -30,65 +31,15 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include <unistd.h>
 
 namespace {
 
+using namespace stub;
+
 const WeftHost* host = nullptr;
-
-[[noreturn]] void violation(const char* what) {
-  std::fprintf(stderr, STUB_KIND ": the host broke a rule: %s\n", what);
-  std::abort();
-}
-void require(bool holds, const char* what) {
-  if (!holds) violation(what);
-}
-
-std::string setting(const char* name, const char* otherwise = "") {
-  const char* text = std::getenv(name);
-  return text != nullptr ? text : otherwise;
-}
-size_t number(const char* name, size_t otherwise) {
-  const std::string text = setting(name);
-  return text.empty() ? otherwise : std::stoull(text);
-}
-bool in_list(const std::string& list, const std::string& word) {
-  return ("," + list + ",").find("," + word + ",") != std::string::npos;
-}
-bool garbage(const char* name) { return setting("STUB_GARBAGE") == name; }
-
-// ---- faults and the life of the plug-in -----------------------------------------------------------------------------
-
-enum class Life { loaded, initialised, finalised };
-std::atomic<Life> life = Life::loaded;
-
-/// Says whether an entry shall fail now, and with which code.
-int injected(const char* entry) {
-  static std::atomic<int> calls = 0;
-  for (const char* variable : {"STUB_FAIL", "STUB_THROW"}) {
-    const std::string text = setting(variable);
-    const size_t colon = text.find(':');
-    if (colon == std::string::npos || (text.substr(0, colon) != entry && text.substr(0, colon) != "any")) continue;
-    const size_t second = text.find(':', colon + 1);
-    const int after = second == std::string::npos ? 0 : std::stoi(text.substr(second + 1));
-    if (calls++ < after) continue;
-    if (variable == std::string("STUB_THROW")) throw std::runtime_error("thrown on purpose");
-    return std::stoi(text.substr(colon + 1));
-  }
-  return WEFT_OK;
-}
-
-/// A child of fork() has none of the threads below, and may find their mutexes locked for ever.
-const pid_t home_process = getpid();
-
-#define ENTER(entry)                                                                               \
-  require(getpid() == home_process, #entry " was called in a child of fork()");                    \
-  require(life != Life::finalised, #entry " was called after finalize");                           \
-  require(life == Life::initialised || std::string(#entry) == "initialize", #entry " came first"); \
-  if (const int code = injected(#entry)) return code
 
 // ---- devices --------------------------------------------------------------------------------------------------------
 
@@ -571,102 +522,6 @@ void check_view(Device& device, const WeftView& view, const WeftKernelCall& call
   violation("a kernel's operand does not lie in memory of the device");
 }
 
-// ---- entries: the profiler ------------------------------------------------------------------------------------------
-
-/// What the host told of a profile and what ran meanwhile.
-struct Profile {
-  std::mutex mutex;
-  bool initialised = false, prepared = false, runs = false;
-  int open = 0;  ///< spans, of all threads
-  std::string told;
-  struct Span {
-    std::string name;
-    WeftStream stream;
-    uint64_t begin, end;
-  };
-  std::vector<Span> spans;
-} profile;
-
-uint64_t now_ns() { return static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count()); }
-
-/// The spans' depth is the thread's.
-thread_local int span_depth = 0;
-void tell(const std::string& line) { profile.told += std::string(static_cast<size_t>(span_depth), ' ') + line + "\n"; }
-
-int profiler_initialize() {
-  ENTER(profiler_initialize);
-  const std::lock_guard lock(profile.mutex);
-  require(!std::exchange(profile.initialised, true), "the profiler was initialised twice");
-  tell("initialize");
-  return WEFT_OK;
-}
-int profiler_prepare() {
-  ENTER(profiler_prepare);
-  const std::lock_guard lock(profile.mutex);
-  require(profile.initialised && !profile.runs, "the profiler was prepared before it was initialised, or while it ran");
-  profile.prepared = true;
-  tell("prepare");
-  return WEFT_OK;
-}
-int profiler_start() {
-  ENTER(profiler_start);
-  const std::lock_guard lock(profile.mutex);
-  require(std::exchange(profile.prepared, false) && !std::exchange(profile.runs, true),
-          "the profiler was not prepared");
-  profile.spans.clear();
-  tell("start");
-  return WEFT_OK;
-}
-int profiler_stop() {
-  ENTER(profiler_stop);
-  const std::lock_guard lock(profile.mutex);
-  require(std::exchange(profile.runs, false), "the profiler was stopped and does not run");
-  require(profile.open == 0, "the profiler was stopped within a span");
-  tell("stop");
-  return WEFT_OK;
-}
-int profiler_collect(WeftSpan tell_span, void* data) {
-  ENTER(profiler_collect);
-  const std::lock_guard lock(profile.mutex);
-  require(profile.initialised && !profile.runs, "a profile was collected before its end");
-  tell("collect");
-  for (const Profile::Span& s : profile.spans) tell_span(data, s.name.c_str(), s.stream, s.begin, s.end);
-  if (garbage("backward_span")) tell_span(data, "late", nullptr, 2, 1);
-  return WEFT_OK;
-}
-int profiler_finalize() {
-  ENTER(profiler_finalize);
-  const std::lock_guard lock(profile.mutex);
-  require(std::exchange(profile.initialised, false) && !profile.runs, "the profiler was finalised before its end");
-  return WEFT_OK;
-}
-void begin_span(const char* name, const char* file, uint32_t line) {
-  const std::lock_guard lock(profile.mutex);
-  require(profile.runs, "a span begins while the profiler does not run");
-  const std::string whole = file != nullptr ? file : "";
-  tell(std::string(name) + " " + whole.substr(whole.rfind('/') + 1) + ":" + std::to_string(line));
-  ++span_depth, ++profile.open;
-}
-void end_span() {
-  const std::lock_guard lock(profile.mutex);
-  require(profile.runs && span_depth > 0, "a span ends that the thread had not begun");
-  --span_depth, --profile.open;
-}
-WeftProfiler profiler = {sizeof profiler,  profiler_initialize, profiler_prepare, profiler_start, profiler_stop,
-                         profiler_collect, profiler_finalize,   begin_span,       end_span};
-
-/// An old plug-in's has no spans; what lies there must not be read.
-void make_profiler_old() {
-  profiler.size = offsetof(WeftProfiler, begin_span);
-  profiler.begin_span = reinterpret_cast<decltype(profiler.begin_span)>(uintptr_t{16});
-  profiler.end_span = reinterpret_cast<decltype(profiler.end_span)>(uintptr_t{16});
-}
-
-void note_run(const WeftKernelCall& call, WeftStream stream, uint64_t begin) {
-  const std::lock_guard lock(profile.mutex);
-  if (profile.runs) profile.spans.push_back({std::string("stub_") + call.kernel, stream, begin, now_ns()});
-}
-
 int run_kernel(int32_t number, WeftStream stream, const WeftKernelCall* call) {
   ENTER(run_kernel);
   Device& device = current(number);
@@ -789,9 +644,6 @@ void leave_out(WeftDeviceInterface& t, const std::string& entries) {
 
 }  // namespace
 
-/// For tests: what the host told the profiler, a line each, spans indented by their depth.
-extern "C" __attribute__((visibility("default"))) const char* stub_told() { return profile.told.c_str(); }
-
 extern "C" __attribute__((visibility("default"))) int weft_plugin_init(WeftPluginParams* params) {
   host = params->host;
   params->device_type = garbage("built_in_kind") ? "hpu"
@@ -855,9 +707,7 @@ extern "C" __attribute__((visibility("default"))) int weft_plugin_init(WeftPlugi
   collectives.size = sizeof collectives;
   collectives.unique_id_size = unique_id_size;
   t.collectives = &collectives;
-  if (garbage("old_minor")) make_profiler_old();
-  if (garbage("profiler_size")) profiler.size = 8;
-  t.profiler = &profiler;
+  t.profiler = vendor_profiler();
   // An old plug-in does not know what follows; what it leaves there must not be read.
   t.elapsed_time = garbage("old_minor") ? reinterpret_cast<decltype(t.elapsed_time)>(uintptr_t{16}) : elapsed_time;
   t.error_text = garbage("old_minor") ? reinterpret_cast<decltype(t.error_text)>(uintptr_t{16}) : error_text;

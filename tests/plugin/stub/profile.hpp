@@ -1,0 +1,14 @@
+// The stub's profiler, which writes down what the host tells it and measures what runs.
+#pragma once
+
+#include <weft/backends/plugin/plugin.h>
+
+namespace stub {
+
+const WeftProfiler* vendor_profiler();
+
+uint64_t now_ns();
+/// A kernel that ran on the stream since `begin`.
+void note_run(const WeftKernelCall& call, WeftStream stream, uint64_t begin);
+
+}  // namespace stub
