@@ -56,6 +56,7 @@ Config read_environment() {
   c.peer_access = number("WEFT_ZE_PEER", 1) != 0;
   c.fill_pattern_bytes = number("WEFT_ZE_FILL_PATTERN", 128);
   c.queue_count = static_cast<uint32_t>(number("WEFT_ZE_QUEUES", 4));
+  c.simd_width = static_cast<uint32_t>(number("WEFT_ZE_SIMD", 1));
   c.timestamp_bits = static_cast<uint32_t>(number("WEFT_ZE_TIMESTAMP_BITS", 32));
   c.log = number("WEFT_ZE_LOG", 0) != 0;
   c.sysman = number("ZES_ENABLE_SYSMAN", 0) != 0;

@@ -103,7 +103,7 @@ ze_result_t ZE_APICALL device_get_properties(ze_device_handle_t handle, ze_devic
   p->maxHardwareContexts = 1;
   p->maxCommandQueuePriority = 0;
   p->numThreadsPerEU = 1;
-  p->physicalEUSimdWidth = 1;
+  p->physicalEUSimdWidth = config().simd_width;
   p->numEUsPerSubslice = 1;
   p->numSubslicesPerSlice = 1;
   p->numSlices = 1;

@@ -25,6 +25,7 @@ struct Config {
   bool log;                     // WEFT_ZE_LOG
   uint64_t fill_pattern_bytes;  // WEFT_ZE_FILL_PATTERN, the longest pattern of a fill
   uint32_t queue_count;         // WEFT_ZE_QUEUES, physical queues of a device
+  uint32_t simd_width;          // WEFT_ZE_SIMD, lanes that are said to run together
   uint32_t timestamp_bits;      // WEFT_ZE_TIMESTAMP_BITS, of which a timestamp has so many
   uint32_t driver_version;      // WEFT_ZE_DRIVER_VERSION; native binaries of another one are refused
   bool sysman;                  // ZES_ENABLE_SYSMAN, as real drivers require
