@@ -25,7 +25,7 @@ struct HostScalar {
 enum Density : uint8_t {
   strided,
   dense,  ///< contiguous and of the compute type; an output that is bool, too
-  pairs,  ///< contiguous floats of 16 bits from the start of a word on: a work-item takes two
+  pairs,  ///< an even number of contiguous floats of 16 bits, from the start of a word on: a work-item takes two
 };
 /// A pointwise kernel of N operands; operand 0 of the walk is the output.
 template <int N>

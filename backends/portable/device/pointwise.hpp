@@ -84,14 +84,12 @@ struct Elements {
   static WEFT_DEVICE bool has_pairs(const Pointwise<N>& plan) { return HasPairs<C>::value && plan.density == pairs; }
   WEFT_DEVICE Elements(const Pointwise<N>& plan, int64_t i) {
     first = has_pairs(plan) ? 2 * i : i;
-    const int64_t left = plan.walk.count - first;
-    count = left <= 0 ? 0 : (has_pairs(plan) && left > 1 ? 2 : 1);
+    count = first >= plan.walk.count ? 0 : (has_pairs(plan) ? 2 : 1);
     made = 0;
     if (count > 0 && plan.density == strided) offsets_at(plan.walk, i, offset);
   }
   WEFT_DEVICE void read(const Pointwise<N>& plan, int k, In data) {
-    if (!has_pairs(plan) || plan.is_scalar[k] || count == 0) return;
-    words[k] = count == 2 ? peek<uint32_t>(data + 2 * first) : peek<uint16_t>(data + 2 * first);
+    if (has_pairs(plan) && !plan.is_scalar[k] && count > 0) words[k] = peek<uint32_t>(data + 2 * first);
   }
   WEFT_DEVICE C operand(const Pointwise<N>& plan, int k, In data, int e) const {
     if (plan.is_scalar[k]) return scalar_value<C>(plan.scalar[k]);
@@ -105,9 +103,7 @@ struct Elements {
     else Memory<C>::store(out + offset[0], plan.dtype[0], value);
   }
   WEFT_DEVICE void write(const Pointwise<N>& plan, Out out) const {
-    if (!has_pairs(plan)) return;
-    if (count == 2) poke<uint32_t>(out + 2 * first, made);
-    else if (count == 1) poke<uint16_t>(out + 2 * first, (uint16_t)made);
+    if (has_pairs(plan) && count > 0) poke<uint32_t>(out + 2 * first, made);
   }
 };
 

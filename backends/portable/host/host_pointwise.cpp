@@ -57,7 +57,8 @@ template <int N>
 Density density_of(const View& out, const View* const (&in)[N], DType computed, DType out_dense) {
   const int64_t count = out.layout.numel;
   const DType made = out.layout.dtype;
-  bool is_dense = made == out_dense, has_pairs = made == DType::boolean ? is_dense : is_of_words(out);
+  bool is_dense = made == out_dense,
+       has_pairs = count % 2 == 0 && (made == DType::boolean ? is_dense : is_of_words(out));
   if (!fills(out, count)) return strided;
   for (const View* v : in) {
     if (v->layout.host_scalar) continue;
@@ -94,7 +95,7 @@ void run(Entry& entry, const View& out, const View* const (&in)[N], Compute comp
   const portable::Pointwise<N> plan = plan_of(out, in, compute, out_dense);
   Kernel& kernel = entry.on(device, compute);
   const int64_t count = out.layout.numel;
-  const Grid grid = item_grid(plan.density == pairs ? (count + 1) / 2 : count);
+  const Grid grid = item_grid(plan.density == pairs ? count / 2 : count);
   if constexpr (N == 1) launch(device, kernel, grid, out.data, operand_address(*in[0]), plan);
   else if constexpr (N == 2)
     launch(device, kernel, grid, out.data, operand_address(*in[0]), operand_address(*in[1]), plan);
