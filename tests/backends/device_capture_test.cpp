@@ -75,7 +75,8 @@ DEVICE_TEST(AnIndexOutOfRangeInAReplayNamesItsLine) {
   EXPECT_EQ(step(right, right).to(Device()).to_vector<float>(),
             (index_select(table, 0, right) + index_select(other, 0, right)).to(Device()).to_vector<float>());
   const IndexCheckGuard checked;
-  EXPECT_THROW(step(wrong, right), IndexError);
+  const bool by_call = on.type < DeviceType::first_plugin;  // a plug-in's own queue tells at the next wait
+  EXPECT_THROW((step(wrong, right), by_call ? void() : synchronize(on)), IndexError);
 }
 
 DEVICE_TEST(ObserversAndOtherStreamsSeeEachKernelOfAReplay) {
