@@ -13,14 +13,16 @@ void note_use(const View& view, Queue& queue) {
   find_backend(view.layout.device_type)->note_use(view.layout.device_index, view.data, queue);
 }
 
-namespace {
-
-void note(const View& view) {
+void note_use(const View& view) {
   const Device device(view.layout.device_type, view.layout.device_index);
   if (device.is_cpu() || device.type == DeviceType::meta) return;
   Queue* const chosen = chosen_queue(device);
   note_use(view, chosen != nullptr ? *chosen : find_backend(device.type)->default_queue(device.index));
 }
+
+namespace {
+
+void note(const View& view) { note_use(view); }
 void note(const IndexPlan& plan) {
   for (int i = 0; i < plan.count; ++i) note(plan.indices[i]);
 }

@@ -12,6 +12,8 @@ extern constinit Atomic<bool> streams_in_use;
 
 /// `queue` works on the memory of `view`, which is not reused before that is done.
 void note_use(const View& view, Queue& queue);
+/// The same of the calling thread's queue; nothing where `view` is on no device with queues.
+void note_use(const View& view);
 
 /// Puts functions in front of a device's kernels that note which memory the thread's queue was given work on.
 void note_uses_of(DeviceType type);

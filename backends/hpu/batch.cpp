@@ -37,8 +37,9 @@ HpuBatch::~HpuBatch() {
   }
   try {
     queue_.drain();
-    for (const Shared<HpuFence>& fence : {begin_, end_}) fence->signal();  // as those of a pool are that are used again
-  } catch (...) {                                                          // the device is lost
+    // As those of a pool are that are used again.
+    for (const Shared<HpuFence>& fence : {begin_, end_}) fence->signal();
+  } catch (...) {  // the device is lost
   }
 }
 

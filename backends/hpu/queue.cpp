@@ -13,10 +13,12 @@
 namespace weft::hpu {
 
 using portable::host::command_notes;
+using portable::host::CommandNotes;
 using portable::host::KeptArguments;
 using portable::host::NotedCopy;
 using portable::host::NotedFill;
 using portable::host::NotedLaunch;
+using portable::host::notes_of;
 
 HpuQueue::HpuQueue(HpuDevice& device, int number) : DeviceQueue(device, number), hpu_(device) {
   bad_index_ = static_cast<portable::BadIndex*>(device.host_memory(sizeof(portable::BadIndex)));
@@ -33,11 +35,11 @@ void HpuQueue::close() noexcept {
   api().zeMemFree(hpu_.context(), bad_index_);
 }
 
-// The memory that a command uses is not its own: what is freed meanwhile rests, or goes to commands behind this one.
 void HpuQueue::refuse_notes() noexcept {
   if (command_notes != nullptr) command_notes->refused = true;
 }
 
+// The memory that a command uses is not its own: what is freed meanwhile rests, or goes to commands behind this one.
 template <class F>
 void HpuQueue::run(F command) {
   hpu_.require_open();
@@ -170,9 +172,7 @@ void HpuQueue::download(void* to, const void* from, size_t bytes) {
 
 void HpuQueue::copy(void* to, const void* from, size_t bytes) {
   if (bytes == 0 || to == from) return;
-  if (command_notes != nullptr && command_notes->of(*this)) {
-    command_notes->commands.emplace_back(NotedCopy{to, from, bytes});
-  }
+  if (CommandNotes* const notes = notes_of(*this)) notes->commands.emplace_back(NotedCopy{to, from, bytes});
   run([=, this] { copy_now(to, from, bytes); });
 }
 
@@ -189,8 +189,8 @@ bool HpuQueue::fill(void* to, const void* pattern, size_t pattern_bytes, size_t 
   if (pattern_bytes > hpu_.longest_pattern()) return false;
   uint64_t value = 0;
   std::memcpy(&value, pattern, pattern_bytes);
-  if (command_notes != nullptr && command_notes->of(*this)) {
-    command_notes->commands.emplace_back(NotedFill{to, value, pattern_bytes, bytes});
+  if (CommandNotes* const notes = notes_of(*this)) {
+    notes->commands.emplace_back(NotedFill{to, value, pattern_bytes, bytes});
   }
   run([=, this] { fill_now(to, &value, pattern_bytes, bytes); });
   return true;
@@ -206,8 +206,8 @@ void HpuQueue::fill_now(void* to, const void* pattern, size_t pattern_bytes, siz
 
 void HpuQueue::launch(portable::host::Kernel& entry, const Grid& grid, const Argument* arguments, size_t count) {
   auto& kernel = static_cast<Kernel&>(entry);
-  if (command_notes != nullptr && command_notes->of(*this)) {
-    command_notes->commands.emplace_back(NotedLaunch{&kernel, grid, KeptArguments(arguments, count)});
+  if (CommandNotes* const notes = notes_of(*this)) {
+    notes->commands.emplace_back(NotedLaunch{&kernel, grid, KeptArguments(arguments, count)});
   }
   if (runner_ == nullptr) return launch_now(kernel, grid, arguments, count);
   run([this, &kernel, grid, kept = KeptArguments(arguments, count)] {

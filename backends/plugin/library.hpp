@@ -44,8 +44,8 @@ class Library {
     }
   }
   /// For what cannot be told any more.
-  template <class... P, class... A>
-  void quietly(int (*function)(P...), A... arguments) const noexcept {
+  template <class R, class... P, class... A>
+  void quietly(R (*function)(P...), A... arguments) const noexcept {
     try {
       function(arguments...);
     } catch (...) {

@@ -92,19 +92,12 @@ Device VendorProfiler::device_of(WeftStream stream, int& number) const {
 void VendorProfiler::begin_span(const char* name, Location where) const noexcept {
   const auto entry = library_.profiler().begin_span;
   if (entry == nullptr || !runs()) return;
-  try {
-    entry(name, where.known() ? where.file() : nullptr, where.known() ? where.line() : 0);
-  } catch (...) {
-  }
+  library_.quietly(entry, name, where.known() ? where.file() : nullptr, where.known() ? where.line() : 0);
 }
 
 void VendorProfiler::end_span() const noexcept {
   const auto entry = library_.profiler().end_span;
-  if (entry == nullptr || !runs()) return;
-  try {
-    entry();
-  } catch (...) {
-  }
+  if (entry != nullptr && runs()) library_.quietly(entry);
 }
 
 void VendorProfiler::finalize() noexcept {

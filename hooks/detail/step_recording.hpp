@@ -9,6 +9,7 @@
 #include "step_memory.hpp"
 #include "../../backends/queued/command_batch.hpp"
 #include "../../backends/recorded_kernel.hpp"
+#include "../../tensor/memory_range.hpp"
 #include "../../tensor/tensor.hpp"
 
 namespace weft::detail {
@@ -77,16 +78,13 @@ class StepRecording {
     Tensor leaf;
     const void* gradient;
   };
-  struct Range {
-    const char *begin, *end;
-  };
 
   std::vector<StepAction> actions_;
   std::vector<StepMemory*> memories_;
   int64_t blocks_ = 0;
   std::vector<Random> random_;
   std::vector<Start> starts_;
-  std::vector<Range> others_;  ///< memory that is not its own
+  std::vector<MemoryRange> others_;  ///< memory that is not its own
   std::string refusal_;
   bool batches_made_ = false;
   bool held_ = false;

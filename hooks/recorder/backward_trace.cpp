@@ -14,7 +14,7 @@
 #include "../../backends/observe.hpp"
 #include "../../backends/recorded_kernel.hpp"
 #include "../../ops/detail/broadcast_watch.hpp"
-#include "../detail/memory_range.hpp"
+#include "../../tensor/memory_range.hpp"
 
 namespace weft::detail {
 

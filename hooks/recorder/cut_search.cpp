@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "../../tensor/dtype.hpp"
-#include "../detail/memory_range.hpp"
+#include "../../tensor/memory_range.hpp"
 
 namespace weft::detail {
 

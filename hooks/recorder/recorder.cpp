@@ -18,7 +18,7 @@
 #include "../../ops/detail/promote.hpp"
 #include "../detail/backward_trace.hpp"
 #include "../detail/fingerprint.hpp"
-#include "../detail/memory_range.hpp"
+#include "../../tensor/memory_range.hpp"
 #include "../memory/memory_notes.hpp"
 
 namespace weft {

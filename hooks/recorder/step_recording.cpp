@@ -9,12 +9,10 @@
 
 #include "../../autograd/accumulation.hpp"
 #include "../../autograd/mode.hpp"
-#include "../../backends/backend.hpp"
 #include "../../backends/observe.hpp"
 #include "../../backends/stream.hpp"
 #include "../../backends/stream_use.hpp"
 #include "../../tensor/index_checks.hpp"
-#include "../../tensor/layout.hpp"
 
 namespace weft::detail {
 
@@ -93,9 +91,9 @@ class HeldRecordings final : public HeldMemory {
   }
 
  private:
-  static bool overlaps(const std::vector<StepRecording::Range>& ranges, const char* begin, const char* end) {
+  static bool overlaps(const std::vector<MemoryRange>& ranges, const char* begin, const char* end) {
     const auto after = std::upper_bound(ranges.begin(), ranges.end(), begin,
-                                        [](const char* at, const StepRecording::Range& r) { return at < r.end; });
+                                        [](const char* at, const MemoryRange& r) { return at < r.end; });
     return after != ranges.end() && after->begin < end;
   }
 
@@ -104,9 +102,9 @@ class HeldRecordings final : public HeldMemory {
 };
 
 void StepRecording::hold() {
-  std::ranges::sort(others_, {}, &Range::begin);
-  std::vector<Range> joined;
-  for (const Range& r : others_) {
+  std::ranges::sort(others_, {}, &MemoryRange::begin);
+  std::vector<MemoryRange> joined;
+  for (const MemoryRange& r : others_) {
     if (!joined.empty() && r.begin <= joined.back().end) joined.back().end = std::max(joined.back().end, r.end);
     else joined.push_back(r);
   }
@@ -166,8 +164,8 @@ void RecorderOfStep::repeat(const char* what, const void* owner, Callback<void()
 // Memory of the step's own by its number, that of others by its address.
 void RecorderOfStep::note_address(std::string& bytes, const View& view) {
   if (view.layout.numel == 0) return append(bytes, 'z');
-  const ByteSpan span = byte_span(view.layout);
-  const auto* const low = static_cast<const char*>(view.data) + span.low;
+  const MemoryRange range = range_of(view);
+  const char* const low = range.begin;
   for (StepMemory* memory : recording_.memories_) {
     const auto place = memory->find(low);
     if (!place) continue;
@@ -182,7 +180,7 @@ void RecorderOfStep::note_address(std::string& bytes, const View& view) {
     return;
   }
   append(bytes, 'a'), append(bytes, low);
-  if (span.high > span.low) recording_.others_.push_back({low, static_cast<const char*>(view.data) + span.high});
+  recording_.others_.push_back(range);
 }
 
 void RecorderOfStep::record(std::unique_ptr<RecordedKernel> call) {
@@ -346,17 +344,10 @@ class Batches {
 /// Batches tell observers nothing, wait for no check and know the default streams alone.
 bool may_run_batches() { return !kernels_are_observed() && !index_checks() && current_streams == 0; }
 
-/// Tells the memory of a kernel's views that the default stream uses it, as the kernel would.
-void note_uses(const RecordedKernel& call) {
-  for (const View* view : call.views) {
-    const Device device(view->layout.device_type, view->layout.device_index);
-    if (!device.is_cpu()) note_use(*view, find_backend(device.type)->default_queue(device.index));
-  }
-}
-
 void run_batched(const StepAction::Kernel& kernel) {
-  if (streams_in_use.load(MemoryOrder::relaxed)) [[unlikely]]
-    note_uses(*kernel.call);
+  if (streams_in_use.load(MemoryOrder::relaxed)) [[unlikely]] {  // as the kernel would tell
+    for (const View* view : kernel.call->views) note_use(*view);
+  }
   if (kernel.batch != nullptr) kernel.batch->run();
 }
 

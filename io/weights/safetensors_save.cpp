@@ -8,6 +8,7 @@
 #include "../../ops/detail/common.hpp"
 #include "../../ops/index.hpp"
 #include "../../tensor/checked.hpp"
+#include "../../tensor/memory_range.hpp"
 #include "safetensors_save-inl.hpp"
 
 namespace weft::io {
@@ -33,9 +34,8 @@ void check_unshared(std::span<const NamedTensor> tensors, const Aliases& aliases
   std::vector<Range> ranges;
   for (const auto& [name, t] : tensors) {
     if (aliases.contains(name)) continue;
-    const ByteSpan span = byte_span(t.raw_view().layout);
-    const char* data = static_cast<const char*>(t.data_ptr());
-    if (span.low < span.high) ranges.push_back({t.device(), data + span.low, data + span.high, &name});
+    const detail::MemoryRange range = detail::range_of(t.raw_view());
+    if (range.begin != nullptr) ranges.push_back({t.device(), range.begin, range.end, &name});
   }
   std::ranges::stable_sort(ranges, {},
                            [](const Range& r) { return std::tuple(r.device.type, r.device.index, r.begin); });

@@ -36,6 +36,7 @@ HWY_INLINE Vec widened(const T* from, int64_t count) {
   std::memcpy(static_cast<void*>(buffer), from, static_cast<size_t>(count) * sizeof(T));
   return widened(buffer);
 }
+
 /// Rows of b that are added at once.
 constexpr int depth = 8;
 
@@ -99,8 +100,8 @@ HWY_NOINLINE void add_dots(int64_t k, const float* a, int64_t row, const T* b, i
 #pragma GCC unroll 4
     for (int j = 0; j < columns; ++j) {
       right[j] = widened(b + j * column + p);
-      __builtin_prefetch(b + (j + columns) * column + p, 0,
-                         2);  // the lines are short for the processor's own foresight
+      // The lines are short for the processor's own foresight.
+      __builtin_prefetch(b + (j + columns) * column + p, 0, 2);
     }
 #pragma GCC unroll 8
     for (int i = 0; i < rows; ++i) {

@@ -1,7 +1,5 @@
 #include "command_notes.hpp"
 
-#include <algorithm>
-
 #include "accelerator.hpp"
 #include "../../queued/allocator.hpp"
 #include "../../recorded_kernel.hpp"

@@ -53,7 +53,7 @@ using NotedCommand = std::variant<NotedLaunch, NotedCopy, NotedFill>;
 class CommandResources {
  public:
   explicit CommandResources(DeviceQueue& queue) : queue_(queue) {}
-  /// The commands have run.
+  /// Waits for the commands where they check indices.
   ~CommandResources();
   CommandResources(const CommandResources&) = delete;
 
@@ -76,11 +76,6 @@ class CommandResources {
 
 struct CommandNotes {
   explicit CommandNotes(DeviceQueue& queue) : resources(std::make_unique<CommandResources>(queue)) {}
-  /// False, and refused, for commands of another queue.
-  bool of(const DeviceQueue& queue) {
-    refused |= &queue != &resources->queue();
-    return !refused;
-  }
 
   std::vector<NotedCommand> commands;
   std::unique_ptr<CommandResources> resources;
@@ -89,6 +84,14 @@ struct CommandNotes {
 
 /// Where this thread's commands are noted; else null.
 extern constinit thread_local CommandNotes* command_notes;
+
+/// Where a command of `queue` is noted; null where none is, which notes of another queue are refused for.
+inline CommandNotes* notes_of(const DeviceQueue& queue) {
+  CommandNotes* const notes = command_notes;
+  if (notes == nullptr) return nullptr;
+  notes->refused |= &queue != &notes->resources->queue();
+  return notes->refused ? nullptr : notes;
+}
 
 /// Of the default queue of a device whose queues make batches.
 std::unique_ptr<KernelNotes> note_kernels_of(DeviceQueue& queue);

@@ -11,17 +11,17 @@ namespace weft::portable::host {
 DeviceQueue::DeviceQueue(Accelerator& device, int number) : CommandQueue(device, number), device_(device) {}
 
 namespace {
+/// Of the numbers of calls that are held. 0 says that all indices were right.
 constexpr uint32_t held_bit = uint32_t{1} << 31;
-}
+}  // namespace
 
 uint32_t DeviceQueue::note_index_call() {
-  if (command_notes != nullptr && command_notes->of(*this)) return command_notes->resources->take_index_call();
+  if (CommandNotes* const notes = notes_of(*this)) return notes->resources->take_index_call();
   const std::lock_guard lock(index_mutex_);
   const size_t slot = index_call_ % index_calls_.size();
   if (slot == 0 && index_call_ != 0) keep_bad_place();
   index_calls_[slot] = detail::current_call;
-  if (++index_call_ == held_bit)
-    index_call_ = static_cast<uint32_t>(index_calls_.size());  // 0 says that all were right
+  if (++index_call_ == held_bit) index_call_ = static_cast<uint32_t>(index_calls_.size());
   return index_call_;
 }
 

@@ -16,7 +16,7 @@ class ScratchMemory {
  private:
   Accelerator& device_;
   size_t bytes_;
-  bool noted_;  ///< it belongs to what is queued again
+  CommandNotes* noted_;  ///< whose it is; null for memory of its own
   void* data_;
 };
 

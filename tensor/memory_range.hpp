@@ -1,7 +1,7 @@
-// The bytes that a view's elements lie in. Not public.
+// The bytes that a view's elements lie in.
 #pragma once
 
-#include "../../tensor/layout.hpp"
+#include "layout.hpp"
 
 namespace weft::detail {
 
