@@ -48,6 +48,8 @@ Tensor living_leaf(Node& node) {
   return Tensor::adopt(leaf_node.leaf);
 }
 
+constinit thread_local Location PassScope::where_ = Location::none();
+
 AccumulationNode* accumulation_node(const TensorImpl* leaf) {
   return leaf->accumulates ? static_cast<AccumulationNode*>(leaf->node) : nullptr;
 }
@@ -121,7 +123,7 @@ void put_sum(AccumulationNode& node, Tensor&& sum) {
 }
 
 [[gnu::noinline]] void add_up(AccumulationNode& node, const Tensor& gradient, bool create_graph) {
-  const CallScope call(node.place());
+  const CallScope call(PassScope::sums(node.op));
   const AccumulationNode::AddingScope adding(node);
   detail::settle_rows_adding(node);
   Tensor sum;

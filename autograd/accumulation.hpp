@@ -4,6 +4,7 @@
 #include <list>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "../tensor/atomic.hpp"
 #include "hooks.hpp"
@@ -52,6 +53,19 @@ struct AccumulationNode : Node {
     int64_t count = 0, merged = 0;  ///< how many there are, and were when they were last added up
   };
   std::unique_ptr<Rows> rows;
+};
+
+/// While it lives, errors in this thread's sums of gradients name the place where their backward was called.
+class PassScope {
+ public:
+  explicit PassScope(Location where) : outer_(std::exchange(where_, where)) {}
+  ~PassScope() { where_ = outer_; }
+  PassScope(const PassScope&) = delete;
+  static CallPlace sums(const char* op) { return {op, where_}; }
+
+ private:
+  static constinit thread_local Location where_;
+  Location outer_;
 };
 
 /// The accumulation node of a leaf that requires a gradient.

@@ -39,7 +39,7 @@ bool writable(const Tensor& t) { return t.is_contiguous() && exclusively_owned(t
 
 // sum += gradient, in place only where the memory belongs to the engine alone.
 void add_to_sum(Tensor& sum, Tensor&& gradient, bool create_graph) {
-  const CallScope call(CallPlace{"sum of gradients"});
+  const CallScope call(PassScope::sums("sum of gradients"));
   if (create_graph) {
     sum = detail::recorded_add(sum, gradient);
     ++detail::grad_counts.allocated;
@@ -90,7 +90,8 @@ BackwardWatchGuard::~BackwardWatchGuard() {
 /// One backward pass. Nodes that another pass holds at the same time keep their state of this pass in `foreign_`.
 class GraphRun {
  public:
-  explicit GraphRun(BackwardOptions options) : options_(options), scratch_(take_scratch()) {}
+  GraphRun(BackwardOptions options, Location where)
+      : options_(options), where_(detail::place_of(where)), scratch_(take_scratch()) {}
   ~GraphRun() {
     for (Node* node : scratch_.claimed) abandon(node);
     scratch_.claimed.clear();
@@ -125,6 +126,7 @@ class GraphRun {
     }
     general_ = paths_ != nullptr || newest_watch != nullptr;
     const detail::RowPassScope rows(general_ || options_.create_graph ? nullptr : &rows_);
+    const PassScope place(where_);
     const CallersStreams callers;
     const detail::MemoryUseScope use(detail::MemoryUse::backward);
     Node* node = nullptr;
@@ -472,6 +474,7 @@ class GraphRun {
   }
 
   BackwardOptions options_;
+  Location where_;
   Scratch& scratch_;
   std::vector<Capture> captures_;
   // Only grad() fills the first, only passes that meet in one graph the second.
@@ -540,7 +543,7 @@ void backward(std::span<const Tensor> outputs, std::span<const Tensor> seeds, Ba
   options.retain_graph |= options.create_graph;
   const GradModeGuard mode({.enabled = options.create_graph, .inference = false});
   const detail::AutocastModeGuard as_recorded({});
-  GraphRun run(options);
+  GraphRun run(options, where);
   add_outputs(run, outputs, seeds, where);
   run.execute();
 }
@@ -550,7 +553,7 @@ std::vector<Tensor> grad(std::span<const Tensor> outputs, std::span<const Tensor
   const BackwardOptions run_options{options.retain_graph || options.create_graph, options.create_graph};
   const GradModeGuard mode({.enabled = options.create_graph, .inference = false});
   const detail::AutocastModeGuard as_recorded({});
-  GraphRun run(run_options);
+  GraphRun run(run_options, where);
   add_outputs(run, outputs, seeds, where);
   for (const Tensor& input : inputs) {
     const CallScope call("grad", where);

@@ -77,7 +77,7 @@ std::optional<LeafWithRows> leaf_with_rows(AccumulationNode& node) {
 void merge(AccumulationNode& node, int64_t rows_of_leaf) {
   const NoGradGuard unrecorded;
   const AutocastModeGuard as_given({});
-  const CallScope call(node.place());
+  const CallScope call(PassScope::sums(node.op));
   TakenRows taken(node);
   if (taken.pieces.empty() || (taken.pieces.size() == 1 && taken.pieces.front().are_distinct)) return;
   const std::vector<GradientRows> pieces(taken.pieces.begin(), taken.pieces.end());
@@ -117,7 +117,7 @@ void add_rows(AccumulationNode& node, GradientRows&& rows) {
     }
   }
   if (WEFT_LIKELY(!is_dense && !is_crowded)) return;
-  const CallScope call(node.place());
+  const CallScope call(PassScope::sums(node.op));
   const AccumulationNode::AddingScope adding(node);
   if (!is_dense) return merge(node, rows_of_leaf);
   Tensor dense;
@@ -180,7 +180,7 @@ void settle_rows(AccumulationNode& node) {
     if (WEFT_LIKELY(node.rows == nullptr)) return;
   }
   if (AccumulationNode::AddingScope::is_open(node)) return;
-  const CallScope call(node.place());
+  const CallScope call(PassScope::sums(node.op));
   const AccumulationNode::AddingScope adding(node);
   settle_rows_adding(node);
 }

@@ -85,6 +85,7 @@ CurrentDevice::~CurrentDevice() {
 CudaDevice::CudaDevice(int index) : Accelerator(Device(DeviceType::cuda, index)) {
   simd_width_ = 32;
   synchronous_ = detail::is_switched_on("WEFT_CUDA_SYNC");
+  repeats_commands_ = !synchronous_;
 }
 
 void CudaDevice::open() {

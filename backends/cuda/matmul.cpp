@@ -126,7 +126,7 @@ using Key = std::array<int64_t, 16>;
 /// What one thread keeps for one device.
 struct Workplace {
   OwnedHandle handle;
-  std::map<Key, Plan> plans;
+  std::map<Key, std::shared_ptr<const Plan>> plans;
 };
 
 Workplace& workplace_of(int device) {
@@ -241,11 +241,12 @@ Plan make_plan(const Product& p, const Key& key, cublasLtHandle_t handle, int de
   return plan;
 }
 
-const Plan& find_plan(Workplace& place, const Product& p, const Key& key, int device) {
+const std::shared_ptr<const Plan>& find_plan(Workplace& place, const Product& p, const Key& key, int device) {
   constexpr size_t most_plans = 1024;
   if (const auto known = place.plans.find(key); known != place.plans.end()) return known->second;
   if (place.plans.size() >= most_plans) place.plans.clear();
-  return place.plans.emplace(key, make_plan(p, key, place.handle.get(), device)).first->second;
+  auto plan = std::make_shared<const Plan>(make_plan(p, key, place.handle.get(), device));
+  return place.plans.emplace(key, std::move(plan)).first->second;
 }
 
 // ---- the call -------------------------------------------------------------------------------------------------------
@@ -266,19 +267,20 @@ bool multiply(CudaQueue& queue, const Product& p, const std::array<int64_t, 3>& 
   const char* const a = static_cast<const char*>(p.a.data) + offsets[1];
   const char* const b = static_cast<const char*>(p.b.data) + offsets[2];
   CudaDevice& device = queue.cuda_device();
-  Workplace& place = workplace_of(device.index());
-  const Plan& plan = find_plan(place, p, key_of(p, out, a, b), device.index());
+  const int index = device.index();
+  const std::shared_ptr<const Plan>& plan = find_plan(workplace_of(index), p, key_of(p, out, a, b), index);
   void* const workspace = queue.workspace();
-  if (!plan.served || workspace == nullptr) return false;
-  const double factors[] = {1, adds ? 1.0 : 0.0};
-  const float small_factors[] = {1, adds ? 1.0f : 0.0f};
+  if (!plan->served || workspace == nullptr) return false;
   const bool is_double = p.out.layout.dtype == DType::f64;
-  const void* const alpha = is_double ? static_cast<const void*>(&factors[0]) : &small_factors[0];
-  const void* const beta = is_double ? static_cast<const void*>(&factors[1]) : &small_factors[1];
-  WEFT_LT(device.index(), cublasLtMatmul, place.handle.get(), plan.operation.get(), alpha, b, plan.b.get(), a,
-          plan.a.get(), beta, out, plan.out.get(), out, plan.out.get(), &plan.algorithm, workspace,
-          CudaQueue::workspace_bytes, queue.stream());
-  queue.after_command();
+  queue.run_library([=](cudaStream_t stream) {
+    const double factors[] = {1, adds ? 1.0 : 0.0};
+    const float small_factors[] = {1, adds ? 1.0f : 0.0f};
+    const void* const alpha = is_double ? static_cast<const void*>(&factors[0]) : &small_factors[0];
+    const void* const beta = is_double ? static_cast<const void*>(&factors[1]) : &small_factors[1];
+    WEFT_LT(index, cublasLtMatmul, workplace_of(index).handle.get(), plan->operation.get(), alpha, b, plan->b.get(), a,
+            plan->a.get(), beta, out, plan->out.get(), out, plan->out.get(), &plan->algorithm, workspace,
+            CudaQueue::workspace_bytes, stream);
+  });
   return true;
 }
 

@@ -91,12 +91,14 @@ double CudaFence::milliseconds_since(const Fence& earlier) const {
 
 Shared<Fence> CudaQueue::record(bool timed) {
   cuda_.require_open();
+  refuse_notes();
   return Shared<CudaFence>::make(*this, timed);
 }
 
 void CudaQueue::wait(const Shared<Fence>& fence) {
   if (&fence->queue() == this) return;
   cuda_.require_open();
+  refuse_notes();
   const CurrentDevice current(cuda_.index());
   WEFT_CUDA(cuda_.index(), cudaStreamWaitEvent, stream_, static_cast<const CudaFence&>(*fence).event(), 0);
 }
@@ -119,6 +121,7 @@ struct CudaQueue::HostCall {
 
 void CudaQueue::call(Callback<void()> function) {
   cuda_.require_open();
+  refuse_notes();
   note_command();
   std::vector<HostCall*> finished;
   {
@@ -137,18 +140,16 @@ void CudaQueue::call(Callback<void()> function) {
 
 // ---- commands -------------------------------------------------------------------------------------------------------
 
-void CudaQueue::make_slots() {
-  void* memory = nullptr;
-  WEFT_CUDA(cuda_.index(), cudaHostAlloc, &memory, slot_bytes * slot_count, cudaHostAllocDefault);
-  for (size_t i = 0; i < slots_.size(); ++i) {
-    WEFT_CUDA(cuda_.index(), cudaEventCreateWithFlags, &slots_[i].done, cudaEventDisableTiming);
-    slots_[i].data = static_cast<char*>(memory) + i * slot_bytes;
-  }
-}
-
 CudaQueue::StagingSlot& CudaQueue::next_slot() {
-  if (slots_.back().data == nullptr) make_slots();
-  StagingSlot& slot = slots_[static_cast<size_t>(next_slot_)];
+  if (staging_ == nullptr) {
+    void* memory = nullptr;
+    WEFT_CUDA(cuda_.index(), cudaHostAlloc, &memory, slot_bytes * slot_count, cudaHostAllocDefault);
+    staging_ = static_cast<char*>(memory);
+  }
+  const auto number = static_cast<size_t>(next_slot_);
+  StagingSlot& slot = slots_[number];
+  if (slot.done == nullptr) WEFT_CUDA(cuda_.index(), cudaEventCreateWithFlags, &slot.done, cudaEventDisableTiming);
+  slot.data = staging_ + number * slot_bytes;
   next_slot_ = (next_slot_ + 1) % slot_count;
   if (slot.busy) WEFT_CUDA(cuda_.index(), cudaEventSynchronize, slot.done);
   slot.busy = false;
@@ -158,6 +159,7 @@ CudaQueue::StagingSlot& CudaQueue::next_slot() {
 void CudaQueue::upload(void* to, const void* from, size_t bytes) {
   if (bytes == 0) return;
   cuda_.require_open();
+  refuse_notes();
   note_command();
   const CurrentDevice current(cuda_.index());
   {
@@ -183,6 +185,7 @@ void CudaQueue::download(void* to, const void* from, size_t bytes) {
 void CudaQueue::copy(void* to, const void* from, size_t bytes) {
   if (bytes == 0 || to == from) return;
   cuda_.require_open();
+  note_copy(to, from, bytes);
   note_command();
   const CurrentDevice current(cuda_.index());
   WEFT_CUDA(cuda_.index(), cudaMemcpyAsync, to, from, bytes, cudaMemcpyDefault, stream_);
@@ -195,6 +198,7 @@ bool CudaQueue::fill(void* to, const void* pattern, size_t pattern_bytes, size_t
   if (!same) return false;
   if (bytes == 0) return true;
   cuda_.require_open();
+  note_fill(to, pattern, pattern_bytes, bytes);
   note_command();
   const CurrentDevice current(cuda_.index());
   WEFT_CUDA(cuda_.index(), cudaMemsetAsync, to, *first, bytes, stream_);
@@ -202,22 +206,26 @@ bool CudaQueue::fill(void* to, const void* pattern, size_t pattern_bytes, size_t
   return true;
 }
 
-void CudaQueue::launch(Kernel& kernel, const Grid& grid, const Argument* arguments, size_t count) {
+void CudaKernel::launch_on(cudaStream_t stream, int device, const Grid& grid, const Argument* arguments, size_t count) {
   constexpr uint32_t most_x = 0x7fffffff, most = 65535;
   const auto& groups = grid.groups;
   if (groups[0] > most_x || groups[1] > most || groups[2] > most) [[unlikely]] {
     const std::string text = fmt::format("a grid of {} x {} x {} groups is too large", groups[0], groups[1], groups[2]);
-    raise_failure("cudaLaunchKernel", cudaErrorInvalidConfiguration, text.c_str(), cuda_.index());
+    raise_failure("cudaLaunchKernel", cudaErrorInvalidConfiguration, text.c_str(), device);
   }
-  cuda_.require_open();
-  note_command();
   void* pointers[24];
   for (size_t i = 0; i < count; ++i) pointers[i] = const_cast<void*>(arguments[i].value);
   const dim3 blocks(groups[0], groups[1], groups[2]);
   const dim3 threads(grid.group_size[0], grid.group_size[1], grid.group_size[2]);
+  WEFT_CUDA(device, cudaLaunchKernel, function, blocks, threads, pointers, 0, stream);
+}
+
+void CudaQueue::launch(Kernel& kernel, const Grid& grid, const Argument* arguments, size_t count) {
+  cuda_.require_open();
+  note_launch(kernel, grid, arguments, count);
+  note_command();
   const CurrentDevice current(cuda_.index());
-  WEFT_CUDA(cuda_.index(), cudaLaunchKernel, static_cast<CudaKernel&>(kernel).function, blocks, threads, pointers, 0,
-            stream_);
+  static_cast<CudaKernel&>(kernel).launch_on(stream_, cuda_.index(), grid, arguments, count);
   after_command();
 }
 

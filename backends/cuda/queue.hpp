@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <memory>
 #include <mutex>
 #include <vector>
 
@@ -11,6 +12,9 @@ namespace weft::cuda {
 
 struct CudaKernel final : Kernel {
   const void* function;
+
+  /// The device is the thread's current one.
+  void launch_on(cudaStream_t stream, int device, const Grid& grid, const Argument* arguments, size_t count);
 };
 
 class CudaQueue final : public portable::host::DeviceQueue {
@@ -22,8 +26,19 @@ class CudaQueue final : public portable::host::DeviceQueue {
   /// Memory for a library's intermediate results, of use in the stream's order; nullptr where there is none.
   void* workspace();
   static constexpr size_t workspace_bytes = size_t{32} << 20;
-  /// To be called after commands were queued on the stream.
-  void after_command();
+  /// Commands that a library queues, now and whenever they are repeated: by functions of the stream that queue the same
+  /// each time. The device is the thread's current one.
+  template <class F>
+  void run_library(F queue) {
+    if (portable::host::CommandNotes* const notes = portable::host::notes_of(*this)) {
+      notes->commands.emplace_back(
+          portable::host::NotedCall{[queue](void* stream) { queue(static_cast<cudaStream_t>(stream)); }});
+    }
+    cuda_.require_open();
+    note_command();
+    queue(stream_);
+    after_command();
+  }
 
   void upload(void* to, const void* from, size_t bytes) override;
   void download(void* to, const void* from, size_t bytes) override;
@@ -36,9 +51,11 @@ class CudaQueue final : public portable::host::DeviceQueue {
   void call(Callback<void()> function) override;
   bool idle() override;
   void drain() override;
+  std::unique_ptr<CommandBatch> make_batch(portable::host::CommandNotes notes) override;
   void* native_handle() override { return stream_; }
 
  private:
+  void after_command();
   static constexpr size_t slot_bytes = size_t{256} << 10;
   static constexpr int slot_count = 32;
   struct StagingSlot {
@@ -48,12 +65,12 @@ class CudaQueue final : public portable::host::DeviceQueue {
   };
   struct HostCall;
 
-  void make_slots();
   StagingSlot& next_slot();
 
   CudaDevice& cuda_;
   cudaStream_t stream_ = nullptr;
   std::mutex mutex_;  ///< of what follows
+  char* staging_ = nullptr;
   std::array<StagingSlot, slot_count> slots_;
   int next_slot_ = 0;
   void* workspace_ = nullptr;

@@ -56,7 +56,7 @@ void HpuBatch::append(const portable::host::NotedCommand& command) {
   } else if (const auto* copy = std::get_if<NotedCopy>(&command)) {
     WEFT_ZE(device_.index(), zeCommandListAppendMemoryCopy, list_.get(), copy->to, copy->from, copy->bytes, nullptr, 0,
             nullptr);
-  } else {
+  } else {  // no library queues anything here
     const auto& fill = std::get<NotedFill>(command);
     WEFT_ZE(device_.index(), zeCommandListAppendMemoryFill, list_.get(), fill.to, &fill.pattern, fill.pattern_bytes,
             fill.bytes, nullptr, 0, nullptr);

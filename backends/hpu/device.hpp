@@ -13,6 +13,7 @@
 #include "host_calls.hpp"
 #include "loader.hpp"
 #include "program_folder.hpp"
+#include "spirv.hpp"
 #include "../portable/host/accelerator.hpp"
 
 namespace weft::hpu {
@@ -23,6 +24,9 @@ using portable::host::Module;
 
 /// Of kernels; part of what kept programs depend on.
 inline constexpr const char* build_flags = "";
+
+/// The portable kernels of a module, as SPIR-V.
+spirv::Words code_of(Module module);
 
 struct Kernel : portable::host::Kernel {
   ze_module_handle_t module = nullptr;  ///< has this kernel alone

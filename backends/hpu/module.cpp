@@ -15,17 +15,19 @@ WEFT_PORTABLE_MODULES(WEFT_HPU_MODULE)
 
 namespace weft::hpu {
 
-namespace {
-
-struct Code {
-  const uint32_t* words;
-  const size_t* bytes;
-};
-constexpr Code codes[portable::host::module_count] = {
-#define WEFT_HPU_MODULE(name) {spirv::name, &spirv::name##_bytes},
+spirv::Words code_of(Module module) {
+  switch (module) {
+#define WEFT_HPU_MODULE(name) \
+  case Module::name:          \
+    return {spirv::name, spirv::name##_bytes / sizeof(uint32_t)};
     WEFT_PORTABLE_MODULES(WEFT_HPU_MODULE)
 #undef WEFT_HPU_MODULE
-};
+    default:
+      return {};
+  }
+}
+
+namespace {
 
 std::string read_log(ze_module_build_log_handle_t log) {
   size_t size = 0;
@@ -64,8 +66,7 @@ void HpuDevice::keep_program(const std::string& key, ze_module_handle_t module) 
 }
 
 ze_module_handle_t HpuDevice::build_kernel(Module module, const std::string& name) {
-  const Code& code = codes[static_cast<int>(module)];
-  const std::vector<uint32_t> words = spirv::only_kernel({code.words, *code.bytes / sizeof(uint32_t)}, name);
+  const std::vector<uint32_t> words = spirv::only_kernel(code_of(module), name);
   const std::span<const uint8_t> bytes(reinterpret_cast<const uint8_t*>(words.data()), words.size() * sizeof(uint32_t));
   const std::string key = programs_.keeps() ? fmt::format("{} {} {}", build_, bytes.size(), digest(bytes)) : "";
   if (const auto native = programs_.load(key)) {

@@ -12,13 +12,7 @@
 
 namespace weft::hpu {
 
-using portable::host::command_notes;
-using portable::host::CommandNotes;
 using portable::host::KeptArguments;
-using portable::host::NotedCopy;
-using portable::host::NotedFill;
-using portable::host::NotedLaunch;
-using portable::host::notes_of;
 
 HpuQueue::HpuQueue(HpuDevice& device, int number) : DeviceQueue(device, number), hpu_(device) {
   bad_index_ = static_cast<portable::BadIndex*>(device.host_memory(sizeof(portable::BadIndex)));
@@ -33,10 +27,6 @@ void HpuQueue::close() noexcept {
   if (executor_ != nullptr) api().zeCommandQueueDestroy(executor_);
   if (staging_ != nullptr) api().zeMemFree(hpu_.context(), staging_);
   api().zeMemFree(hpu_.context(), bad_index_);
-}
-
-void HpuQueue::refuse_notes() noexcept {
-  if (command_notes != nullptr) command_notes->refused = true;
 }
 
 // The memory that a command uses is not its own: what is freed meanwhile rests, or goes to commands behind this one.
@@ -172,7 +162,7 @@ void HpuQueue::download(void* to, const void* from, size_t bytes) {
 
 void HpuQueue::copy(void* to, const void* from, size_t bytes) {
   if (bytes == 0 || to == from) return;
-  if (CommandNotes* const notes = notes_of(*this)) notes->commands.emplace_back(NotedCopy{to, from, bytes});
+  note_copy(to, from, bytes);
   run([=, this] { copy_now(to, from, bytes); });
 }
 
@@ -187,11 +177,9 @@ void HpuQueue::copy_now(void* to, const void* from, size_t bytes) {
 bool HpuQueue::fill(void* to, const void* pattern, size_t pattern_bytes, size_t bytes) {
   if (bytes == 0) return true;
   if (pattern_bytes > hpu_.longest_pattern()) return false;
+  note_fill(to, pattern, pattern_bytes, bytes);
   uint64_t value = 0;
   std::memcpy(&value, pattern, pattern_bytes);
-  if (CommandNotes* const notes = notes_of(*this)) {
-    notes->commands.emplace_back(NotedFill{to, value, pattern_bytes, bytes});
-  }
   run([=, this] { fill_now(to, &value, pattern_bytes, bytes); });
   return true;
 }
@@ -206,9 +194,7 @@ void HpuQueue::fill_now(void* to, const void* pattern, size_t pattern_bytes, siz
 
 void HpuQueue::launch(portable::host::Kernel& entry, const Grid& grid, const Argument* arguments, size_t count) {
   auto& kernel = static_cast<Kernel&>(entry);
-  if (CommandNotes* const notes = notes_of(*this)) {
-    notes->commands.emplace_back(NotedLaunch{&kernel, grid, KeptArguments(arguments, count)});
-  }
+  note_launch(kernel, grid, arguments, count);
   if (runner_ == nullptr) return launch_now(kernel, grid, arguments, count);
   run([this, &kernel, grid, kept = KeptArguments(arguments, count)] {
     launch_now(kernel, grid, kept.list().data(), kept.list().size());

@@ -52,8 +52,6 @@ class HpuQueue final : public portable::host::DeviceQueue {
   /// What the worker was given is queued then.
   void catch_up() noexcept;
   void order();
-  /// What follows cannot be queued again.
-  static void refuse_notes() noexcept;
   void after_command(std::unique_lock<std::mutex>& lock);
   Shared<HpuFence> record_here(bool timed);
   void wait_here(Shared<HpuFence> fence);

@@ -26,6 +26,23 @@ TEST(Backward, AccumulatesIntoTheGradientInPlace) {
   }
 }
 
+TEST(Backward, SumsOfGradientsHaveThePlaceThatCalledIt) {
+  struct Places : KernelObserver {
+    std::vector<int> lines;
+    void after(const KernelCall& call) override {
+      const std::string op = call.op == nullptr ? "" : call.op;
+      if (op == "accumulate_grad" || op == "sum of gradients") lines.push_back(static_cast<int>(call.where.line()));
+    }
+  } places;
+  const Tensor x = tensor({1.0, 2.0}).requires_grad_();
+  x.sum().backward();
+  const Tensor y = (x * x + x * 3.0).sum();
+  const ObserverGuard guard(places);
+  const int line = __LINE__ + 1;
+  y.backward();
+  EXPECT_EQ(places.lines, std::vector<int>(3, line));
+}
+
 TEST(Backward, ASecondRunNeedsRetainGraph) {
   const Tensor x = tensor({1.0}).requires_grad_();
   const Tensor y = exp(x);

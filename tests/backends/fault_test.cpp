@@ -23,26 +23,28 @@ using namespace test;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 
-const Device hpu(DeviceType::hpu);
+const Device hpu(DeviceType::hpu), cuda(DeviceType::cuda);
 
 // ---- drivers --------------------------------------------------------------------------------------------------------
 
 /// Run where the driver has a fault that WEFT_TEST_FAULT names as the reason must.
-TEST(HpuFault, ADriverThatFailsMeansNoDevicesAndTheReason) {
+void expect_no_devices(Device absent) {
   const std::string reason = environment("WEFT_TEST_FAULT");
   if (reason.empty()) GTEST_SKIP() << "needs a driver that fails";
   for (int again = 0; again < 2; ++again) {
-    EXPECT_EQ(device_count(DeviceType::hpu), 0);
-    EXPECT_THAT(why_no_device(hpu), HasSubstr(reason));
+    EXPECT_EQ(device_count(absent.type), 0);
+    EXPECT_THAT(why_no_device(absent), HasSubstr(reason));
   }
   try {
-    zeros({2}, {f32, hpu});
+    zeros({2}, {f32, absent});
     FAIL() << "raised nothing";
   } catch (const DeviceError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("there is no device hpu:0"));
+    EXPECT_THAT(error.what(), HasSubstr("there is no device " + absent.name()));
   }
   expect_equal(ones({3}) + 1.0, full({3}, 2, f32));
 }
+TEST(HpuFault, ADriverThatFailsMeansNoDevicesAndTheReason) { expect_no_devices(hpu); }
+TEST(CudaFault, ADriverThatFailsMeansNoDevicesAndTheReason) { expect_no_devices(cuda); }
 
 TEST(HpuVersion, ADriverOfAnotherMinorVersionServes) {
   if (environment("WEFT_ZE_API").empty()) GTEST_SKIP() << "needs WEFT_ZE_API";
@@ -52,10 +54,9 @@ TEST(HpuVersion, ADriverOfAnotherMinorVersionServes) {
 
 // ---- a device that is lost in the middle of a step ------------------------------------------------------------------
 
-TEST(HpuLostInAStep, LeavesTheCpuAndWhatItHas) {
-  if (environment("WEFT_ZE_LOSE_AFTER").empty()) GTEST_SKIP() << "needs WEFT_ZE_LOSE_AFTER";
-  ASSERT_EQ(device_count(DeviceType::hpu), 1);
-  const Tensor host = ones({4, 4}).requires_grad_(), w = host.detach().to(hpu).requires_grad_();
+void expect_cpu_serves_after_loss(Device on, const char* reason) {
+  ASSERT_EQ(device_count(on.type), 1);
+  const Tensor host = ones({4, 4}).requires_grad_(), w = host.detach().to(on).requires_grad_();
   const auto step = [](const Tensor& x) {
     Tensor loss = sum(matmul(x, x) * 2.0);
     loss.backward();
@@ -65,13 +66,21 @@ TEST(HpuLostInAStep, LeavesTheCpuAndWhatItHas) {
     for (int i = 0; i < 100; ++i) step(w).item<float>();
     FAIL() << "raised nothing";
   } catch (const DeviceError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("the device was lost"));
+    EXPECT_THAT(error.what(), HasSubstr(reason));
     EXPECT_THAT(error.what(), HasSubstr("fault_test.cpp:"));
   }
   EXPECT_THROW(step(w).item<float>(), DeviceError);
-  EXPECT_THROW(Stream(hpu).synchronize(), DeviceError);
+  EXPECT_THROW(Stream(on).synchronize(), DeviceError);
   EXPECT_EQ(step(host).item<float>(), 128);
   EXPECT_TRUE(host.grad().defined());
+}
+TEST(HpuLostInAStep, LeavesTheCpuAndWhatItHas) {
+  if (environment("WEFT_ZE_LOSE_AFTER").empty()) GTEST_SKIP() << "needs WEFT_ZE_LOSE_AFTER";
+  expect_cpu_serves_after_loss(hpu, "the device was lost");
+}
+TEST(CudaLostInAStep, LeavesTheCpuAndWhatItHas) {
+  if (environment("WEFT_TEST_CUDA_FAIL").empty()) GTEST_SKIP() << "needs WEFT_TEST_CUDA_FAIL";
+  expect_cpu_serves_after_loss(cuda, "an illegal memory access was encountered");
 }
 
 // ---- memory ---------------------------------------------------------------------------------------------------------

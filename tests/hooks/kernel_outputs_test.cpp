@@ -48,10 +48,7 @@ struct Watcher final : KernelObserver {
     if (seen.insert(call.kernel).second) {
       for (size_t i = 0; i < call.outputs.size(); ++i) unwritten[call.kernel].insert(i);
     }
-    // The engine's own sums belong to no line.
-    const bool engine =
-        call.op != nullptr && (call.op == std::string("accumulate_grad") || call.op == std::string("sum of gradients"));
-    if (!engine && (call.op == nullptr || !call.where.known())) nameless.insert(call.kernel);
+    if (call.op == nullptr || !call.where.known()) nameless.insert(call.kernel);
     for (size_t i = 0; i < call.outputs.size(); ++i) {
       if (bytes_of(*call.outputs[i]) != outputs[i]) unwritten[call.kernel].erase(i);
     }

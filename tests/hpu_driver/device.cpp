@@ -79,6 +79,13 @@ ze_result_t ZE_APICALL driver_get_extensions(ze_driver_handle_t, uint32_t* count
   return enumerate(extensions, count, out);
 }
 
+ze_result_t ZE_APICALL driver_get_extension_function(ze_driver_handle_t, const char* name, void** function) {
+  if (!name || !function) return ZE_RESULT_ERROR_INVALID_NULL_POINTER;
+  if (std::strcmp(name, argument_bytes_name) != 0) return ZE_RESULT_ERROR_INVALID_ARGUMENT;
+  *function = reinterpret_cast<void*>(kernel_get_argument_bytes);
+  return ZE_RESULT_SUCCESS;
+}
+
 ze_result_t ZE_APICALL device_get(ze_driver_handle_t, uint32_t* count, ze_device_handle_t* devices) {
   return enumerate(hardware().devices, count, devices);
 }
@@ -253,6 +260,7 @@ void fill_table(ze_driver_dditable_t& table) {
   table.pfnGetProperties = driver_get_properties;
   table.pfnGetIpcProperties = driver_get_ipc_properties;
   table.pfnGetExtensionProperties = driver_get_extensions;
+  table.pfnGetExtensionFunctionAddress = driver_get_extension_function;
 }
 
 void fill_table(ze_device_dditable_t& table) {

@@ -130,6 +130,18 @@ ze_result_t ZE_APICALL kernel_set_cache_config(ze_kernel_handle_t, ze_cache_conf
 
 }  // namespace
 
+ze_result_t ZE_APICALL kernel_get_argument_bytes(ze_kernel_handle_t handle, uint32_t* count, size_t* bytes) {
+  auto kernel = handles<Kernel>().find(handle);
+  if (!kernel) return ZE_RESULT_ERROR_INVALID_NULL_HANDLE;
+  const auto& parameters = kernel->info->parameters;
+  if (!bytes) {
+    *count = static_cast<uint32_t>(parameters.size());
+    return ZE_RESULT_SUCCESS;
+  }
+  for (uint32_t i = 0; i < std::min<size_t>(*count, parameters.size()); ++i) bytes[i] = parameters[i].size;
+  return ZE_RESULT_SUCCESS;
+}
+
 ze_result_t capture_launch(Kernel& kernel, const Device* device, const ze_group_count_t& groups, Launch* launch,
                            std::vector<MemoryUse>* memory) {
   const KernelInfo& info = *kernel.info;

@@ -45,6 +45,12 @@ struct Launch {
 ze_result_t capture_launch(Kernel& kernel, const Device* device, const ze_group_count_t& groups, Launch* launch,
                            std::vector<MemoryUse>* memory);
 
+// For zeDriverGetExtensionFunctionAddress: the bytes of each argument of a kernel, so that launches that come without
+// them can be served.
+constexpr const char* argument_bytes_name = "weftKernelGetArgumentBytes";
+using ArgumentBytes = ze_result_t(ZE_APICALL*)(ze_kernel_handle_t kernel, uint32_t* count, size_t* bytes);
+ze_result_t ZE_APICALL kernel_get_argument_bytes(ze_kernel_handle_t handle, uint32_t* count, size_t* bytes);
+
 // Runs all work-groups on the calling thread.
 void run_launch(const Launch& launch);
 

@@ -76,6 +76,28 @@ class DeviceNotes final : public KernelNotes {
 
 }  // namespace
 
+void DeviceQueue::note_launch(Kernel& kernel, const Grid& grid, const Argument* arguments, size_t count) const {
+  if (CommandNotes* const notes = notes_of(*this)) {
+    notes->commands.emplace_back(NotedLaunch{&kernel, grid, KeptArguments(arguments, count)});
+  }
+}
+
+void DeviceQueue::note_copy(void* to, const void* from, size_t bytes) const {
+  if (CommandNotes* const notes = notes_of(*this)) notes->commands.emplace_back(NotedCopy{to, from, bytes});
+}
+
+void DeviceQueue::note_fill(void* to, const void* pattern, size_t pattern_bytes, size_t bytes) const {
+  CommandNotes* const notes = notes_of(*this);
+  if (notes == nullptr) return;
+  uint64_t value = 0;
+  std::memcpy(&value, pattern, pattern_bytes);
+  notes->commands.emplace_back(NotedFill{to, value, pattern_bytes, bytes});
+}
+
+void DeviceQueue::refuse_notes() noexcept {
+  if (command_notes != nullptr) command_notes->refused = true;
+}
+
 std::unique_ptr<KernelNotes> note_kernels_of(DeviceQueue& queue) { return std::make_unique<DeviceNotes>(queue); }
 
 }  // namespace weft::portable::host

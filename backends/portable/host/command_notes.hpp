@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <utility>
 #include <variant>
@@ -47,7 +48,11 @@ struct NotedFill {
   uint64_t pattern;
   size_t pattern_bytes, bytes;
 };
-using NotedCommand = std::variant<NotedLaunch, NotedCopy, NotedFill>;
+/// What a library queues where it is called with the native handle of a queue.
+struct NotedCall {
+  std::function<void(void*)> queue;
+};
+using NotedCommand = std::variant<NotedLaunch, NotedCopy, NotedFill, NotedCall>;
 
 /// Scratch memory and numbers of index calls that commands use as long as they may run.
 class CommandResources {

@@ -57,6 +57,14 @@ class DeviceQueue : public CommandQueue {
   /// Also of indices that kernels reported.
   void raise_reported() override;
 
+  // Where what this thread queues is noted, so that it can be queued again.
+  void note_launch(Kernel& kernel, const Grid& grid, const Argument* arguments, size_t count) const;
+  void note_copy(void* to, const void* from, size_t bytes) const;
+  /// The pattern has at most 8 bytes.
+  void note_fill(void* to, const void* pattern, size_t pattern_bytes, size_t bytes) const;
+  /// What follows cannot be queued again.
+  static void refuse_notes() noexcept;
+
   BadIndex* bad_index_ = nullptr;
   std::unique_ptr<RecipeRunner> runner_;  ///< null where launches are queued by their callers
 
