@@ -41,6 +41,8 @@ class WEFT_API Backend {
   virtual void note_use(int index, const void* data, Queue& queue) = 0;
   /// Memory of the host that all devices of this kind reach.
   virtual Allocator& pinned_allocator() = 0;
+  /// Whether convolutions take f16 and bf16 as they are, sum in f32 and round once; else they get f32.
+  virtual bool convolves_small_floats() { return false; }
 };
 
 /// The backend of a kind of device: initialised at the first call, nullptr where it is not built in or its driver is

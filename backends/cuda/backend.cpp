@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "device.hpp"
+#include "library.hpp"
 #include "../portable/host/host.hpp"
 #include "../../tensor/error.hpp"
 
@@ -18,6 +18,14 @@ std::vector<CudaDevice*>& all_devices() {
   static auto* devices = new std::vector<CudaDevice*>;  // static tensors may die after any static of ours
   return *devices;
 }
+
+class CudaBackend final : public QueuedBackend {
+ public:
+  CudaBackend() : QueuedBackend(DeviceType::cuda) {}
+#if WEFT_HAS_CUDNN
+  bool convolves_small_floats() override { return find_dnn() != nullptr; }
+#endif
+};
 
 void close_devices() {
   for (CudaDevice* device : all_devices()) device->close();
@@ -49,9 +57,12 @@ Backend* start_cuda(std::string& why) {
   KernelTable& table = kernel_tables[static_cast<int>(DeviceType::cuda)];
   portable::host::fill_kernels(table);
   table.matmul = cuda::matmul;
+#if WEFT_HAS_CUDNN
+  table.convolution = cuda::convolution;
+#endif
   note_uses_of(DeviceType::cuda);
   register_sharing(all_devices());
-  static auto* backend = new QueuedBackend(DeviceType::cuda);
+  static auto* backend = new CudaBackend;
   return backend;
 }
 

@@ -28,6 +28,7 @@ class CudaDevice final : public portable::host::Accelerator {
   bool reaches(QueuedDevice&) override { return true; }  // the runtime finds a way
 
   Kernel& find_kernel(Module module, const std::string& name) override;
+  bool sort_pairs(const portable::host::PairsToSort& pairs) override;  // sort.cpp
   void* take_memory(size_t bytes) override;
   void return_memory(void* data, size_t) noexcept override;
   void* take_pinned(size_t bytes) override;
@@ -79,5 +80,8 @@ void register_sharing(const std::vector<CudaDevice*>& devices);
 
 // matmul.cpp
 void matmul(const View& out, const View& a, const View& b, const View& bias);
+// convolution.cpp
+void convolution(Convolution product, const View& out, const View& a, const View& b, const View& bias,
+                 const ConvolutionSteps& steps);
 
 }  // namespace weft::cuda

@@ -4,34 +4,52 @@
 
 #include <dlfcn.h>
 
+#include "../../tensor/settings.hpp"
+
 namespace weft::cuda {
 
 namespace {
 
-void* open_library() {
-  const std::string file = "libcublasLt.so." + std::to_string(CUBLAS_VER_MAJOR);
+/// By its name, then in the folder where the build found CUDA.
+void* open_library(const char* name, int version) {
+  const std::string file = std::string(name) + ".so." + std::to_string(version);
   if (void* library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
   return dlopen((WEFT_CUDA_LIBRARY_DIR "/" + file).c_str(), RTLD_NOW | RTLD_LOCAL);
 }
 
-const LtApi* load() {
-  void* library = open_library();
-  if (library == nullptr) return nullptr;
-  static LtApi api;
-  bool complete = true;
-#define WEFT_LT_LOAD(name)                                               \
-  api.name = reinterpret_cast<decltype(&::name)>(dlsym(library, #name)); \
-  complete = complete && api.name != nullptr;
-  WEFT_LT_FUNCTIONS(WEFT_LT_LOAD)
-#undef WEFT_LT_LOAD
-  return complete ? &api : nullptr;
+template <class Function>
+bool find(void* library, const char* name, Function& function) {
+  function = reinterpret_cast<Function>(dlsym(library, name));
+  return function != nullptr;
 }
 
 }  // namespace
 
 const LtApi* find_lt() {
-  static const LtApi* const api = load();
+  static const LtApi* const api = []() -> const LtApi* {
+    void* const library = open_library("libcublasLt", CUBLAS_VER_MAJOR);
+    if (library == nullptr) return nullptr;
+    static LtApi found;
+#define WEFT_LT_FIND(name) &&find(library, #name, found.name)
+    return true WEFT_LT_FUNCTIONS(WEFT_LT_FIND) ? &found : nullptr;
+#undef WEFT_LT_FIND
+  }();
   return api;
 }
+
+#if WEFT_HAS_CUDNN
+const DnnApi* find_dnn() {
+  static const DnnApi* const api = []() -> const DnnApi* {
+    if (detail::is_switched_off("WEFT_CUDNN")) return nullptr;
+    void* const library = open_library("libcudnn", CUDNN_MAJOR);
+    if (library == nullptr) return nullptr;
+    static DnnApi found;
+#define WEFT_DNN_FIND(name) &&find(library, #name, found.name)
+    return true WEFT_DNN_FUNCTIONS(WEFT_DNN_FIND) ? &found : nullptr;
+#undef WEFT_DNN_FIND
+  }();
+  return api;
+}
+#endif
 
 }  // namespace weft::cuda

@@ -4,12 +4,12 @@
 // cuBLASLt's matrices have contiguous columns, so out^T = b^T a^T is asked for: its first matrix is b, its second a.
 #include <algorithm>
 #include <bit>
-#include <map>
 #include <memory>
 #include <optional>
 #include <utility>
 
 #include "library.hpp"
+#include "plans.hpp"
 #include "queue.hpp"
 #include "../portable/host/host.hpp"
 #include "../portable/host/launch.hpp"
@@ -123,22 +123,14 @@ struct Plan {
 };
 using Key = std::array<int64_t, 16>;
 
-/// What one thread keeps for one device.
-struct Workplace {
-  OwnedHandle handle;
-  std::map<Key, std::shared_ptr<const Plan>> plans;
-};
+using Matmuls = Workplace<OwnedHandle, Key, Plan>;
 
-Workplace& workplace_of(int device) {
-  // Thread-local memory is scarce in libraries that are loaded late.
-  thread_local const auto workplaces = std::make_unique<std::map<int, Workplace>>();
-  Workplace& place = (*workplaces)[device];
-  if (place.handle == nullptr) {
+Matmuls& matmuls_of(int device) {
+  return Matmuls::of(device, [](int index) {
     cublasLtHandle_t handle = nullptr;
-    WEFT_LT(device, cublasLtCreate, &handle);
-    place.handle.reset(handle);
-  }
-  return place;
+    WEFT_LT(index, cublasLtCreate, &handle);
+    return OwnedHandle(handle);
+  });
 }
 
 cudaDataType_t data_type(DType t) {
@@ -241,14 +233,6 @@ Plan make_plan(const Product& p, const Key& key, cublasLtHandle_t handle, int de
   return plan;
 }
 
-const std::shared_ptr<const Plan>& find_plan(Workplace& place, const Product& p, const Key& key, int device) {
-  constexpr size_t most_plans = 1024;
-  if (const auto known = place.plans.find(key); known != place.plans.end()) return known->second;
-  if (place.plans.size() >= most_plans) place.plans.clear();
-  auto plan = std::make_shared<const Plan>(make_plan(p, key, place.handle.get(), device));
-  return place.plans.emplace(key, std::move(plan)).first->second;
-}
-
 // ---- the call -------------------------------------------------------------------------------------------------------
 
 /// Byte offsets of out, a and b at a position of the batch's outer dimensions.
@@ -268,7 +252,9 @@ bool multiply(CudaQueue& queue, const Product& p, const std::array<int64_t, 3>& 
   const char* const b = static_cast<const char*>(p.b.data) + offsets[2];
   CudaDevice& device = queue.cuda_device();
   const int index = device.index();
-  const std::shared_ptr<const Plan>& plan = find_plan(workplace_of(index), p, key_of(p, out, a, b), index);
+  Matmuls& known = matmuls_of(index);
+  const Key key = key_of(p, out, a, b);
+  const std::shared_ptr<const Plan>& plan = known.plan(key, [&] { return make_plan(p, key, known.handle(), index); });
   void* const workspace = queue.workspace();
   if (!plan->served || workspace == nullptr) return false;
   const bool is_double = p.out.layout.dtype == DType::f64;
@@ -277,7 +263,7 @@ bool multiply(CudaQueue& queue, const Product& p, const std::array<int64_t, 3>& 
     const float small_factors[] = {1, adds ? 1.0f : 0.0f};
     const void* const alpha = is_double ? static_cast<const void*>(&factors[0]) : &small_factors[0];
     const void* const beta = is_double ? static_cast<const void*>(&factors[1]) : &small_factors[1];
-    WEFT_LT(index, cublasLtMatmul, workplace_of(index).handle.get(), plan->operation.get(), alpha, b, plan->b.get(), a,
+    WEFT_LT(index, cublasLtMatmul, matmuls_of(index).handle(), plan->operation.get(), alpha, b, plan->b.get(), a,
             plan->a.get(), beta, out, plan->out.get(), out, plan->out.get(), &plan->algorithm, workspace,
             CudaQueue::workspace_bytes, stream);
   });

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "../../backends/backend.hpp"
 #include "../../tensor/checked.hpp"
 #include "../create.hpp"
 #include "../detail/autocast.hpp"
@@ -196,8 +197,12 @@ Dims result_shape(const Plan& plan, int dims, bool batched) {
 
 Tensor run(Convolution product, const Plan& plan, const Tensor& x, const Tensor& weight, const Tensor& bias,
            const Dims& shape) {
-  const Tensor a = to_compute_type(x).reshape(plan.x), b = to_compute_type(weight).reshape(plan.weight);
-  const Tensor c = bias.defined() ? to_compute_type(bias) : bias;
+  Backend* const backend = itemsize(x.dtype()) <= 2 ? find_backend(x.device().type) : nullptr;
+  const bool rounds_once = product == forward || !bias.defined();
+  const bool as_it_is = rounds_once && backend != nullptr && backend->convolves_small_floats();
+  const auto computed = [&](const Tensor& t) { return as_it_is ? t : to_compute_type(t); };
+  const Tensor a = computed(x).reshape(plan.x), b = computed(weight).reshape(plan.weight);
+  const Tensor c = bias.defined() ? computed(bias) : bias;
   Tensor out = product_of(product, a, b, product == forward ? c : Tensor(), plan.result, plan.steps);
   if (product != forward && c.defined()) out = std::move(out) + c.view({-1, 1, 1, 1});
   return out.to(x.dtype()).reshape(shape);

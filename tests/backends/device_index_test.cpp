@@ -323,6 +323,30 @@ DEVICE_TEST(SortsStably) {
   expect_same(on, [&](Device d) { return sorted(many.to(d), 0, false, true); });
 }
 
+/// Long enough for a library's sort, where the device has one.
+DEVICE_TEST(SortsLongLinesStably) {
+  const int64_t n = 70'000;
+  const Tensor whole = randint(-40'000, 40'000, {2, n});
+  Tensor fractions_of_it = whole.to(f32) * 0.01;
+  fractions_of_it.select(0, 0).narrow(0, 100, 50).fill_(std::numeric_limits<double>::quiet_NaN());
+  fractions_of_it.select(0, 1).narrow(0, 7, 5).fill_(-0.0);
+  for (const DType t : {i16, i32, i64, u64, f16, f32, f64}) {
+    const Tensor x = (is_floating(t) ? fractions_of_it : whole).to(t);
+    for (const bool descending : {false, true}) {
+      SCOPED_TRACE(std::string(name(t)) + (descending ? " descending" : ""));
+      const auto order_of = [&](Device d) {
+        const Tensor order = empty({2, n}, {i64, d}), values = x.to(d);
+        kernels(order.raw_view()).sort(View{}, order.raw_view(), values.raw_view(), 1, descending);
+        return order;
+      };
+      expect_same(on, order_of);
+    }
+  }
+  const Tensor ids = whole.select(0, 0).remainder(1000), values = whole.select(0, 1).to(f32);
+  expect_same(on, [&](Device d) { return zeros({1000}, {f32, d}).index_add_(0, ids.to(d), values.to(d)); });
+  expect_same(on, [&](Device d) { return bincount(ids.to(d)); });
+}
+
 /// The positions of elements of these ranks, one list of ranks for each line of x along `dim`.
 Tensor at_ranks(const Tensor& x, int dim, const Tensor& ranks) {
   const Tensor order = empty(ranks.sizes(), {i64, x.device()});

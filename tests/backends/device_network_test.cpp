@@ -4,8 +4,11 @@
 #include <limits>
 #include <random>
 
+#include <weft/autograd/engine.hpp>
+#include <weft/ops/convolution.hpp>
 #include <weft/ops/create.hpp>
 #include <weft/ops/pointwise.hpp>
+#include <weft/ops/reduce.hpp>
 
 namespace weft {
 namespace {
@@ -112,6 +115,32 @@ DEVICE_TEST(ConvolutionsSumOverManyPlacesInPieces) {
     kernels(on.type).convolution(Convolution::by_weight, out.raw_view(), x.raw_view(), y.raw_view(), View(), s.steps);
   }
   expect_equal(first, second);
+}
+
+DEVICE_TEST(ConvolutionsOf16BitsAgreeWithTheCpu) {
+  Draws draw(13);
+  for (const DType t : {f16, bf16}) {
+    for (const int64_t groups : {1, 2}) {
+      const Tensor leaves[] = {draw.numbers({2, 6, 7, 9}, t), draw.numbers({8, 6 / groups, 3, 2}, t),
+                               draw.numbers({8}, t)};
+      const auto run = [&](Device place) {
+        std::vector<Tensor> all;
+        for (const Tensor& leaf : leaves) all.push_back(leaf.to(place).detach().requires_grad_());
+        const Tensor y = conv2d(all[0], all[1], all[2], {.stride = {2, 1}, .padding = {1, 2}, .groups = groups});
+        const Tensor back = conv_transpose2d(y, all[1], {}, {.stride = {2, 1}, .padding = {1, 2}, .groups = groups});
+        back.sum().backward();
+        std::vector<Tensor> results = {y.detach(), back.detach()};
+        for (const Tensor& leaf : all) results.push_back(leaf.grad());
+        return results;
+      };
+      const std::vector<Tensor> actual = run(on), expected = run(Device());
+      const double ulp = t == f16 ? 0x1p-10 : 0x1p-7;
+      for (size_t i = 0; i < expected.size(); ++i) {
+        const double largest = expected[i].to(f64).abs().max().item<double>();
+        expect_near(actual[i], expected[i], 4 * ulp, 2 * ulp * largest);
+      }
+    }
+  }
 }
 
 // ---- pooling --------------------------------------------------------------------------------------------------------

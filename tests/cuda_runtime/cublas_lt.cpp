@@ -5,19 +5,21 @@
 // WEFT_TEST_CUBLAS_LT=none finds no algorithm for anything.
 #include <cublasLt.h>
 
-#include <bit>
-#include <cmath>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
-#include <memory>
-#include <mutex>
 #include <numeric>
 #include <vector>
 
-#include "../../tensor/number.hpp"
+#include "stand_in.hpp"
 
 namespace {
+
+using weft::testing::bytes_of;
+using weft::testing::is_aligned;
+using weft::testing::load;
+using weft::testing::store;
+using weft::testing::to_tf32;
 
 struct Operation {
   cublasComputeType_t compute;
@@ -75,44 +77,6 @@ cublasStatus_t set(T& field, const void* value, size_t bytes) {
   return CUBLAS_STATUS_SUCCESS;
 }
 
-// ---- numbers --------------------------------------------------------------------------------------------------------
-
-double load(const void* data, cudaDataType_t type, int64_t i) {
-  switch (type) {
-    case CUDA_R_64F:
-      return static_cast<const double*>(data)[i];
-    case CUDA_R_32F:
-      return static_cast<const float*>(data)[i];
-    case CUDA_R_16F:
-      return weft::to_float(static_cast<const weft::float16*>(data)[i]);
-    default:
-      return weft::to_float(static_cast<const weft::bfloat16*>(data)[i]);
-  }
-}
-
-void store(void* data, cudaDataType_t type, int64_t i, double x) {
-  switch (type) {
-    case CUDA_R_64F:
-      static_cast<double*>(data)[i] = x;
-      break;
-    case CUDA_R_32F:
-      static_cast<float*>(data)[i] = static_cast<float>(x);
-      break;
-    case CUDA_R_16F:
-      static_cast<weft::float16*>(data)[i] = weft::to_float16(static_cast<float>(x));
-      break;
-    default:
-      static_cast<weft::bfloat16*>(data)[i] = weft::to_bfloat16(static_cast<float>(x));
-  }
-}
-
-/// Rounds to TF32's ten bits behind the point.
-double to_tf32(double x) {
-  const auto bits = std::bit_cast<uint32_t>(static_cast<float>(x));
-  if (!std::isfinite(x)) return x;
-  return std::bit_cast<float>((bits + 0xfff + (bits >> 13 & 1)) & ~uint32_t{0x1fff});
-}
-
 struct Product {
   Operation operation;
   Layout a, b, d;
@@ -120,8 +84,6 @@ struct Product {
   const char *a_data, *b_data, *c_data;
   char* d_data;
 };
-
-int64_t bytes_of(cudaDataType_t type) { return type == CUDA_R_64F ? 8 : (type == CUDA_R_32F ? 4 : 2); }
 
 /// `count` rows of `depth` numbers: those of op(a), or the columns of op(b).
 std::vector<double> lines_of(const Layout& l, const char* data, bool lines_are_columns, bool in_tf32) {
@@ -157,19 +119,6 @@ void multiply(const Product& p, int64_t batch) {
   }
 }
 
-void run(void* data) {
-  const auto& product = *static_cast<const Product*>(data);
-  for (int64_t i = 0; i < product.d.batch; ++i) multiply(product, i);
-}
-
-/// They live as long as the program: a graph runs them again.
-Product& keep(const Product& product) {
-  static std::mutex mutex;
-  static auto* const all = new std::vector<std::unique_ptr<Product>>;
-  const std::lock_guard lock(mutex);
-  return *all->emplace_back(std::make_unique<Product>(product));
-}
-
 bool fits(const Layout& l) {
   return l.pitch >= static_cast<int64_t>(l.rows) && l.rows > 0 && l.columns > 0 && l.batch > 0;
 }
@@ -181,8 +130,6 @@ bool is_product(const Operation& operation, const Layout& a, const Layout& b, co
   return fits(a) && fits(b) && fits(d) && m == d.rows && n == d.columns && k == k_of_b && a.batch == d.batch &&
          b.batch == d.batch && a.type == b.type && a.type == d.type;
 }
-
-bool is_aligned(const void* data, uint32_t bytes) { return reinterpret_cast<uintptr_t>(data) % bytes == 0; }
 
 double factor(const void* value, cudaDataType_t scale) {
   return scale == CUDA_R_64F ? *static_cast<const double*>(value) : *static_cast<const float*>(value);
@@ -301,8 +248,10 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t operation_h
       !is_aligned(d, promised.d) || workspace == nullptr || workspace_bytes < promised.workspace_bytes) {
     return CUBLAS_STATUS_INVALID_VALUE;
   }
-  return cudaLaunchHostFunc(stream, run, &keep(product)) == cudaSuccess ? CUBLAS_STATUS_SUCCESS
-                                                                        : CUBLAS_STATUS_EXECUTION_FAILED;
+  const bool queued = weft::testing::run_on(stream, [product] {
+    for (int64_t i = 0; i < product.d.batch; ++i) multiply(product, i);
+  });
+  return queued ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;
 }
 
 }  // extern "C"

@@ -1,6 +1,7 @@
 // What the host side of portable kernels needs of a device besides memory and queues. Each HPU and each GPU is one.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <string>
 
@@ -40,11 +41,23 @@ inline namespace of_quantize { constexpr Module first = Module::quantize_any; WE
 // clang-format on
 }  // namespace named
 
+/// Lines of pairs, one behind the other. Keys differ in their lowest `bits` bits alone.
+struct PairsToSort {
+  const uint64_t* keys;
+  uint64_t* keys_out;
+  const int64_t* order;
+  int64_t* order_out;
+  int64_t lines, length;
+  int bits;
+};
+
 /// All functions may be called by any thread. Commands go to the calling thread's current queue.
 class Accelerator : public QueuedDevice {
  public:
   using QueuedDevice::QueuedDevice;
 
+  /// Of all accelerators of the process, whatever their kind.
+  int number() const { return number_; }
   bool has_double() const { return has_double_; }
   /// Lanes that run together; 1 where work-groups gain nothing from being wide.
   int simd_width() const { return simd_width_; }
@@ -68,6 +81,13 @@ class Accelerator : public QueuedDevice {
   BadIndex* bad_index() { return queue().bad_index(); }
 
   virtual Kernel& find_kernel(Module module, const std::string& name) = 0;
+  /// Sorts each line by its keys with a library of the device's; equal ones keep their order. False, with nothing done,
+  /// where the portable kernels are to do it.
+  virtual bool sort_pairs(const PairsToSort&) { return false; }
+
+ private:
+  static inline std::atomic<int> next_number = 0;
+  const int number_ = next_number++;
 
  protected:
   bool repeats_commands_ = false;  ///< its queues make batches

@@ -22,11 +22,26 @@ constexpr int64_t sort_block = 32;  // as in sort.hpp
 
 }  // namespace
 
-SortPairs::SortPairs(Accelerator& device, int64_t lines, int64_t length)
-    : device_(device), total_(lines * length), length_(length), memory_(device, static_cast<size_t>(total_) * 32) {}
+SortPairs::SortPairs(Accelerator& device, int64_t lines, int64_t length, int bits)
+    : device_(device),
+      total_(lines * length),
+      length_(length),
+      bits_(bits),
+      memory_(device, static_cast<size_t>(total_) * 32) {}
 
 void SortPairs::sort() {
   if (length_ < 2) return;
+  const PairsToSort pairs = {static_cast<const uint64_t*>(keys()),
+                             static_cast<uint64_t*>(part(2 - now_)),
+                             static_cast<const int64_t*>(order()),
+                             static_cast<int64_t*>(part(3 - now_)),
+                             total_ / length_,
+                             length_,
+                             bits_};
+  if (device_.sort_pairs(pairs)) {
+    now_ = 2 - now_;
+    return;
+  }
   const auto pass = [&](Entry& entry, auto... width) {
     void *const keys_out = part(2 - now_), *const order_out = part(3 - now_);
     launch(device_, entry.on(device_), item_grid(total_), keys_out, order_out, keys(), order(), total_, length_,
@@ -53,7 +68,8 @@ void sort(const View& out_view, const View& order_view, const View& x_view, int 
   plan.item = static_cast<int32_t>(itemsize(x.layout.dtype));
   plan.dtype = x.layout.dtype;
   plan.descending = descending;
-  SortPairs pairs(device, plan.lines.count, plan.length);
+  // Keys of floats have no bits but the element's; those above are all zeros, or all ones.
+  SortPairs pairs(device, plan.lines.count, plan.length, is_floating(plan.dtype) ? 8 * plan.item : 64);
   launch(device, sort_keys_entry.on(device), item_grid(x.layout.numel), pairs.keys(), pairs.order(), x.data, plan);
   pairs.sort();
 

@@ -8,7 +8,8 @@ namespace weft::portable::host {
 /// `lines` lines of `length` pairs, and as much room again, for the duration of a kernel's host code.
 class SortPairs {
  public:
-  SortPairs(Accelerator& device, int64_t lines, int64_t length);
+  /// Keys differ in their lowest `bits` bits alone.
+  SortPairs(Accelerator& device, int64_t lines, int64_t length, int bits = 64);
   void* keys() const { return part(now_); }
   void* order() const { return part(now_ + 1); }
   /// Sorts each line by its keys; equal ones keep their order.
@@ -19,6 +20,7 @@ class SortPairs {
 
   Accelerator& device_;
   int64_t total_, length_;
+  int bits_;
   ScratchMemory memory_;
   int now_ = 0;  ///< 0 or 2: where the pairs are
 };

@@ -37,11 +37,11 @@ class Entry {
   constexpr Entry(KernelName name) : name_(name.name), first_(name.first) {}  // NOLINT: converts implicitly
 
   Kernel& on(Accelerator& device, Compute compute = Compute::f32) {
-    Atomic<Kernel*>& known = known_[device.index() % remembered][static_cast<int>(compute)];
+    Atomic<Kernel*>& known = known_[device.number() % remembered][static_cast<int>(compute)];
     Kernel* kernel = known.load(MemoryOrder::acquire);
-    if (kernel != nullptr && device.index() < remembered) return *kernel;
+    if (kernel != nullptr && device.number() < remembered) return *kernel;
     kernel = &device.find_kernel(module(compute), full_name(compute));
-    if (device.index() < remembered) known.store(kernel, MemoryOrder::release);
+    if (device.number() < remembered) known.store(kernel, MemoryOrder::release);
     return *kernel;
   }
 

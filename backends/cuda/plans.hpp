@@ -1,0 +1,39 @@
+// What a library planned, kept for the next call of the same shapes.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <utility>
+
+namespace weft::cuda {
+
+/// What one thread keeps for one device: a library's handle, and plans, which outlive it where they are in use.
+template <class Handle, class Key, class Plan>
+class Workplace {
+ public:
+  /// This thread's for the device; `make_handle` is called for the first one.
+  template <class MakeHandle>
+  static Workplace& of(int device, MakeHandle make_handle) {
+    // Thread-local memory is scarce in libraries that are loaded late.
+    thread_local const auto workplaces = std::make_unique<std::map<int, Workplace>>();
+    Workplace& place = (*workplaces)[device];
+    if (!place.handle_) place.handle_ = make_handle(device);
+    return place;
+  }
+
+  auto handle() const { return handle_.get(); }
+
+  template <class Make>
+  const std::shared_ptr<const Plan>& plan(const Key& key, Make make) {
+    constexpr size_t most_plans = 1024;
+    if (const auto known = plans_.find(key); known != plans_.end()) return known->second;
+    if (plans_.size() >= most_plans) plans_.clear();
+    return plans_.emplace(key, std::make_shared<const Plan>(make())).first->second;
+  }
+
+ private:
+  Handle handle_;
+  std::map<Key, std::shared_ptr<const Plan>> plans_;
+};
+
+}  // namespace weft::cuda
