@@ -61,13 +61,11 @@ function(weft_import_cuda_runtime library)
   endif()
 endfunction()
 
+# cuDNN 9, whose library is opened when it is needed.
 function(weft_find_cudnn)
-  find_path(WEFT_CUDNN_INCLUDE cudnn.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+  find_path(WEFT_CUDNN_INCLUDE cudnn_graph.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
   find_library(WEFT_CUDNN_LIBRARY cudnn HINTS ${CUDAToolkit_LIBRARY_DIR})
   mark_as_advanced(WEFT_CUDNN_INCLUDE WEFT_CUDNN_LIBRARY)
-  if(WEFT_CUDNN_INCLUDE AND WEFT_CUDNN_LIBRARY)
-    weft_import(cudnn "${WEFT_CUDNN_LIBRARY}" "${WEFT_CUDNN_INCLUDE}")
-  endif()
 endfunction()
 
 # Open MPI 4, whose library has handles where this header says they are.

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <optional>
 #include <vector>
 
@@ -112,10 +111,6 @@ Key key_of(const Problem& p) {
   for (const auto& sizes : {p.data, p.weight, p.result}) next = std::copy(sizes.begin(), sizes.end(), next);
   for (const auto& steps : {p.steps.stride, p.steps.padding, p.steps.dilation}) next = std::copy_n(steps, 3, next);
   return key;
-}
-
-int64_t alignment_of(const void* data) {
-  return std::min<int64_t>(int64_t{1} << std::countr_zero(reinterpret_cast<uintptr_t>(data)), 256);
 }
 
 std::array<int64_t, 5> sizes_of(const View& view) {

@@ -3,7 +3,6 @@
 //
 // cuBLASLt's matrices have contiguous columns, so out^T = b^T a^T is asked for: its first matrix is b, its second a.
 #include <algorithm>
-#include <bit>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -136,11 +135,6 @@ Matmuls& matmuls_of(int device) {
 cudaDataType_t data_type(DType t) {
   if (t == DType::f64) return CUDA_R_64F;
   return t == DType::f32 ? CUDA_R_32F : (t == DType::f16 ? CUDA_R_16F : CUDA_R_16BF);
-}
-
-uint32_t alignment_of(const void* data) {
-  return static_cast<uint32_t>(
-      std::min<uintptr_t>(uintptr_t{1} << std::countr_zero(reinterpret_cast<uintptr_t>(data)), 256));
 }
 
 bool in_tf32(DType t) { return t == DType::f32 && tf32_state().matmul; }

@@ -1,11 +1,20 @@
 // What a library planned, kept for the next call of the same shapes.
 #pragma once
 
+#include <algorithm>
+#include <bit>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <utility>
 
 namespace weft::cuda {
+
+/// The bytes, a power of two and at most 256, that an address is a multiple of: on these an algorithm may rely.
+inline uint32_t alignment_of(const void* data) {
+  return static_cast<uint32_t>(
+      std::min<uintptr_t>(uintptr_t{1} << std::countr_zero(reinterpret_cast<uintptr_t>(data)), 256));
+}
 
 /// What one thread keeps for one device: a library's handle, and plans, which outlive it where they are in use.
 template <class Handle, class Key, class Plan>

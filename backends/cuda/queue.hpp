@@ -30,11 +30,11 @@ class CudaQueue final : public portable::host::DeviceQueue {
   /// each time. The device is the thread's current one.
   template <class F>
   void run_library(F queue) {
+    cuda_.require_open();
     if (portable::host::CommandNotes* const notes = portable::host::notes_of(*this)) {
       notes->commands.emplace_back(
           portable::host::NotedCall{[queue](void* stream) { queue(static_cast<cudaStream_t>(stream)); }});
     }
-    cuda_.require_open();
     note_command();
     queue(stream_);
     after_command();

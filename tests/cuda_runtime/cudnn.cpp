@@ -30,7 +30,8 @@ struct Object {
   cudnnBackendDescriptorType_t type;
   std::map<int, Value> values;
   bool finished = false;
-  int engine = 0;  ///< of an engine, its configuration and its plan
+  int engine = 0;           ///< of an engine and its configuration
+  Object* graph = nullptr;  ///< of a configuration
 };
 
 /// What cuDNN would have a copy of; it lives as long as the program.
@@ -66,15 +67,22 @@ Object* part(const Object& o, int name) { return object(one<void*>(o, name)); }
 
 // ---- a convolution --------------------------------------------------------------------------------------------------
 
-/// Where an operation's attributes begin, in the header's order.
+/// An operation's attributes.
 struct Names {
   int steps, data, weight, result, alpha, beta;
 };
+#define WEFT_NAMES(kind, x, w, y)                                                                       \
+  return {                                                                                              \
+    CUDNN_ATTR_OPERATION_CONVOLUTION_##kind##_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_##kind##_##x, \
+        CUDNN_ATTR_OPERATION_CONVOLUTION_##kind##_##w, CUDNN_ATTR_OPERATION_CONVOLUTION_##kind##_##y,   \
+        CUDNN_ATTR_OPERATION_CONVOLUTION_##kind##_ALPHA, CUDNN_ATTR_OPERATION_CONVOLUTION_##kind##_BETA \
+  }
 Names names_of(cudnnBackendDescriptorType_t type) {
-  if (type == CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR) return {702, 704, 703, 705, 700, 701};
-  if (type == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR) return {708, 710, 709, 711, 706, 707};
-  return {714, 716, 715, 717, 712, 713};
+  if (type == CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR) WEFT_NAMES(FORWARD, X, W, Y);
+  if (type == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR) WEFT_NAMES(BWD_DATA, DX, W, DY);
+  WEFT_NAMES(BWD_FILTER, X, DW, DY);
 }
+#undef WEFT_NAMES
 
 struct Tensor {
   int64_t id, alignment;
@@ -276,9 +284,7 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t handle, cudnnBac
     for (int64_t i = 0; i < *count; ++i) {
       Object& configuration = *static_cast<Object**>(values)[i];
       configuration.engine = static_cast<int>(i);
-      configuration.values[-1] = {CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, std::vector<char>(sizeof(void*))};
-      void* const graph = part(o, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH);
-      std::memcpy(configuration.values[-1].bytes.data(), &graph, sizeof graph);
+      configuration.graph = part(o, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH);
     }
     return CUDNN_STATUS_SUCCESS;
   }
@@ -302,8 +308,7 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t handle, cudnnBac
 
 cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t plan, cudnnBackendDescriptor_t pack) {
   const Object& configuration = *part(*object(plan), CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
-  const Object& graph = *part(configuration, -1);
-  const Problem p = problem_of(*part(graph, CUDNN_ATTR_OPERATIONGRAPH_OPS));
+  const Problem p = problem_of(*part(*configuration.graph, CUDNN_ATTR_OPERATIONGRAPH_OPS));
   const auto ids = all<int64_t>(*object(pack), CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS);
   const auto pointers = all<char*>(*object(pack), CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS);
   if (!object(pack)->finished || !object(plan)->finished || ids.size() != 3 || pointers.size() != 3 ||

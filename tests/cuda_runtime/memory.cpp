@@ -46,16 +46,16 @@ cudaError_t release(void* data, bool pinned) {
 }
 
 /// What a handle of memory says; another process opens the file through /proc.
-struct Shared {
+struct SharedMemory {
   int process, file;
   size_t bytes;
   const void* base;  ///< tells two of them apart
 };
-static_assert(sizeof(Shared) <= sizeof(cudaIpcMemHandle_t));
+static_assert(sizeof(SharedMemory) <= sizeof(cudaIpcMemHandle_t));
 
 /// Memory of others, counted by how often it was opened.
 struct Opened {
-  Shared shared;
+  SharedMemory shared;
   void* base;
   int times;
 };
@@ -121,7 +121,7 @@ cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t* handle, void* data) {
     if (!memory || memory->gpu < 0 || memory->base != data) return cudaErrorInvalidValue;
     ze_ipc_mem_handle_t file = {};
     WEFT_ZE(memory->gpu, zeMemGetIpcHandle, gpu_of(memory->gpu).context(), data, &file);
-    weft::testing::cuda::Shared shared = {getpid(), -1, memory->bytes, data};
+    SharedMemory shared = {getpid(), -1, memory->bytes, data};
     std::memcpy(&shared.file, file.data, sizeof shared.file);
     *handle = {};
     std::memcpy(handle->reserved, &shared, sizeof shared);
@@ -131,7 +131,7 @@ cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t* handle, void* data) {
 
 cudaError_t cudaIpcOpenMemHandle(void** data, cudaIpcMemHandle_t handle, unsigned) {
   return serve(__func__, [=] {
-    weft::testing::cuda::Shared shared = {};
+    SharedMemory shared = {};
     std::memcpy(&shared, handle.reserved, sizeof shared);
     if (shared.process == getpid()) return cudaErrorDeviceUninitialized;  // as CUDA answers the process that made it
     for (Opened& known : opened) {
