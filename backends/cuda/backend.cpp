@@ -59,6 +59,8 @@ Backend* start_cuda(std::string& why) {
   table.matmul = cuda::matmul;
 #if WEFT_HAS_CUDNN
   table.convolution = cuda::convolution;
+  table.attention = cuda::attention;
+  table.attention_gradient = cuda::attention_gradient;
 #endif
   note_uses_of(DeviceType::cuda);
   register_sharing(all_devices());

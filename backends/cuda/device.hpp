@@ -83,5 +83,11 @@ void matmul(const View& out, const View& a, const View& b, const View& bias);
 // convolution.cpp
 void convolution(Convolution product, const View& out, const View& a, const View& b, const View& bias,
                  const ConvolutionSteps& steps);
+// attention.cpp
+void attention(const View& out, const View& log_sum_exp, const View& q, const View& k, const View& v, const View& mask,
+               const AttentionPlan&);
+void attention_gradient(const View& dq, const View& dk, const View& dv, const View& g, const View& out,
+                        const View& log_sum_exp, const View& q, const View& k, const View& v, const View& mask,
+                        const AttentionPlan&);
 
 }  // namespace weft::cuda

@@ -38,12 +38,12 @@ inline void check(cublasStatus_t status, const char* function, int device) {
 /// WEFT_LT(device, function, arguments) calls and checks.
 #define WEFT_LT(device, function, ...) ::weft::cuda::check(::weft::cuda::lt().function(__VA_ARGS__), #function, device)
 
-// ---- cuDNN, for convolutions ----------------------------------------------------------------------------------------
+// ---- cuDNN, for convolutions and attention ----------------------------------------------------------------------------------------
 #if WEFT_HAS_CUDNN
 
 // clang-format off
 #define WEFT_DNN_FUNCTIONS(X) \
-  X(cudnnCreate) X(cudnnDestroy) X(cudnnSetStream) X(cudnnGetErrorString) X(cudnnBackendCreateDescriptor) \
+  X(cudnnGetVersion) X(cudnnCreate) X(cudnnDestroy) X(cudnnSetStream) X(cudnnGetErrorString) X(cudnnBackendCreateDescriptor) \
   X(cudnnBackendDestroyDescriptor) X(cudnnBackendFinalize) X(cudnnBackendSetAttribute) X(cudnnBackendGetAttribute) \
   X(cudnnBackendExecute)
 // clang-format on

@@ -7,6 +7,7 @@
 #include <random>
 #include <sstream>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include <weft/autograd/engine.hpp>
@@ -146,6 +147,18 @@ TEST(Cpu, AttentionIsTheMathOverTheGrid) { expect_grid(Device()); }
 DEVICE_TEST(AttentionIsTheMathOverTheGrid) { expect_grid(on); }
 TEST(Cpu, AttentionInWindowsIsTheMath) { expect_windows(Device()); }
 DEVICE_TEST(AttentionInWindowsIsTheMath) { expect_windows(on); }
+
+/// Heads, depths and widths of whole vectors of 16 bytes, as libraries of devices take them.
+DEVICE_TEST(AttentionOf16BitVectorsIsTheMath) {
+  for (const DType dtype : {f16, bf16}) {
+    for (const bool grouped : {false, true}) {
+      for (const auto& [queries, keys, causal] :
+           {std::tuple<int64_t, int64_t, bool>{40, 33, false}, {48, 48, true}, {33, 33, true}, {17, 70, false}}) {
+        expect_case(on, {MaskKind::none, causal, false, grouped, queries, keys}, dtype);
+      }
+    }
+  }
+}
 
 // ---- packed sequences -----------------------------------------------------------------------------------------------
 
