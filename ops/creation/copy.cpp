@@ -7,7 +7,7 @@
 #include "../../autograd/from_ops.hpp"
 #include "../../autograd/program_watch.hpp"
 #include "../../backends/backend.hpp"
-#include "../../backends/recorded_kernel.hpp"
+#include "../../backends/watch/recorded_kernel.hpp"
 #include "../../tensor/device_kinds.hpp"
 #include "../detail/complex.hpp"
 #include "../detail/fits.hpp"
