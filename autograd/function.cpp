@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "from_ops.hpp"
-#include "../backends/observe.hpp"
+#include "../backends/watch/observe.hpp"
 
 namespace weft::autograd {
 

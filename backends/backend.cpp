@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "observe.hpp"
+#include "watch/observe.hpp"
 #include "plugin/registry.hpp"
 #include "../tensor/allocator.hpp"
 #include "../tensor/error.hpp"

@@ -9,7 +9,7 @@
 
 #include "backend.hpp"
 #include "queue.hpp"
-#include "stream_use.hpp"
+#include "queued/stream_use.hpp"
 #include "../tensor/atomic.hpp"
 #include "../tensor/call.hpp"
 #include "../tensor/error.hpp"

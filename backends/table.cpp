@@ -1,8 +1,8 @@
 #include <type_traits>
 
 #include "cpu/kernels.hpp"
-#include "dispatch_log.hpp"
-#include "nan_check.hpp"
+#include "watch/dispatch_log.hpp"
+#include "watch/nan_check.hpp"
 #include "../tensor/settings.hpp"
 
 namespace weft {

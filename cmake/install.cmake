@@ -4,7 +4,7 @@ include(CMakePackageConfigHelpers)
 set(weft_package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/weft")
 
 # A header is public where it lies in a room itself; folders of a single backend and *-inl.hpp are not.
-set(header_patterns weft.hpp bench.hpp distributed.hpp distributed/spmd/*.hpp backends/*.hpp backends/functors/*.hpp backends/*.h backends/plugin/*.h)
+set(header_patterns weft.hpp bench.hpp distributed.hpp distributed/spmd/*.hpp backends/*.hpp backends/functors/*.hpp backends/watch/*.hpp backends/*.h backends/plugin/*.h)
 foreach(room IN LISTS rooms)
   list(APPEND header_patterns ${room}/*.hpp)
 endforeach()

@@ -120,8 +120,10 @@ struct Source {
   Callback<Shared<void>(void* reader, const Job& job, int64_t count, int64_t& got)> pull = {};
 };
 
-/// Whether a device reads pinned memory; warns where none does.
-WEFT_API bool can_pin(Location where);
+/// Whether batches for `device`, or any device, can lie in pinned memory; warns where they cannot.
+WEFT_API bool can_pin(std::optional<Device> device, Location where);
+/// What batches are pinned for: where they go, or any device.
+inline std::optional<Device> pins_for(Device device) { return device.is_cpu() ? std::nullopt : std::optional(device); }
 
 /// What loaders of all types share: order, position, threads, errors.
 class WEFT_API LoaderEngine {
@@ -274,10 +276,12 @@ class DataLoader {
   static detail::Source source(const Shared<const D>& dataset, const C& collate, const LoaderOptions& options,
                                Location where) {
     detail::Source made;
-    const bool pin = options.pin_memory && detail::can_pin(where);
-    made.make = [dataset, collate, pin](const detail::Job& job) -> Shared<void> {
+    const std::optional<Device> device = detail::pins_for(options.device);
+    const bool pin = options.pin_memory && detail::can_pin(device, where);
+    made.make = [dataset, collate, pin, device](const detail::Job& job) -> Shared<void> {
       auto batch = Shared<Batch>::make(detail::make_batch(*dataset, collate, job));
-      if (pin) detail::each_tensor(*batch, [](const Tensor& t) { return t.device().is_cpu() ? t.pin_memory() : t; });
+      const auto pinned = [&](const Tensor& t) { return t.device().is_cpu() ? t.pin_memory(device) : t; };
+      if (pin) detail::each_tensor(*batch, pinned);
       return batch;
     };
     if constexpr (Dataset<D>) {

@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "../backends/recorded_kernel.hpp"
+#include "../backends/watch/recorded_kernel.hpp"
 #include "../tensor/allocator.hpp"
 #include "../tensor/tensor.hpp"
 

@@ -13,9 +13,9 @@
 
 #include "../autograd/engine.hpp"
 #include "../autograd/node.hpp"
-#include "../backends/nan_check.hpp"
-#include "../backends/non_finite_cause.hpp"
-#include "../backends/observe.hpp"
+#include "../backends/watch/nan_check.hpp"
+#include "../backends/watch/non_finite_cause.hpp"
+#include "../backends/watch/observe.hpp"
 #include "../tensor/memory_use.hpp"
 #include "detail/kernel_faults.hpp"
 

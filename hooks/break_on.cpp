@@ -19,7 +19,7 @@
 #include "../autograd/engine.hpp"
 #include "../autograd/hook_list.hpp"
 #include "../autograd/node.hpp"
-#include "../backends/nan_check.hpp"
+#include "../backends/watch/nan_check.hpp"
 #include "../tensor/memory_use.hpp"
 #include "../tensor/warning.hpp"
 #include "detail/kernel_faults.hpp"

@@ -17,7 +17,7 @@
 #include "../autograd/mode.hpp"
 #include "../autograd/node.hpp"
 #include "../backends/backend.hpp"
-#include "../backends/observe.hpp"
+#include "../backends/watch/observe.hpp"
 #include "../backends/plugin/vendor_profiler.hpp"
 #include "detail/device_times.hpp"
 #include "detail/graph_text.hpp"

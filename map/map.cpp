@@ -7,8 +7,8 @@
 #include <fmt/format.h>
 
 #include "../backends/cpu/map.hpp"
-#include "../backends/observe.hpp"
-#include "../backends/recorded_kernel.hpp"
+#include "../backends/watch/observe.hpp"
+#include "../backends/watch/recorded_kernel.hpp"
 #include "../ops/detail/common.hpp"
 #include "../ops/detail/promote.hpp"
 #include "../ops/pointwise.hpp"

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "../autograd/mode.hpp"
-#include "../backends/observe.hpp"
+#include "../backends/watch/observe.hpp"
 #include "module.hpp"
 
 namespace weft::nn {

@@ -459,7 +459,7 @@ WEFT_PART_METHOD(Tensor, to, (DType dtype), dtype)
 WEFT_PART_METHOD(Tensor, to, (Device device), device)
 WEFT_PART_METHOD(Tensor, to, (Device device, DType dtype), device, dtype)
 WEFT_PART_METHOD(Tensor, to, (Device device, CopyOptions options), device, options)
-WEFT_PART_METHOD(Tensor, pin_memory, ())
-WEFT_PART_METHOD(bool, is_pinned, ())
+WEFT_PART_METHOD(Tensor, pin_memory, (std::optional<Device> device), device)
+WEFT_PART_METHOD(bool, is_pinned, (std::optional<Device> device), device)
 
 }  // namespace weft

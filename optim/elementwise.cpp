@@ -6,7 +6,7 @@
 #include "../autograd/gradient_rows.hpp"
 #include "../autograd/mode.hpp"
 #include "../backends/functors/optimizers.hpp"
-#include "../backends/observe.hpp"
+#include "../backends/watch/observe.hpp"
 #include "../ops/complex.hpp"
 #include "../ops/create.hpp"
 #include "../ops/detail/common.hpp"

@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "../autograd/mode.hpp"
-#include "../backends/observe.hpp"
+#include "../backends/watch/observe.hpp"
 #include "../ops/create.hpp"
 #include "../ops/detail/common.hpp"
 #include "../ops/join.hpp"

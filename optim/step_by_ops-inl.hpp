@@ -2,7 +2,7 @@
 #pragma once
 
 #include "../autograd/program_watch.hpp"
-#include "../backends/observe.hpp"
+#include "../backends/watch/observe.hpp"
 #include "../tensor/call.hpp"
 #include "../tensor/memory_use.hpp"
 #include "optimizer.hpp"

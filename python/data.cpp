@@ -242,7 +242,8 @@ Source source_of_functions(nb::handle length, Functions dataset, const Callback&
   return source;
 }
 
-Source source_of_tensors(Tensors tensors, std::optional<std::vector<int64_t>> subset, bool pin) {
+Source source_of_tensors(Tensors tensors, std::optional<std::vector<int64_t>> subset, bool pin,
+                         std::optional<Device> device) {
   data::detail::check_rows(tensors, here());
   const int64_t rows = tensors.at(0).size(0);
   if (subset) data::detail::check_indices(*subset, rows, here());
@@ -255,7 +256,7 @@ Source source_of_tensors(Tensors tensors, std::optional<std::vector<int64_t>> su
     auto batch = Shared<Tensors>::make();
     for (const Tensor& t : tensors) {
       Tensor part = data::detail::rows(t, subset ? std::span<const int64_t>(inner) : job.indices);
-      batch->push_back(pin && part.device().is_cpu() ? part.pin_memory() : part);
+      batch->push_back(pin && part.device().is_cpu() ? part.pin_memory(device) : part);
     }
     return batch;
   };
@@ -414,7 +415,8 @@ void bind_data(nb::module_& m) {
   });
   m.def("_make_batch", make_batch_there, nb::arg().none(), nb::arg().none(), nb::arg(), nb::arg(), nb::arg(), nb::arg(),
         nb::arg(), nb::arg());
-  m.def("_can_pin", [] { return data::detail::can_pin(here()); });
+  m.def(
+      "_can_pin", [](std::optional<Device> device) { return data::detail::can_pin(device, here()); }, nb::arg().none());
   m.def("_call_alone", [](nb::handle function) {
     const NoGradGuard unrecorded;
     const OneThreadGuard alone;
@@ -430,10 +432,11 @@ void bind_data(nb::module_& m) {
   nb::class_<Loader>(m, "_Loader")
       .def_static(
           "of_tensors",
-          [](const Tensors& tensors, std::optional<std::vector<int64_t>> subset, bool pin, const nb::dict& options) {
-            return new Loader(source_of_tensors(tensors, std::move(subset), pin), options_from(options), true);
+          [](const Tensors& tensors, std::optional<std::vector<int64_t>> subset, bool pin, std::optional<Device> device,
+             const nb::dict& options) {
+            return new Loader(source_of_tensors(tensors, std::move(subset), pin, device), options_from(options), true);
           },
-          nb::arg(), nb::arg().none(), nb::arg(), nb::arg())
+          nb::arg(), nb::arg().none(), nb::arg(), nb::arg().none(), nb::arg())
       .def_static(
           "of_functions",
           [](nb::handle length, nb::handle get, nb::handle get_all, nb::handle collate, nb::handle start,

@@ -54,11 +54,13 @@ constexpr OpRecord functions[] = {
      boxed<+[](const Tensor& x, const Tensor& source, bool non_blocking, Location w) -> Tensor {
        return x.copy_(source, {.non_blocking = non_blocking}, w);
      }>},
-    {"pin_memory", "pin_memory(x)", "x, or a copy of it, in memory of the CPU that devices reach without a detour.",
+    {"pin_memory", "pin_memory(x, device=None)",
+     "x, or a copy of it, in memory of the CPU that devices of that kind, or of the first one, reach without a detour.",
      false, OpRecord::Domain::any, nullptr, nullptr,
-     boxed<+[](const Tensor& x, Location w) { return x.pin_memory(w); }>},
-    {"is_pinned", "is_pinned(x)", "Whether x lies in pinned memory.", false, OpRecord::Domain::any, nullptr, nullptr,
-     boxed<+[](const Tensor& x, Location w) { return x.is_pinned(w); }>},
+     boxed<+[](const Tensor& x, std::optional<Device> device, Location w) { return x.pin_memory(device, w); }>},
+    {"is_pinned", "is_pinned(x, device=None)",
+     "Whether x lies in memory that is pinned for devices of that kind, or any.", false, OpRecord::Domain::any, nullptr,
+     nullptr, boxed<+[](const Tensor& x, std::optional<Device> device, Location w) { return x.is_pinned(device, w); }>},
     {"fill_", "fill_(x, value)", "Writes one value everywhere.", false, OpRecord::Domain::any, nullptr, nullptr,
      boxed<+[](const Tensor& x, const Operand& value, Location w) -> Tensor {
        if (is_complex(value.tensor().dtype())) return x.copy_(value.tensor(), w);

@@ -110,10 +110,11 @@ Tensor to(Device device, DType dtype, Location where = {}) WEFT_METHOD_OF;
 /// side is pinned: x must keep its values until the device has read them, and what is made on the CPU, which is pinned
 /// then, has them after `synchronize` or an event.
 Tensor to(Device device, CopyOptions options, Location where = {}) WEFT_METHOD_OF;
-/// On the CPU, in memory that devices reach without a detour; x itself where it is pinned already. DeviceError where
-/// there is neither CUDA nor HPU.
-Tensor pin_memory(Location where = {}) WEFT_METHOD_OF;
-bool is_pinned(Location where = {}) WEFT_METHOD_OF;
+/// On the CPU, in memory that devices of one kind reach without a detour: that of `device`, or the first kind of which
+/// there is one. x itself where it is pinned so already. DeviceError where there is no such device.
+Tensor pin_memory(std::optional<Device> device = {}, Location where = {}) WEFT_METHOD_OF;
+/// For devices of any kind, or of that of `device`.
+bool is_pinned(std::optional<Device> device = {}, Location where = {}) WEFT_METHOD_OF;
 /// to(dtype), with a choice of what becomes of numbers beyond the largest.
 Tensor cast(DType dtype, Overflow overflow = Overflow::by_format, Location where = {}) WEFT_METHOD_OF;
 Tensor flip(const Dims& dims, Location where = {}) WEFT_METHOD_OF;

@@ -30,7 +30,7 @@ inline constexpr Setting all_settings[] = {
     {"WEFT_FALLBACK", "", "cpu: registered ops without a kernel for a device run on the CPU"},
     {"WEFT_PLUGINS", "", "shared objects with devices, loaded when one is first asked for: a.so:b.so"},
     {"WEFT_CUDA_SYNC", "0", "1: each command is waited for, and tensors get memory of their own"},
-    {"WEFT_CUDNN", "1", "0: convolutions on GPUs by Weft's own kernels, not by cuDNN"},
+    {"WEFT_CUDNN", "1", "0: convolutions and attention on GPUs by Weft's own kernels, not by cuDNN"},
     {"WEFT_HPU_SYNC", "0", "the same for Level Zero devices"},
     {"WEFT_*_SYNC", "0", "the same for the devices of a plug-in, by the name of their kind"},
     {"WEFT_HPU_WORKER", "0", "1: a thread for each stream hands commands to the driver"},

@@ -1,5 +1,5 @@
 #include "../backend.hpp"
-#include "../stream_use.hpp"
+#include "../queued/stream_use.hpp"
 
 #include <cstdlib>
 #include <vector>

@@ -9,7 +9,7 @@
 
 #include "queue.hpp"
 #include "../backend.hpp"
-#include "../stream_use.hpp"
+#include "../queued/stream_use.hpp"
 #include "../queued/allocator.hpp"
 #include "../portable/host/host.hpp"
 #include "../../tensor/error.hpp"

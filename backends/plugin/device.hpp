@@ -5,7 +5,7 @@
 
 #include "library.hpp"
 #include "../queued/device.hpp"
-#include "../recipe_cache.hpp"
+#include "../queued/recipe_cache.hpp"
 
 namespace weft::plugin {
 

@@ -7,7 +7,7 @@
 #include "marshal.hpp"
 #include "queue.hpp"
 #include "../cpu/kernels.hpp"
-#include "../stream_use.hpp"
+#include "../queued/stream_use.hpp"
 #include "../../tensor/error.hpp"
 #include "../../tensor/layout.hpp"
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "plugin.h"
-#include "../observe.hpp"
+#include "../watch/observe.hpp"
 
 namespace weft::plugin {
 

@@ -16,7 +16,7 @@
 #include "device.hpp"
 #include "kernels.hpp"
 #include "vendor_profiler.hpp"
-#include "../observe.hpp"
+#include "../watch/observe.hpp"
 #include "../plugin.hpp"
 #include "../../tensor/device_kinds.hpp"
 #include "../../tensor/error.hpp"

@@ -70,9 +70,9 @@ Sampler sampler_of(const LoaderOptions& o, std::optional<int64_t> size, Location
 
 SampleScope::SampleScope(const Job& job, int64_t at) : guard_(generator_) { generator_.set_state(random_of(job, at)); }
 
-bool can_pin(Location where) {
+bool can_pin(std::optional<Device> device, Location where) {
   try {
-    (void)empty({1}, DType::u8).pin_memory();
+    (void)empty({1}, DType::u8).pin_memory(device);
     return true;
   } catch (const DeviceError&) {
     warn({.op = op,

@@ -97,14 +97,14 @@ void pinned_memory_travels(Report& report) {
   const Device device = report.device();
   std::vector<Tensor> back;
   for (int64_t i = 0; i < 64; ++i) {
-    const Tensor source = full({growing_size(i)}, i + 1, u8).pin_memory();
-    report.expect(source.is_pinned(), "a pinned tensor", "one that is not");
+    const Tensor source = full({growing_size(i)}, i + 1, u8).pin_memory(report.device());
+    report.expect(source.is_pinned(report.device()), "a pinned tensor", "one that is not");
     back.push_back(source.to(device, {.non_blocking = true}).to(Device(), {.non_blocking = true}));
   }
   current_stream(device).synchronize();
   for (int64_t i = 0; i < 64; ++i) {
     const Tensor& came = back[static_cast<size_t>(i)];
-    report.expect(came.is_pinned(), "a pinned result", "one that is not");
+    report.expect(came.is_pinned(report.device()), "a pinned result", "one that is not");
     expect_same_bits(report, came, full({growing_size(i)}, i + 1, u8), fmt::format("pinned copy {} of 64", i));
   }
   const Tensor strides = arange(0, 600).view({20, 30}).to(device).t().slice(0, {}, {}, -3);

@@ -120,11 +120,11 @@ void pinned_blocks_wait_for_their_copies(Report& report) {
   const Stream side(device);
   const StreamGuard guard(side);
   for (int round = 0; round < 50; ++round) {
-    Tensor source = full({20'000}, round, f32).pin_memory();
+    Tensor source = full({20'000}, round, f32).pin_memory(report.device());
     side.call([] { std::this_thread::sleep_for(std::chrono::milliseconds(1)); });
     const Tensor there = source.to(device, {.non_blocking = true});
     source = Tensor();
-    for (int i = 0; i < 4; ++i) full({20'000}, -1, f32).pin_memory();
+    for (int i = 0; i < 4; ++i) full({20'000}, -1, f32).pin_memory(report.device());
     const Difference wrong = difference(there, full({20'000}, round, f32), device, {});
     if (wrong) return report.deviation("pinned memory that waits for its copy: " + wrong.expected, wrong.came);
   }

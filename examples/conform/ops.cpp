@@ -6,7 +6,7 @@
 
 #include <weft/autograd/engine.hpp>
 #include <weft/backends/backend.hpp>
-#include <weft/backends/observe.hpp>
+#include <weft/backends/watch/observe.hpp>
 #include <weft/ops/create.hpp>
 #include <weft/ops/pointwise.hpp>
 #include <weft/ops/random.hpp>

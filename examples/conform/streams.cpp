@@ -125,7 +125,7 @@ void times_grow(Report& report) {
 
 void functions_run_in_order(Report& report) {
   const Stream stream(report.device());
-  const Tensor host = zeros({4}).pin_memory();
+  const Tensor host = zeros({4}).pin_memory(report.device());
   const auto seen = std::make_shared<std::vector<float>>(50);  // a wrong device may call them later
   const StreamGuard guard(stream);
   for (size_t i = 0; i < seen->size(); ++i) {

@@ -43,7 +43,7 @@ void measure_launches(Report& report) {
 void measure_copies(Report& report) {
   const Device device = report.device();
   constexpr int64_t bytes = 16 << 20;
-  const Tensor plain = ones({bytes}, u8), pinned = plain.pin_memory(), there = plain.to(device),
+  const Tensor plain = ones({bytes}, u8), pinned = plain.pin_memory(device), there = plain.to(device),
                other = empty({bytes}, {u8, device});
   const auto rate = [&](const char* name, auto&& copy) {
     report.time(name, bytes / microseconds(device, [&] { copy(), synchronize(device); }) * 1e-3, "GB/s");

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "../../backends/observe.hpp"
+#include "../../backends/watch/observe.hpp"
 #include "../../tensor/tensor.hpp"
 #include "../program_facts.hpp"
 

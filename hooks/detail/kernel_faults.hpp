@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "../../autograd/accumulation.hpp"
-#include "../../backends/nan_check.hpp"
+#include "../../backends/watch/nan_check.hpp"
 #include "non_finite_gradient.hpp"
 #include "reproduction.hpp"
 

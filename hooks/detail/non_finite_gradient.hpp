@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "../../autograd/node.hpp"
-#include "../../backends/nan_check.hpp"
+#include "../../backends/watch/nan_check.hpp"
 #include "../../tensor/index.hpp"
 
 namespace weft::detail {

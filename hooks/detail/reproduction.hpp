@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "../../backends/nan_check.hpp"
+#include "../../backends/watch/nan_check.hpp"
 #include "../../tensor/index.hpp"
 
 namespace weft::detail {

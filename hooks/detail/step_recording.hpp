@@ -8,7 +8,7 @@
 
 #include "step_memory.hpp"
 #include "../../backends/queued/command_batch.hpp"
-#include "../../backends/recorded_kernel.hpp"
+#include "../../backends/watch/recorded_kernel.hpp"
 #include "../../tensor/memory_range.hpp"
 #include "../../tensor/tensor.hpp"
 

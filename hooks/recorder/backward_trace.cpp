@@ -11,8 +11,8 @@
 #include "../../autograd/accumulation.hpp"
 #include "../../autograd/engine.hpp"
 #include "../../autograd/mode.hpp"
-#include "../../backends/observe.hpp"
-#include "../../backends/recorded_kernel.hpp"
+#include "../../backends/watch/observe.hpp"
+#include "../../backends/watch/recorded_kernel.hpp"
 #include "../../ops/detail/broadcast_watch.hpp"
 #include "../../tensor/memory_range.hpp"
 

@@ -6,7 +6,7 @@
 
 #include "../../autograd/accumulation.hpp"
 #include "../../autograd/autocast.hpp"
-#include "../../backends/recorded_kernel.hpp"
+#include "../../backends/watch/recorded_kernel.hpp"
 #include "../../tensor/layout.hpp"
 
 namespace weft::detail {

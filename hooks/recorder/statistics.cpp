@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "../../autograd/mode.hpp"
-#include "../../backends/host_values.hpp"
+#include "../../backends/watch/host_values.hpp"
 
 namespace weft {
 

@@ -9,9 +9,9 @@
 
 #include "../../autograd/accumulation.hpp"
 #include "../../autograd/mode.hpp"
-#include "../../backends/observe.hpp"
+#include "../../backends/watch/observe.hpp"
 #include "../../backends/stream.hpp"
-#include "../../backends/stream_use.hpp"
+#include "../../backends/queued/stream_use.hpp"
 #include "../../tensor/index_checks.hpp"
 
 namespace weft::detail {

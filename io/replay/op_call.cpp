@@ -9,7 +9,7 @@
 #include "call_file-inl.hpp"
 #include "../../autograd/engine.hpp"
 #include "../../autograd/mode.hpp"
-#include "../../backends/nan_check.hpp"
+#include "../../backends/watch/nan_check.hpp"
 #include "../../ops/library.hpp"
 
 namespace weft::io {

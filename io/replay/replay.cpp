@@ -7,7 +7,7 @@
 #include "call_file-inl.hpp"
 #include "../../autograd/mode.hpp"
 #include "../../backends/backend.hpp"
-#include "../../backends/nan_check.hpp"
+#include "../../backends/watch/nan_check.hpp"
 #include "../../ops/create.hpp"
 
 namespace weft::io {

@@ -13,7 +13,7 @@
 #include "step_record-inl.hpp"
 #include "../../autograd/mode.hpp"
 #include "../../backends/backend.hpp"
-#include "../../backends/nan_check.hpp"
+#include "../../backends/watch/nan_check.hpp"
 
 namespace weft::io {
 

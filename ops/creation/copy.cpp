@@ -7,7 +7,7 @@
 #include "../../autograd/from_ops.hpp"
 #include "../../autograd/program_watch.hpp"
 #include "../../backends/backend.hpp"
-#include "../../backends/recorded_kernel.hpp"
+#include "../../backends/watch/recorded_kernel.hpp"
 #include "../../tensor/device_kinds.hpp"
 #include "../detail/complex.hpp"
 #include "../detail/fits.hpp"
@@ -68,13 +68,6 @@ void transfer(const Tensor& out, const Tensor& in) {
   }
   const detail::UnrecordedScope unrecorded;
   move_bytes(out.raw_view(), in.raw_view());
-}
-
-Backend* backend_with_pinned_memory() {
-  for (const DeviceType type : accelerator_kinds()) {
-    if (Backend* backend = find_backend(type)) return backend;
-  }
-  return nullptr;
 }
 
 bool is_pinned_for(const Tensor& x, Backend& backend) {
@@ -256,31 +249,50 @@ Tensor Tensor::to(Device target, CopyOptions options, Location where) const {
   return out;
 }
 
-bool Tensor::is_pinned(Location where) const {
+bool Tensor::is_pinned(std::optional<Device> device, Location where) const {
   const CallScope call("is_pinned", where);
   if (!checked(*this).device().is_cpu()) return false;
   const Allocator* const allocator = impl_->storage->allocator;
   if (allocator == nullptr || allocator == &cpu_allocator()) return false;
   for (const DeviceType type : detail::named_kinds()) {
+    if (device && device->type != type) continue;
     Backend* backend = find_backend(type);
     if (backend != nullptr && is_pinned_for(*this, *backend)) return true;
   }
   return false;
 }
 
-Tensor Tensor::pin_memory(Location where) const {
+namespace {
+
+[[noreturn]] void raise_nothing_to_pin_for(std::span<const DeviceType> kinds) {
+  std::string why;
+  for (const DeviceType type : kinds) {
+    const std::string name = Device(type).name();
+    why += fmt::format("{}{}: {}", why.empty() ? "" : "; ", name.substr(0, name.find(':')), why_no_device(type));
+  }
+  raise<DeviceError>({.problem = "there is no device to pin memory for", .details = why});
+}
+
+/// That of the kind, or of the first that there is.
+Backend& backend_to_pin_for(std::optional<Device> device) {
+  if (device && (device->is_cpu() || device->type == DeviceType::meta)) {
+    raise<DeviceError>(
+        {.problem = fmt::format("memory is pinned for CUDA, the HPU or a plug-in, not for {}", *device)});
+  }
+  const std::vector<DeviceType> kinds = device ? std::vector{device->type} : accelerator_kinds();
+  for (const DeviceType type : kinds) {
+    if (Backend* const backend = find_backend(type)) return *backend;
+  }
+  raise_nothing_to_pin_for(kinds);
+}
+
+}  // namespace
+
+Tensor Tensor::pin_memory(std::optional<Device> device, Location where) const {
   const CallScope call("pin_memory", where);
   checked(*this);
-  if (is_pinned()) return *this;
-  Backend* backend = backend_with_pinned_memory();
-  if (backend == nullptr) {
-    std::string why;
-    for (const DeviceType type : accelerator_kinds()) {
-      const std::string name = Device(type).name();
-      why += fmt::format("{}{}: {}", why.empty() ? "" : "; ", name.substr(0, name.find(':')), why_no_device(type));
-    }
-    raise<DeviceError>({.problem = "there is no device to pin memory for", .details = why});
-  }
+  if (is_pinned(device)) return *this;
+  Backend* const backend = &backend_to_pin_for(device);
   Tensor out = Tensor::adopt(detail::new_tensor(sizes(), dtype(), backend->pinned_allocator()));
   {
     const NoGradGuard unrecorded;

@@ -1,7 +1,7 @@
 // In-place writes, with their steps in the only correct order. Not public.
 #pragma once
 
-#include "../../backends/observe.hpp"
+#include "../../backends/watch/observe.hpp"
 #include "common.hpp"
 
 namespace weft {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "../../backends/observe.hpp"
-#include "../../backends/recorded_kernel.hpp"
+#include "../../backends/watch/observe.hpp"
+#include "../../backends/watch/recorded_kernel.hpp"
 #include "../../tensor/step_recorder.hpp"
 #include "../complex.hpp"
 #include "../reduce.hpp"

@@ -1,7 +1,7 @@
 // Captured steps on devices: what a device repeats by itself has the bits of what the host queues.
 #include "device_checks.hpp"
 
-#include <weft/backends/observe.hpp>
+#include <weft/backends/watch/observe.hpp>
 #include <weft/backends/stream.hpp>
 #include <weft/hooks/capture.hpp>
 #include <weft/tensor/index_checks.hpp>

@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <weft/backends/dispatch_log.hpp>
+#include <weft/backends/watch/dispatch_log.hpp>
 #include <weft/hooks/config.hpp>
 #include <weft/ops/create.hpp>
 #include <weft/ops/matmul.hpp>

@@ -76,7 +76,7 @@ DEVICE_TEST(PinnedMemoryIsCountedByItself) {
   empty_pinned_cache(on);
   const MemoryStats before = pinned_memory_stats(on), of_device = memory_stats(on);
   {
-    const Tensor x = ones({mebibyte / 4}).pin_memory();
+    const Tensor x = ones({mebibyte / 4}).pin_memory(on);
     const MemoryStats during = pinned_memory_stats(on);
     EXPECT_EQ(during.allocated - before.allocated, mebibyte);
     EXPECT_GE(during.reserved, during.allocated);

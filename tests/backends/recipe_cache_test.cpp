@@ -12,7 +12,7 @@
 
 #include "message_of.hpp"
 
-#include <weft/backends/recipe_cache.hpp>
+#include <weft/backends/queued/recipe_cache.hpp>
 #include <weft/ops/create.hpp>
 #include <weft/tensor/error.hpp>
 #include <weft/tensor/tensor.hpp>

@@ -12,7 +12,7 @@
 
 #include "message_of.hpp"
 
-#include <weft/backends/recipe_runner.hpp>
+#include <weft/backends/queued/recipe_runner.hpp>
 #include <weft/tensor/error.hpp>
 
 namespace weft {

@@ -110,7 +110,7 @@ DEVICE_TEST(AStreamWaitsForAnEventOfAnother) {
 
 DEVICE_TEST(FunctionsOfTheHostRunInTheStreamsOrder) {
   const Stream stream(on);
-  const Tensor host = zeros({4}).pin_memory();
+  const Tensor host = zeros({4}).pin_memory(on);
   std::vector<float> seen;
   const StreamGuard guard(stream);
   for (int i = 0; i < 20; ++i) {
@@ -246,9 +246,10 @@ DEVICE_TEST(PinnedTensorsTravelWithoutBlocking) {
   NEEDS_QUEUES();
   const Tensor plain = arange(0, 300'000).to(f32);
   EXPECT_FALSE(plain.is_pinned());
-  const Tensor pinned = plain.pin_memory();
-  EXPECT_TRUE(pinned.is_pinned());
-  EXPECT_TRUE(pinned.pin_memory().impl() == pinned.impl());
+  const Tensor pinned = plain.pin_memory(on);
+  EXPECT_TRUE(pinned.is_pinned() && pinned.is_pinned(on));
+  EXPECT_THROW(plain.pin_memory(Device()), DeviceError);
+  EXPECT_TRUE(pinned.pin_memory(on).impl() == pinned.impl());
   expect_equal(pinned, plain);
   const Stream stream(on);
   const StreamGuard guard(stream);
@@ -260,7 +261,7 @@ DEVICE_TEST(PinnedTensorsTravelWithoutBlocking) {
     EXPECT_FALSE(stream.query());
   }
   stream.synchronize();
-  EXPECT_TRUE(back.is_pinned());
+  EXPECT_TRUE(back.is_pinned(on));
   expect_equal(back, plain + 1.0);
   expect_equal(plain.to(on, {.non_blocking = true}), plain);
   expect_equal(there.transpose(0, 0).slice(0, {}, {}, 3).to(Device(), {.non_blocking = false}),
@@ -271,7 +272,7 @@ DEVICE_TEST(PinnedTensorsTravelWithoutBlocking) {
 DEVICE_TEST(PinnedMemoryIsNotReusedBeforeItsCopyIsDone) {
   NEEDS_QUEUES();
   const Stream stream(on);
-  Tensor source = full({5000}, 2, {f32}).pin_memory();
+  Tensor source = full({5000}, 2, {f32}).pin_memory(on);
   const void* const address = source.data_ptr();
   Tensor there;
   {
@@ -279,7 +280,7 @@ DEVICE_TEST(PinnedMemoryIsNotReusedBeforeItsCopyIsDone) {
     const StreamGuard guard(stream);
     there = source.to(on, {.non_blocking = true});
     source = Tensor();
-    EXPECT_NE(full({5000}, 8, {f32}).pin_memory().data_ptr(), address);
+    EXPECT_NE(full({5000}, 8, {f32}).pin_memory(on).data_ptr(), address);
   }
   stream.synchronize();
   expect_equal(there, full({5000}, 2, {f32}));

@@ -9,7 +9,7 @@
 #include <regex>
 #include <thread>
 
-#include <weft/backends/observe.hpp>
+#include <weft/backends/watch/observe.hpp>
 
 namespace weft {
 namespace {

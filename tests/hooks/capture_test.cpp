@@ -4,7 +4,7 @@
 #include <cmath>
 #include <thread>
 
-#include <weft/backends/observe.hpp>
+#include <weft/backends/watch/observe.hpp>
 #include <weft/hooks/capture.hpp>
 #include <weft/map/map.hpp>
 

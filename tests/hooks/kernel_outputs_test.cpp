@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include <weft/backends/observe.hpp>
+#include <weft/backends/watch/observe.hpp>
 #include <weft/ops/record.hpp>
 #include <weft/tensor/layout.hpp>
 #include <weft/weft.hpp>

@@ -8,7 +8,7 @@
 
 #include <weft/autograd/function.hpp>
 #include <weft/autograd/mode.hpp>
-#include <weft/backends/observe.hpp>
+#include <weft/backends/watch/observe.hpp>
 #include <weft/hooks/profiler.hpp>
 #include <weft/nn/layers.hpp>
 #include <weft/optim/optim.hpp>

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <weft/weft.hpp>
-#include <weft/backends/observe.hpp>
+#include <weft/backends/watch/observe.hpp>
 #include <weft/ops/check_op.hpp>
 #include <weft/ops/library.hpp>
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include <weft/autograd/engine.hpp>
-#include <weft/backends/observe.hpp>
+#include <weft/backends/watch/observe.hpp>
 #include <weft/map/map.hpp>
 #include <weft/ops/create.hpp>
 #include <weft/ops/index.hpp>

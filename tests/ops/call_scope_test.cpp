@@ -7,7 +7,7 @@
 
 #include <weft/autograd/hooks.hpp>
 #include <weft/autograd/saved_hooks.hpp>
-#include <weft/backends/observe.hpp>
+#include <weft/backends/watch/observe.hpp>
 #include <weft/tensor/warning.hpp>
 #include <weft/weft.hpp>
 

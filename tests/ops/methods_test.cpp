@@ -8,7 +8,7 @@
 
 #include "values.hpp"
 
-#include <weft/backends/observe.hpp>
+#include <weft/backends/watch/observe.hpp>
 #include <weft/weft.hpp>
 
 namespace weft {

@@ -4,7 +4,7 @@ set -euo pipefail
 [[ -x $1 ]] || { echo "SKIPPED: clang-format-14 was not found"; exit 77; }
 cd "$2"
 folders=()
-for folder in tensor backends autograd ops map sparse hooks optim nn io data generate train python distributed examples benchmarks tests; do
+for folder in tensor backends autograd ops map func distributions sparse hooks optim nn io data generate train python distributed examples benchmarks tests; do
   [[ ! -d $folder ]] || folders+=("$folder")
 done
 {

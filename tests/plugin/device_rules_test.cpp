@@ -9,7 +9,7 @@
 #include <cstring>
 #include <thread>
 
-#include <weft/backends/observe.hpp>
+#include <weft/backends/watch/observe.hpp>
 
 #include "../message_of.hpp"
 

@@ -1,4 +1,4 @@
-#include "../../host_values.hpp"
+#include "../../watch/host_values.hpp"
 
 #include <atomic>
 #include <bit>

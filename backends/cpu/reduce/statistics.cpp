@@ -14,7 +14,7 @@
 
 #include "../simd/lanes-inl.hpp"
 #include "../lines.hpp"
-#include "../../host_values.hpp"
+#include "../../watch/host_values.hpp"
 #include "../thread_pool.hpp"
 
 HWY_BEFORE_NAMESPACE();

@@ -2,7 +2,7 @@
 
 #include "accelerator.hpp"
 #include "../../queued/allocator.hpp"
-#include "../../recorded_kernel.hpp"
+#include "../../watch/recorded_kernel.hpp"
 
 namespace weft::portable::host {
 

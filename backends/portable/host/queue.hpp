@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "../../queued/command_queue.hpp"
-#include "../../recipe_runner.hpp"
+#include "../../queued/recipe_runner.hpp"
 #include "../plan.hpp"
 
 namespace weft {

@@ -87,7 +87,9 @@ class DataLoader:
         if batch_sampler is not None:
             options["batch_sampler"] = _core._batch_sampler(type(batch_sampler).__name__,
                                                             lambda seed, epoch: _batches_of(batch_sampler, seed, epoch))
-        self._pins = bool(pin_memory) and _core._can_pin()
+        place = pin_memory_device or device
+        self._pin_device = None if not place or str(place).startswith("cpu") else place  # None: whatever there is
+        self._pins = bool(pin_memory) and _core._can_pin(self._pin_device)
         self._core = self._make(collate_fn, options)
         _open.add(self)
         self._settled = True
@@ -102,9 +104,10 @@ class DataLoader:
         tensors = _rows_of(self.dataset)
         if tensors is not None and batched and collate_fn in (None, default_collate):
             dataset, rows = tensors
-            return _core._Loader.of_tensors(dataset.tensors, rows, self._pins, options)
+            return _core._Loader.of_tensors(dataset.tensors, rows, self._pins, self._pin_device, options)
         collate = collate_fn or (default_collate if batched else default_convert)
-        pin = (lambda batch: _each(batch, lambda t: t.pin_memory())) if self._pins else (lambda batch: batch)
+        place = self._pin_device
+        pin = (lambda batch: _each(batch, lambda t: t.pin_memory(place))) if self._pins else (lambda batch: batch)
         collated = collate if batched else (lambda samples: collate(samples[0]))
         reference, dataset = weakref.ref(self), self.dataset
         functions = [None, None, collated, lambda worker: _start(reference, worker), None]

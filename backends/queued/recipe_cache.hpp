@@ -20,11 +20,11 @@
 #include <utility>
 #include <vector>
 
-#include "queue.hpp"
-#include "../tensor/atomic.hpp"
-#include "../tensor/config.hpp"
-#include "../tensor/shared.hpp"
-#include "../tensor/view.hpp"
+#include "../queue.hpp"
+#include "../../tensor/atomic.hpp"
+#include "../../tensor/config.hpp"
+#include "../../tensor/shared.hpp"
+#include "../../tensor/view.hpp"
 
 namespace weft {
 

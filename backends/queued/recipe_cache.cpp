@@ -7,9 +7,9 @@
 
 #include <fmt/format.h>
 
-#include "../tensor/dtype.hpp"
-#include "../tensor/error.hpp"
-#include "../tensor/settings.hpp"
+#include "../../tensor/dtype.hpp"
+#include "../../tensor/error.hpp"
+#include "../../tensor/settings.hpp"
 
 namespace weft {
 

@@ -9,7 +9,7 @@
 #include <fmt/ranges.h>
 
 #include "nan_check.hpp"
-#include "../tensor/settings.hpp"
+#include "../../tensor/settings.hpp"
 
 namespace weft {
 

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "../tensor/atomic.hpp"
+#include "../../tensor/atomic.hpp"
 
 namespace weft {
 

@@ -4,7 +4,7 @@
 #include <array>
 #include <cstdint>
 
-#include "../tensor/view.hpp"
+#include "../../tensor/view.hpp"
 
 namespace weft::cpu {
 

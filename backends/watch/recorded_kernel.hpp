@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "dispatch.hpp"
-#include "../tensor/step_recorder.hpp"
+#include "../dispatch.hpp"
+#include "../../tensor/step_recorder.hpp"
 
 namespace weft {
 

@@ -1,9 +1,9 @@
 // Which queues use which memory, noted while there are streams besides the default ones.
 #pragma once
 
-#include "queue.hpp"
-#include "../tensor/atomic.hpp"
-#include "../tensor/view.hpp"
+#include "../queue.hpp"
+#include "../../tensor/atomic.hpp"
+#include "../../tensor/view.hpp"
 
 namespace weft::detail {
 

@@ -13,8 +13,8 @@
 #include <span>
 #include <string_view>
 
-#include "../tensor/callback.hpp"
-#include "dispatch.hpp"
+#include "../../tensor/callback.hpp"
+#include "../dispatch.hpp"
 
 namespace weft {
 

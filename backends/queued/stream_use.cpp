@@ -3,8 +3,8 @@
 #include <span>
 #include <type_traits>
 
-#include "backend.hpp"
-#include "dispatch.hpp"
+#include "../backend.hpp"
+#include "../dispatch.hpp"
 
 namespace weft::detail {
 

@@ -7,12 +7,12 @@
 
 #include <fmt/format.h>
 
-#include "backend.hpp"
-#include "dispatch.hpp"
+#include "../backend.hpp"
+#include "../dispatch.hpp"
 #include "non_finite_cause.hpp"
-#include "../tensor/dims.hpp"
-#include "../tensor/error.hpp"
-#include "../tensor/layout.hpp"
+#include "../../tensor/dims.hpp"
+#include "../../tensor/error.hpp"
+#include "../../tensor/layout.hpp"
 
 namespace weft::detail {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "recorded_kernel.hpp"
-#include "../tensor/layout.hpp"
+#include "../../tensor/layout.hpp"
 
 namespace weft {
 namespace {

@@ -8,9 +8,9 @@
 #include <mutex>
 #include <thread>
 
-#include "../tensor/callback.hpp"
-#include "../tensor/call.hpp"
-#include "../tensor/config.hpp"
+#include "../../tensor/callback.hpp"
+#include "../../tensor/call.hpp"
+#include "../../tensor/config.hpp"
 
 namespace weft {
 
