@@ -13,13 +13,14 @@
   X(random_f32) X(random_f64) X(random_i64) \
   X(rows_f32) X(rows_f64) \
   X(attention_f32) X(attention_f64) X(network_f32) X(network_f64) \
-  X(gather_f32) X(gather_f64) \
+  X(gather_f32) X(gather_f64) X(fourier_f32) X(fourier_f64) \
   X(move_any) X(index_any) X(quantize_any)
 // clang-format on
 
 // WEFT_<FAMILY>_KERNELS(X) calls X(name, numbers): `any` that the file is compiled for, or `floats` alone.
 #define WEFT_NAMES_ONLY
 #include "device/attention.inc"
+#include "device/fourier.inc"
 #include "device/gather.inc"
 #include "device/index.inc"
 #include "device/matmul.inc"

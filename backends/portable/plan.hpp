@@ -189,6 +189,30 @@ struct Put {
   DType dtype;
 };
 
+/// What a line's numbers are: all of them; their real parts, the others 0; of a line that is its own conjugate
+/// backwards, the first n / 2 + 1.
+enum FourierForm : uint8_t { fourier_complex, fourier_real, fourier_half };
+/// Discrete Fourier transforms of lines of n numbers, some of those that operands have.
+struct Fourier {
+  Rows<2> rows;  ///< of out and in
+  int64_t n, first_line, lines;
+  FourierForm form[2];  ///< of out and in
+  uint8_t conjugate;    ///< the numbers that are read, and those that are written
+};
+/// A stage of radix `radix`: each work-item transforms so many numbers. What operands do not hold is scratch memory,
+/// [lines, n].
+struct FourierStage {
+  Fourier lines;
+  int64_t span;  ///< the product of the radices before
+  int32_t radix;
+  uint8_t reads_operand, writes_operand;
+};
+/// As a convolution of a length m that is a power of two, at least 2n - 1.
+struct FourierConvolution {
+  Fourier lines;
+  int64_t m;
+};
+
 /// Bags of rows of a table [rows, width]; bag b has the indices from begins[b] up to the next bag's.
 struct Bags {
   int64_t bags, indices, rows, width, padding;

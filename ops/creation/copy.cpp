@@ -221,7 +221,7 @@ Tensor Tensor::to(Device target, Location where) const {
   transfer(out, source);
   if (should_record(*this)) {
     record(
-        out, [from = device()](Tensor&& g) { return g.to(from); }, *this);
+        out, [from = this->device()](Tensor&& g) { return g.to(from); }, *this);
   }
   return out;
 }
@@ -277,7 +277,7 @@ namespace {
 Backend& backend_to_pin_for(std::optional<Device> device) {
   if (device && (device->is_cpu() || device->type == DeviceType::meta)) {
     raise<DeviceError>(
-        {.problem = fmt::format("memory is pinned for CUDA, the HPU or a plug-in, not for {}", *device)});
+        {.problem = fmt::format("memory is pinned for CUDA, the HPU or a plug-in, not for {}", device->name())});
   }
   const std::vector<DeviceType> kinds = device ? std::vector{device->type} : accelerator_kinds();
   for (const DeviceType type : kinds) {
@@ -300,7 +300,7 @@ Tensor Tensor::pin_memory(std::optional<Device> device, Location where) const {
   }
   if (should_record(*this)) {
     record(
-        out, [from = device()](Tensor&& g) { return g.to(from); }, *this);
+        out, [from = this->device()](Tensor&& g) { return g.to(from); }, *this);
   }
   return out;
 }

@@ -82,8 +82,10 @@ bool serves(cudnnBackendHeurMode_t mode) {
 
 std::vector<Object*> operations_of(const Object& graph) { return all<Object*>(graph, CUDNN_ATTR_OPERATIONGRAPH_OPS); }
 bool is_convolution(const std::vector<Object*>& operations) {
-  return operations.size() == 1 &&
-         operations[0]->type <= CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR;
+  constexpr cudnnBackendDescriptorType_t kinds[] = {CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
+                                                    CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+                                                    CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR};
+  return operations.size() == 1 && std::ranges::count(kinds, operations[0]->type) != 0;
 }
 bool is_right(const Object& graph) {
   const std::vector<Object*> operations = operations_of(graph);

@@ -70,17 +70,20 @@ AttentionProblem attention_problem(DType dtype, bool causal, int64_t key_heads, 
   return p;
 }
 
-TEST_P(CudnnPlans, AttentionAndItsGradientHaveEnginesThatGiveTheSameBitsInEveryRun) {
-  const AttentionProblem problems[] = {
-      attention_problem(DType::bf16, true, 8, 512, 512, 64), attention_problem(DType::f16, false, 2, 500, 300, 128),
-      attention_problem(DType::bf16, true, 1, 77, 77, 32), attention_problem(DType::f16, false, 8, 17, 1024, 64)};
-  for (const AttentionProblem& p : problems) {
-    for (const auto make_graph : {attention_graph, attention_gradient_graph}) {
-      const DnnPlan plan = make_plan(make_graph(p, nullptr, 0), attention_wishes, target());
-      EXPECT_TRUE(plan.execution) << (make_graph == attention_graph ? "attention" : "gradient") << " of " << p.queries
-                                  << " queries and " << p.keys << " keys";
-    }
+void expect_plans(const AttentionProblem& p, const DnnTarget& target) {
+  for (const auto make_graph : {attention_graph, attention_gradient_graph}) {
+    const DnnPlan plan = make_plan(make_graph(p, nullptr, 0), attention_wishes, target);
+    EXPECT_TRUE(plan.execution) << (make_graph == attention_graph ? "attention" : "gradient") << " of " << p.queries
+                                << " queries and " << p.keys << " keys";
   }
+}
+
+TEST_P(CudnnPlans, AttentionAndItsGradientHaveEnginesThatGiveTheSameBitsInEveryRun) {
+  expect_plans(attention_problem(DType::bf16, true, 8, 512, 512, 64), target());
+  expect_plans(attention_problem(DType::f16, false, 2, 500, 300, 128), target());
+  if (GetParam().capability != 900) return;  // the kernels of others take as long to compile
+  expect_plans(attention_problem(DType::bf16, true, 1, 77, 77, 32), target());
+  expect_plans(attention_problem(DType::f16, false, 8, 17, 1024, 64), target());
 }
 
 struct Plane {

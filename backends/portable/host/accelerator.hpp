@@ -34,6 +34,7 @@ inline namespace of_rows { constexpr Module first = Module::rows_f32; WEFT_ROWS_
 inline namespace of_attention { constexpr Module first = Module::attention_f32; WEFT_ATTENTION_KERNELS(WEFT_NAMES) }
 inline namespace of_network { constexpr Module first = Module::network_f32; WEFT_NETWORK_KERNELS(WEFT_NAMES) }
 inline namespace of_gather { constexpr Module first = Module::gather_f32; WEFT_GATHER_KERNELS(WEFT_NAMES) }
+inline namespace of_fourier { constexpr Module first = Module::fourier_f32; WEFT_FOURIER_KERNELS(WEFT_NAMES) }
 inline namespace of_move { constexpr Module first = Module::move_any; WEFT_MOVE_KERNELS(WEFT_NAMES) }
 inline namespace of_index { constexpr Module first = Module::index_any; WEFT_INDEX_KERNELS(WEFT_NAMES) }
 inline namespace of_quantize { constexpr Module first = Module::quantize_any; WEFT_QUANTIZE_KERNELS(WEFT_NAMES) }

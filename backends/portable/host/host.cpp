@@ -9,11 +9,11 @@ void require(Accelerator& device, Compute compute, const char* kernel, const Vie
 }
 
 /// Kernels that devices lack: their pointers are null, and the ops' composite bodies run: those that fuse what other
-/// kernels of a device do one after the other. The host computes Fourier transforms.
+/// kernels of a device do one after the other.
 // clang-format off
 #define WEFT_CPU_ONLY(X) \
   X(blockwise_matmul) X(weighted_swiglu_quantize) \
-  X(weighted_swiglu_gradient) X(quantized_matmul) X(activated_product) X(rotated_products) X(fourier)
+  X(weighted_swiglu_gradient) X(quantized_matmul) X(activated_product) X(rotated_products)
 // clang-format on
 
 namespace here {
