@@ -43,8 +43,6 @@ class WEFT_API Backend {
   virtual Allocator& pinned_allocator() = 0;
   /// Whether convolutions take f16 and bf16 as they are, sum in f32 and round once; else they get f32.
   virtual bool convolves_small_floats() { return false; }
-  /// Whether attention writes f16 and bf16 as it reads them, rounded once; else it writes f32.
-  virtual bool attends_in_small_floats() { return false; }
 };
 
 /// The backend of a kind of device: initialised at the first call, nullptr where it is not built in or its driver is

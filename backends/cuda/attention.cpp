@@ -137,8 +137,8 @@ std::optional<bool> causality(const P& p, const AttentionPlan& settings) {
 
 /// None for what the portable kernels compute: other masks, wider numbers, few queries, which would be planned anew for
 /// each length of a text that grows.
-std::optional<P> problem_of(const View& q, const View& k, const View& v, const View& out, const View& log_sum_exp,
-                            const View& mask, const AttentionPlan& settings) {
+std::optional<P> problem_of(const View& q, const View& k, const View& v, const View& log_sum_exp, const View& mask,
+                            const AttentionPlan& settings) {
   constexpr size_t first_sound_version = 91002;
   const DType t = q.layout.dtype;
   if (find_dnn() == nullptr || (t != DType::f16 && t != DType::bf16)) return std::nullopt;
@@ -157,10 +157,7 @@ std::optional<P> problem_of(const View& q, const View& k, const View& v, const V
          {}};
   const bool has_numbers = p.batch > 0 && p.keys > 0 && p.depth > 0 && p.width > 0;
   if (!has_numbers || p.queries <= portable::attention_edge_small) return std::nullopt;
-  if (!note_strides(p, P::q, q) || !note_strides(p, P::k, k) || !note_strides(p, P::v, v) ||
-      !note_strides(p, P::out, out)) {
-    return std::nullopt;
-  }
+  if (!note_strides(p, P::q, q) || !note_strides(p, P::k, k) || !note_strides(p, P::v, v)) return std::nullopt;
   if (log_sum_exp.layout.dtype != DType::f32 || log_sum_exp.layout.contiguous == 0) return std::nullopt;
   p.strides[P::log_sum_exp] = {p.heads * p.queries, p.queries, 1, 1};
   const auto causal = causality(p, settings);
@@ -186,67 +183,122 @@ DnnKey key_of(const P& p, bool is_gradient) {
   return key;
 }
 
-using Operands = std::array<DnnOperand, 13>;
+/// A view's numbers as cuDNN takes them, for the duration of a kernel's host code: itself, or as much dense memory of
+/// the problem's type, where the op keeps f32.
+class InItsType {
+ public:
+  InItsType(const P& p, const View& given) : given_(given), view_(given) {
+    Layout& l = view_.layout;
+    if (l.dtype == p.dtype) return;
+    memory_.emplace(portable::host::device_of(given), static_cast<size_t>(l.numel * itemsize(p.dtype)));
+    view_.data = memory_->data();
+    l.dtype = p.dtype;
+    l.contiguous = 1;
+    int64_t stride = itemsize(p.dtype);
+    for (int d = l.rank - 1; d >= 0; stride *= l.sizes[d--]) l.strides[d] = stride;
+  }
+  const View& view() const { return view_; }
+  void read() const {
+    if (memory_) portable::host::copy(view_, given_);
+  }
+  void write_back() const {
+    if (memory_) portable::host::copy(given_, view_);
+  }
 
-/// Queues the plan on operands of the device and the problem's numbers; false where there is none.
-bool run(const P& p, bool is_gradient, double scale, const View& out, Operands operands, size_t count) {
-  CudaQueue& queue = cuda_queue_of(out);
-  const int device = queue.device().index;
-  const CurrentDevice current(device);
-  DnnWorkplace& known = dnn_workplace_of(device);
-  const auto plan = known.plan(key_of(p, is_gradient), [&] {
-    const Descriptor graph = (is_gradient ? attention_gradient_graph : attention_graph)(p, known.handle(), device);
-    return make_plan(graph, attention_wishes, {known.handle(), nullptr, device});
-  });
-  if (!plan->execution) return false;
-  const auto bytes = static_cast<size_t>(std::max<int64_t>(plan->workspace_bytes, 1));
-  const portable::host::ScratchMemory workspace(queue.accelerator(), bytes);
-  const bool causal = p.causal;
-  queue.run_library([=, memory = workspace.data()](cudaStream_t stream) {
-    float numbers[] = {static_cast<float>(scale), 1, -std::numeric_limits<float>::infinity()};
-    Operands all = operands;
-    size_t used = count;
-    all[used++] = {P::scale, &numbers[0]};
-    if (is_gradient) all[used++] = {P::one, &numbers[1]};
-    if (causal) all[used++] = {P::minus_infinity, &numbers[2]};
-    execute(*plan, std::span(all).first(used), memory, device, stream);
-  });
-  return true;
-}
+ private:
+  View given_, view_;
+  std::optional<portable::host::ScratchMemory> memory_;
+};
+
+/// Where a problem is solved, by which plan.
+struct Solver {
+  CudaQueue& queue;
+  int device;
+  std::shared_ptr<const DnnPlan> plan;
+
+  Solver(const P& p, bool is_gradient, const View& q) : queue(cuda_queue_of(q)), device(queue.device().index) {
+    const CurrentDevice current(device);
+    DnnWorkplace& known = dnn_workplace_of(device);
+    const auto graph = [&] {
+      return (is_gradient ? attention_gradient_graph : attention_graph)(p, known.handle(), device);
+    };
+    plan = known.plan(key_of(p, is_gradient), [&] {
+      return make_plan_if_served(graph, attention_wishes, {known.handle(), nullptr, device});
+    });
+  }
+
+  /// Queues the plan on operands of the device and the problem's numbers.
+  template <size_t count>
+  void run(const P& p, double scale, const DnnOperand (&given)[count]) const {
+    const CurrentDevice current(device);
+    const auto bytes = static_cast<size_t>(std::max<int64_t>(plan->workspace_bytes, 1));
+    const portable::host::ScratchMemory workspace(queue.accelerator(), bytes);
+    std::array<DnnOperand, count> operands;
+    std::copy(given, given + count, operands.begin());
+    const bool causal = p.causal, is_gradient = count > 5;
+    queue.run_library([=, used_plan = plan, index = device, memory = workspace.data()](cudaStream_t stream) {
+      float numbers[] = {static_cast<float>(scale), 1, -std::numeric_limits<float>::infinity()};
+      std::array<DnnOperand, count + 3> all;
+      std::copy(operands.begin(), operands.end(), all.begin());
+      size_t used = count;
+      all[used++] = {P::scale, &numbers[0]};
+      if (is_gradient) all[used++] = {P::one, &numbers[1]};
+      if (causal) all[used++] = {P::minus_infinity, &numbers[2]};
+      execute(*used_plan, std::span(all).first(used), memory, index, stream);
+    });
+  }
+};
 
 }  // namespace
 
 void attention(const View& out, const View& log_sum_exp, const View& q, const View& k, const View& v, const View& mask,
                const AttentionPlan& settings) {
-  if (const auto p = problem_of(q, k, v, out, log_sum_exp, mask, settings)) {
-    const Operands operands = {
-        {{P::q, q.data}, {P::k, k.data}, {P::v, v.data}, {P::out, out.data}, {P::log_sum_exp, log_sum_exp.data}}};
-    if (run(*p, false, settings.scale, out, operands, 5)) return;
-  }
-  portable::host::attention(out, log_sum_exp, q, k, v, mask, settings);
+  const auto portably = [&] { portable::host::attention(out, log_sum_exp, q, k, v, mask, settings); };
+  auto p = problem_of(q, k, v, log_sum_exp, mask, settings);
+  if (!p) return portably();
+  const InItsType result(*p, out);
+  if (!note_strides(*p, P::out, result.view())) return portably();
+  const Solver solver(*p, false, q);
+  if (!solver.plan->execution) return portably();
+  solver.run(*p, settings.scale,
+             {{P::q, q.data},
+              {P::k, k.data},
+              {P::v, v.data},
+              {P::out, result.view().data},
+              {P::log_sum_exp, log_sum_exp.data}});
+  result.write_back();
 }
 
 void attention_gradient(const View& dq, const View& dk, const View& dv, const View& g, const View& out,
                         const View& log_sum_exp, const View& q, const View& k, const View& v, const View& mask,
                         const AttentionPlan& settings) {
-  auto p = problem_of(q, k, v, out, log_sum_exp, mask, settings);
-  if (p && note_strides(*p, P::g, g) && note_strides(*p, P::dq, dq) && note_strides(*p, P::dk, dk) &&
-      note_strides(*p, P::dv, dv)) {
-    const auto rows = static_cast<size_t>(log_sum_exp.layout.numel);
-    const portable::host::ScratchMemory sums(portable::host::device_of(q), rows * sizeof(float));
-    const Operands operands = {{{P::q, q.data},
-                                {P::k, k.data},
-                                {P::v, v.data},
-                                {P::out, out.data},
-                                {P::log_sum_exp, log_sum_exp.data},
-                                {P::g, g.data},
-                                {P::dq, dq.data},
-                                {P::dk, dk.data},
-                                {P::dv, dv.data},
-                                {P::product_sums, sums.data()}}};
-    if (run(*p, true, settings.scale, dq, operands, 10)) return;
+  const auto portably = [&] {
+    portable::host::attention_gradient(dq, dk, dv, g, out, log_sum_exp, q, k, v, mask, settings);
+  };
+  auto p = problem_of(q, k, v, log_sum_exp, mask, settings);
+  if (!p) return portably();
+  const InItsType incoming(*p, g), result(*p, out);
+  if (!note_strides(*p, P::g, incoming.view()) || !note_strides(*p, P::out, result.view()) ||
+      !note_strides(*p, P::dq, dq) || !note_strides(*p, P::dk, dk) || !note_strides(*p, P::dv, dv)) {
+    return portably();
   }
-  portable::host::attention_gradient(dq, dk, dv, g, out, log_sum_exp, q, k, v, mask, settings);
+  const Solver solver(*p, true, q);
+  if (!solver.plan->execution) return portably();
+  incoming.read();
+  result.read();
+  const auto rows = static_cast<size_t>(log_sum_exp.layout.numel);
+  const portable::host::ScratchMemory sums(portable::host::device_of(q), rows * sizeof(float));
+  solver.run(*p, settings.scale,
+             {{P::q, q.data},
+              {P::k, k.data},
+              {P::v, v.data},
+              {P::out, result.view().data},
+              {P::log_sum_exp, log_sum_exp.data},
+              {P::g, incoming.view().data},
+              {P::dq, dq.data},
+              {P::dk, dk.data},
+              {P::dv, dv.data},
+              {P::product_sums, sums.data()}});
 }
 
 }  // namespace weft::cuda

@@ -184,7 +184,7 @@ void convolution(Convolution product, const View& out, const View& a, const View
   DnnWorkplace& known = dnn_workplace_of(device);
   const auto plan = known.plan(key_of(p), [&] {
     const DnnTarget target = {known.handle(), nullptr, device};
-    return make_plan(convolution_graph(p, target.handle, device), wishes_of(p), target);
+    return make_plan_if_served([&] { return convolution_graph(p, target.handle, device); }, wishes_of(p), target);
   });
   if (!plan->execution) return portably();
   const auto bytes = static_cast<size_t>(std::max<int64_t>(plan->workspace_bytes, 1));

@@ -15,6 +15,7 @@
 
 #include "plans.hpp"
 #include "../../tensor/dtype.hpp"
+#include "../../tensor/error.hpp"
 
 namespace weft::cuda {
 
@@ -197,6 +198,15 @@ struct DnnWishes {
 /// By the first engine of the library's heuristic, the fastest first, that gives the same bits in every run and rounds
 /// no operand.
 DnnPlan make_plan(const Descriptor& graph, const DnnWishes&, const DnnTarget&);
+/// The same, and none for a graph that the library refuses: versions differ in when they tell what they do not serve.
+template <class MakeGraph>
+DnnPlan make_plan_if_served(MakeGraph make_graph, const DnnWishes& wishes, const DnnTarget& target) {
+  try {
+    return make_plan(make_graph(), wishes, target);
+  } catch (const DeviceError&) {
+    return {};
+  }
+}
 
 /// One operand of a call: a tensor's id and its memory, on the host where it is a number.
 struct DnnOperand {

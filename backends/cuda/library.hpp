@@ -38,7 +38,7 @@ inline void check(cublasStatus_t status, const char* function, int device) {
 /// WEFT_LT(device, function, arguments) calls and checks.
 #define WEFT_LT(device, function, ...) ::weft::cuda::check(::weft::cuda::lt().function(__VA_ARGS__), #function, device)
 
-// ---- cuDNN, for convolutions and attention ----------------------------------------------------------------------------------------
+// ---- cuDNN, for convolutions and attention --------------------------------------------------------------------------
 #if WEFT_HAS_CUDNN
 
 // clang-format off

@@ -110,8 +110,6 @@ class QueuedBackend : public Backend {
   void return_queue(Queue& queue) noexcept override;
   void note_use(int index, const void* data, Queue& queue) override;
   Allocator& pinned_allocator() override;
-  /// As the portable kernels do.
-  bool attends_in_small_floats() override { return type_ == DeviceType::cuda || type_ == DeviceType::hpu; }
 
  private:
   QueuedDevice& at(int index);

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <limits>
 
-#include "../../backends/backend.hpp"
 #include "../create.hpp"
 #include "../detail/common.hpp"
 #include "../detail/masked.hpp"
@@ -219,23 +218,12 @@ AttentionOutput attention_by_ops(const AttentionOperands& given, double p) {
   return {finish(cat(outputs, 2)), {}};
 }
 
-namespace {
-
-/// What the kernel writes.
-DType result_type(const Tensor& q) {
-  if (itemsize(q.dtype()) > 2 || q.device().is_cpu()) return compute_type(q.dtype());
-  Backend* const backend = find_backend(q.device().type);
-  return backend != nullptr && backend->attends_in_small_floats() ? q.dtype() : compute_type(q.dtype());
-}
-
-}  // namespace
-
 Tensor attention_by_kernel(const AttentionOperands& in) {
   const View q = heads_first(in, in.q);
   const int64_t* sizes = q.layout.sizes;
   const DType wide = compute_type(in.q.dtype());
   const int64_t rows = in.q.sizes()[1], columns = in.q.sizes()[2];
-  const Tensor out = make(Dims{sizes[0], rows, columns, in.v.sizes()[3]}, result_type(in.q), in.q.device());
+  const Tensor out = make(Dims{sizes[0], rows, columns, in.v.sizes()[3]}, wide, in.q.device());
   const Tensor log_sum_exp = make(Dims{sizes[0], sizes[1], sizes[2]}, wide, in.q.device());
   kernels(q).attention(heads_first(in, out), log_sum_exp.raw_view(), q, heads_first(in, in.k), heads_first(in, in.v),
                        in.mask.defined() ? in.mask.raw_view() : View(), kernel_plan(in));

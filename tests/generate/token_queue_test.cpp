@@ -117,7 +117,12 @@ TEST(TokenQueue, AFullOneWaitsAndThenSaysSo) {
   EXPECT_THROW(receiver.receive(true), FormatError);
   EXPECT_EQ(receiver.receive(true)->tokens.item<int64_t>(), 1);
 
-  // And where somebody does.
+}
+
+TEST(TokenQueue, AMessageLargerThanTheQueuePassesWhereSomebodyReceives) {
+  const Number number;
+  TokenQueue sender(number, {.send_seconds = 30, .capacity_bytes = 8192}),
+      receiver(number, {.receive_seconds = 30, .capacity_bytes = 8192});
   std::thread slow([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
     EXPECT_TRUE(equal(receiver.receive(true)->tokens, tokens_of(20000)));
