@@ -116,7 +116,6 @@ TEST(TokenQueue, AFullOneWaitsAndThenSaysSo) {
   sender.send(tensor({1}), false);
   EXPECT_THROW(receiver.receive(true), FormatError);
   EXPECT_EQ(receiver.receive(true)->tokens.item<int64_t>(), 1);
-
 }
 
 TEST(TokenQueue, AMessageLargerThanTheQueuePassesWhereSomebodyReceives) {
