@@ -4,10 +4,8 @@
 
 #include <limits>
 
+#include "converted.hpp"
 #include "queue.hpp"
-#include "../portable/host/host.hpp"
-#include "../portable/host/launch.hpp"
-#include "../portable/host/scratch_memory.hpp"
 
 namespace weft::cuda {
 
@@ -183,33 +181,6 @@ DnnKey key_of(const P& p, bool is_gradient) {
   return key;
 }
 
-/// A view's numbers as cuDNN takes them, for the duration of a kernel's host code: itself, or as much dense memory of
-/// the problem's type, where the op keeps f32.
-class InItsType {
- public:
-  InItsType(const P& p, const View& given) : given_(given), view_(given) {
-    Layout& l = view_.layout;
-    if (l.dtype == p.dtype) return;
-    memory_.emplace(portable::host::device_of(given), static_cast<size_t>(l.numel * itemsize(p.dtype)));
-    view_.data = memory_->data();
-    l.dtype = p.dtype;
-    l.contiguous = 1;
-    int64_t stride = itemsize(p.dtype);
-    for (int d = l.rank - 1; d >= 0; stride *= l.sizes[d--]) l.strides[d] = stride;
-  }
-  const View& view() const { return view_; }
-  void read() const {
-    if (memory_) portable::host::copy(view_, given_);
-  }
-  void write_back() const {
-    if (memory_) portable::host::copy(given_, view_);
-  }
-
- private:
-  View given_, view_;
-  std::optional<portable::host::ScratchMemory> memory_;
-};
-
 /// Where a problem is solved, by which plan.
 struct Solver {
   CudaQueue& queue;
@@ -256,7 +227,7 @@ void attention(const View& out, const View& log_sum_exp, const View& q, const Vi
   const auto portably = [&] { portable::host::attention(out, log_sum_exp, q, k, v, mask, settings); };
   auto p = problem_of(q, k, v, log_sum_exp, mask, settings);
   if (!p) return portably();
-  const InItsType result(*p, out);
+  const Converted result(out, p->dtype);
   if (!note_strides(*p, P::out, result.view())) return portably();
   const Solver solver(*p, false, q);
   if (!solver.plan->execution) return portably();
@@ -277,7 +248,7 @@ void attention_gradient(const View& dq, const View& dk, const View& dv, const Vi
   };
   auto p = problem_of(q, k, v, log_sum_exp, mask, settings);
   if (!p) return portably();
-  const InItsType incoming(*p, g), result(*p, out);
+  const Converted incoming(g, p->dtype), result(out, p->dtype);  // the op keeps f32
   if (!note_strides(*p, P::g, incoming.view()) || !note_strides(*p, P::out, result.view()) ||
       !note_strides(*p, P::dq, dq) || !note_strides(*p, P::dk, dk) || !note_strides(*p, P::dv, dv)) {
     return portably();

@@ -4,10 +4,8 @@
 
 #include <algorithm>
 
+#include "converted.hpp"
 #include "queue.hpp"
-#include "../portable/host/host.hpp"
-#include "../portable/host/launch.hpp"
-#include "../portable/host/scratch_memory.hpp"
 
 namespace weft::cuda {
 
@@ -61,12 +59,9 @@ std::vector<int64_t> high_padding(const Problem& p) {
 enum Operand : int64_t { data_id = 1, weight_id, result_id };
 
 Descriptor tensor_of(const Problem& p, Operand id, const std::array<int64_t, 5>& all_sizes, int device) {
-  std::vector<int64_t> sizes = {all_sizes[0], all_sizes[1]}, strides;
+  std::vector<int64_t> sizes = {all_sizes[0], all_sizes[1]};
   for (int d = 3 - p.dims; d < 3; ++d) sizes.push_back(all_sizes[static_cast<size_t>(2 + d)]);
-  strides.resize(sizes.size());
-  int64_t stride = 1;
-  for (size_t d = sizes.size(); d-- > 0; stride *= sizes[d]) strides[d] = stride;
-  return dnn_tensor(id, dnn_type(p.dtype), sizes, strides, p.alignment, device);
+  return dnn_tensor(id, dnn_type(p.dtype), sizes, dense_strides(sizes), p.alignment, device);
 }
 
 Descriptor steps_of(const Problem& p, int device) {
@@ -119,26 +114,6 @@ Descriptor convolution_graph(const Problem& p, cudnnHandle_t handle, int device)
 
 namespace {
 
-/// Room for a contiguous tensor's numbers in f32, for the duration of a kernel's host code; none for none.
-class Wide {
- public:
-  Wide(portable::host::Accelerator& device, const View& like) : view_(like) {
-    Layout& l = view_.layout;
-    if (like.data != nullptr) {
-      memory_.emplace(device, static_cast<size_t>(std::max<int64_t>(l.numel, 1)) * sizeof(float));
-      view_.data = memory_->data();
-    }
-    const int64_t factor = itemsize(DType::f32) / itemsize(l.dtype);
-    for (int d = 0; d < l.rank; ++d) l.strides[d] *= factor;
-    l.dtype = DType::f32;
-  }
-  const View& view() const { return view_; }
-
- private:
-  View view_;
-  std::optional<portable::host::ScratchMemory> memory_;
-};
-
 /// One number for each channel of `out`, over all its places.
 View over_places(const View& bias, const View& out) {
   View wide = out;
@@ -155,13 +130,10 @@ bool is_empty(const View& view) { return view.layout.numel == 0; }
 void convolve_portably(Convolution product, const View& out, const View& a, const View& b, const View& bias,
                        const ConvolutionSteps& steps) {
   if (itemsize(out.layout.dtype) > 2) return portable::host::convolution(product, out, a, b, bias, steps);
-  portable::host::Accelerator& device = portable::host::device_of(out);
-  const Wide wide_out(device, out), wide_a(device, a), wide_b(device, b), wide_bias(device, bias);
-  for (const auto& [to, from] : {std::pair(&wide_a, &a), std::pair(&wide_b, &b), std::pair(&wide_bias, &bias)}) {
-    if (from->data != nullptr) portable::host::copy(to->view(), *from);
-  }
+  const Converted wide_out(out, DType::f32), wide_a(a, DType::f32), wide_b(b, DType::f32), wide_bias(bias, DType::f32);
+  for (const Converted* operand : {&wide_a, &wide_b, &wide_bias}) operand->read();
   portable::host::convolution(product, wide_out.view(), wide_a.view(), wide_b.view(), wide_bias.view(), steps);
-  portable::host::copy(out, wide_out.view());
+  wide_out.write_back();
 }
 
 }  // namespace

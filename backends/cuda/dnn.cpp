@@ -9,6 +9,13 @@ cudnnDataType_t dnn_type(DType t) {
   return t == DType::f32 ? CUDNN_DATA_FLOAT : (t == DType::f16 ? CUDNN_DATA_HALF : CUDNN_DATA_BFLOAT16);
 }
 
+std::vector<int64_t> dense_strides(const std::vector<int64_t>& sizes) {
+  std::vector<int64_t> strides(sizes.size());
+  int64_t stride = 1;
+  for (size_t d = sizes.size(); d-- > 0; stride *= sizes[d]) strides[d] = stride;
+  return strides;
+}
+
 namespace {
 
 // Of versions before 9.8, which ask for it.
@@ -17,13 +24,6 @@ namespace {
 constexpr Descriptor::Name graph_handle = CUDNN_ATTR_OPERATIONGRAPH_HANDLE,
                            plan_handle = CUDNN_ATTR_EXECUTION_PLAN_HANDLE;
 #pragma GCC diagnostic pop
-
-std::vector<int64_t> dense_strides(const std::vector<int64_t>& sizes) {
-  std::vector<int64_t> strides(sizes.size());
-  int64_t stride = 1;
-  for (size_t d = sizes.size(); d-- > 0; stride *= sizes[d]) strides[d] = stride;
-  return strides;
-}
 
 Descriptor tensor_descriptor(int64_t id, cudnnDataType_t type, const std::vector<int64_t>& sizes,
                              const std::vector<int64_t>& strides, int64_t alignment, int device) {

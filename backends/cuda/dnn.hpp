@@ -113,6 +113,8 @@ class Descriptor {
 
 cudnnDataType_t dnn_type(DType);
 
+/// In elements.
+std::vector<int64_t> dense_strides(const std::vector<int64_t>& sizes);
 /// A tensor that a call gives; strides are counted in elements.
 Descriptor dnn_tensor(int64_t id, cudnnDataType_t type, const std::vector<int64_t>& sizes,
                       const std::vector<int64_t>& strides, int64_t alignment, int device);

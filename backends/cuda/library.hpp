@@ -43,8 +43,8 @@ inline void check(cublasStatus_t status, const char* function, int device) {
 
 // clang-format off
 #define WEFT_DNN_FUNCTIONS(X) \
-  X(cudnnGetVersion) X(cudnnCreate) X(cudnnDestroy) X(cudnnSetStream) X(cudnnGetErrorString) X(cudnnBackendCreateDescriptor) \
-  X(cudnnBackendDestroyDescriptor) X(cudnnBackendFinalize) X(cudnnBackendSetAttribute) X(cudnnBackendGetAttribute) \
+  X(cudnnGetVersion) X(cudnnCreate) X(cudnnDestroy) X(cudnnSetStream) X(cudnnGetErrorString) \
+  X(cudnnBackendCreateDescriptor) X(cudnnBackendDestroyDescriptor) X(cudnnBackendFinalize) X(cudnnBackendSetAttribute) X(cudnnBackendGetAttribute) \
   X(cudnnBackendExecute)
 // clang-format on
 

@@ -66,8 +66,8 @@ int64_t place(const Tensor&, const std::vector<int64_t>& at);
 /// The memory of a tensor, by its id; nullptr where the call gave none, or none that is aligned as it was said to be.
 using Memory = std::function<char*(const Tensor&)>;
 
-/// Whether the graph's sizes follow from one another, as cuDNN requires, and a later call of one work item on memory.
-/// A work item is empty where a tensor has none.
+/// Of a graph of one convolution and of a chain of operations: whether sizes follow from one another, as cuDNN
+/// requires, and the work on memory, none where a tensor has no memory.
 bool is_right_convolution(const Object& operation);
 std::function<void()> convolution(const Object& operation, const Memory&, bool in_tf32);
 bool is_right_chain(const std::vector<Object*>& operations);

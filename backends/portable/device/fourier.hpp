@@ -138,7 +138,8 @@ WEFT_DEVICE void fourier_butterfly(Out out, In in, In roots, const FourierStage&
   const Fourier& plan = stage.lines;
   const int64_t share = plan.n / R, line = quotient(item, share), t = item - line * share;
   const int64_t block = quotient(t, stage.span), first = line * plan.n;
-  const LineOffsets offsets = line_offsets(plan, line);
+  LineOffsets offsets = {0, 0};
+  if (stage.reads_operand != 0 || stage.writes_operand != 0) offsets = line_offsets(plan, line);
   ComplexNumber<C> x[R];
   WEFT_UNROLL
   for (int k = 0; k < R; ++k) {
