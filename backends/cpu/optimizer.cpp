@@ -123,10 +123,11 @@ HWY_INLINE void step_small_slot(const OptimizerSlot& slot, int64_t begin, int64_
   }
 }
 
-/// The factors, one register each.
+/// The factors, one register each. By reference: factors_in is not compiled for the target, so it can't be handed one.
 template <class T>
 HWY_INLINE OptimizerFactors<Vec<T>> registers(const OptimizerSettings& settings) {
-  return factors_in<Vec<T>>(settings, [](double x) HWY_ATTR { return Vec<T>(x); });
+  Vec<T> made;
+  return factors_in<Vec<T>>(settings, [&](double x) HWY_ATTR -> const Vec<T>& { return made = Vec<T>(x); });
 }
 
 template <class F>

@@ -1,6 +1,7 @@
 // A view's numbers in another type, for libraries and kernels that take no other.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 
 #include "../portable/host/host.hpp"
@@ -9,16 +10,18 @@
 
 namespace weft::cuda {
 
-/// For the duration of a kernel's host code: the view itself where it has that type already or no data, else as much
-/// dense memory.
+/// For the duration of a kernel's host code: the view itself where it has that type already, else as much dense memory;
+/// none where the view has none.
 class Converted {
  public:
   Converted(const View& given, DType type) : given_(given), view_(given) {
     Layout& l = view_.layout;
-    if (given.data == nullptr || l.dtype == type) return;
-    const int64_t bytes = std::max<int64_t>(l.numel, 1) * itemsize(type);
-    memory_.emplace(portable::host::device_of(given), static_cast<size_t>(bytes));
-    view_.data = memory_->data();
+    if (l.dtype == type) return;
+    if (given.data != nullptr) {
+      const int64_t bytes = std::max<int64_t>(l.numel, 1) * itemsize(type);
+      memory_.emplace(portable::host::device_of(given), static_cast<size_t>(bytes));
+      view_.data = memory_->data();
+    }
     l.dtype = type;
     l.contiguous = 1;
     int64_t stride = itemsize(type);

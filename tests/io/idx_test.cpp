@@ -1,9 +1,8 @@
-#include <filesystem>
-#include <fstream>
 #include <random>
 
 #include <gtest/gtest.h>
 
+#include <temporary_folder.hpp>
 #include <weft/io/idx.hpp>
 #include <weft/weft.hpp>
 
@@ -12,11 +11,11 @@ namespace {
 
 class Idx : public testing::Test {
  protected:
-  std::string path = testing::TempDir() + "weft_idx_test";
-  ~Idx() override { std::filesystem::remove(path); }
+  TemporaryFolder folder;
+  std::string path = folder / "file.idx";
 
   Tensor load(const std::string& bytes) {
-    std::ofstream(path, std::ios::binary) << bytes;
+    write_bytes(path, bytes);
     return io::load_idx(path);
   }
 };

@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include <temporary_folder.hpp>
 #include <weft/io/model.hpp>
 #include <weft/weft.hpp>
 
@@ -189,7 +190,8 @@ TEST(MoE, ABiasMovesUpWhereFewTokensCameAndDownWhereManyDid) {
 }
 
 TEST(MoE, WeightsAreSavedAndLoadedWithTheirOptions) {
-  const std::string path = ::testing::TempDir() + "/moe";
+  const TemporaryFolder folder;
+  const std::string path = folder / "moe";
   const nn::MoE moe(4, 6, 5, {.top_k = 3, .kind = nn::ExpertKind::gelu, .shared_experts = 1, .expert_bias = true});
   io::save_model(path, moe);
   const nn::AnyModule loaded = io::load_model(path);
