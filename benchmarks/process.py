@@ -66,8 +66,8 @@ def peak_megabytes(command):
 
 def library_megabytes(build, compiler, folder):
     shared = folder / "weft.so"
-    subprocess.run([compiler, "-shared", "-o", shared, "-Wl,--whole-archive", build / "libweft.a",
-                    "-Wl,--no-whole-archive"], check=True)
+    subprocess.run([compiler, "-shared", "-o", shared, "-Wl,--whole-archive", build / "libweft.a", "-Wl,--no-whole-archive",
+                    "-Wl,--gc-sections", "-Wl,-Bsymbolic-functions", "-Wl,-z,pack-relative-relocs"], check=True)
     subprocess.run(["strip", shared], check=True)
     return shared.stat().st_size / 2**20
 

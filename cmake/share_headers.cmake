@@ -1,7 +1,7 @@
 # What every program of a room reads first is compiled once for all of them; sanitizers build without it, and so find a
 # header that a file forgot to name.
 function(weft_share_headers room program)
-  if(WEFT_SANITIZE OR NOT CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  if(WEFT_SANITIZE OR NOT PROJECT_IS_TOP_LEVEL OR NOT CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     return()
   endif()
   get_property(first GLOBAL PROPERTY weft_header_program_${room})

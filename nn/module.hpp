@@ -390,6 +390,33 @@ concept ForwardTakes = requires(M& module, typename CallOf<std::remove_const_t<M
   module.forward(static_cast<decltype(first)>(first), std::declval<More>()..., where);
 };
 
+/// module.forward(arguments...), with the place of the call where it takes one.
+template <class M, class... Arguments>
+auto run_forward(M& module, Location where, Arguments&&... arguments) {
+  if constexpr (requires { module.forward(std::forward<Arguments>(arguments)..., where); }) {
+    return module.forward(std::forward<Arguments>(arguments)..., where);
+  } else {
+    return module.forward(std::forward<Arguments>(arguments)...);
+  }
+}
+
+template <class M>
+constexpr OneTensorForward make_one_tensor_forward() {
+  using Copy = std::remove_const_t<M>;
+  OneTensorForward made = {[](Module& module, const Tensor& x, Location where) -> Tensor {
+                             return run_forward(static_cast<M&>(module), where, x);
+                           },
+                           nullptr};
+  if constexpr (std::is_copy_constructible_v<Copy>) {
+    made.copy = [](const Module& module) -> Shared<Module> {
+      return Shared<Copy>::make(static_cast<const Copy&>(module));
+    };
+  }
+  return made;
+}
+template <class M>
+inline constexpr OneTensorForward one_tensor_forward = make_one_tensor_forward<M>();
+
 template <class M, class... Arguments>
 struct Callable : std::false_type {};
 template <class M, class First, class... More>
@@ -470,15 +497,15 @@ class Layer : public Module {  // NOLINT(bugprone-crtp-constructor-accessibility
   template <class M, class First, class... More>
   static auto call(M& self, const detail::Argument<First>& first, More&&... more) {
     const auto forward = [where = first.where](M& module, auto&&... arguments) {
-      if constexpr (requires { module.forward(std::forward<decltype(arguments)>(arguments)..., where); }) {
-        return module.forward(std::forward<decltype(arguments)>(arguments)..., where);
-      } else {
-        return module.forward(std::forward<decltype(arguments)>(arguments)...);
-      }
+      return detail::run_forward(module, where, std::forward<decltype(arguments)>(arguments)...);
     };
+    using Result = decltype(forward(self, first.get(), std::forward<More>(more)...));
     const detail::ForwardScope scope(self, first.where);
     if (const detail::ModuleHooks* hooks = self.Module::hooks(); WEFT_LIKELY(hooks == nullptr)) {
       return forward(self, first.get(), std::forward<More>(more)...);
+    } else if constexpr (sizeof...(More) == 0 && std::same_as<First, const Tensor&> && std::same_as<Result, Tensor>) {
+      return detail::call_with_hooks(const_cast<Self&>(self), *hooks, detail::one_tensor_forward<M>, first.get(),
+                                     first.where);
     } else {
       return detail::call_with_hooks(self, *hooks, first.where, forward, first.get(), std::forward<More>(more)...);
     }

@@ -166,6 +166,28 @@ void raise_not_copied(const Module& module, Location where) {
                     where);
 }
 
+// forward(x) within a checkpoint, whose second run has a copy of the module.
+static Tensor call_checkpointed(Module& module, const OneTensorForward& forward, const Tensor& x, Location where) {
+  if (forward.copy == nullptr) raise_not_copied(module, where);
+  const auto again = [copy = forward.copy(module), run = forward.run, where](std::span<const Tensor> inputs) {
+    (void)run(*copy, inputs[0], where);
+  };
+  weft::detail::CheckpointCall call({x}, again, where);
+  const auto scope = call.hooks();
+  return forward.run(module, x, where);
+}
+
+Tensor call_with_hooks(Module& module, const ModuleHooks& hooks, const OneTensorForward& forward, const Tensor& x,
+                       Location where) {
+  HookedCall call(module, hooks, {x}, where);
+  const bool recomputes = hooks.recomputes.load(MemoryOrder::relaxed) && recording();
+  Tensor result =
+      recomputes ? call_checkpointed(module, forward, call.input(0), where) : forward.run(module, call.input(0), where);
+  Tensor* const place = &result;
+  call.finish({&place, result.defined() ? size_t{1} : size_t{0}});
+  return result;
+}
+
 void HookedCall::run(ForwardPhase phase, std::vector<Tensor>& tensors) {
   const auto snapshot = hooks_.forward->snapshot();
   if (snapshot == nullptr) return;

@@ -247,5 +247,13 @@ auto call_with_hooks(M& module, const ModuleHooks& hooks, Location where, const 
   return result;
 }
 
+/// How a layer that takes one tensor and returns one is run and copied: all of these share one call with hooks.
+struct OneTensorForward {
+  Tensor (*run)(Module& module, const Tensor& x, Location where);
+  Shared<Module> (*copy)(const Module& module);  ///< null where the module cannot be copied
+};
+WEFT_API Tensor call_with_hooks(Module& module, const ModuleHooks& hooks, const OneTensorForward& forward,
+                                const Tensor& x, Location where);
+
 }  // namespace detail
 }  // namespace weft::nn

@@ -64,17 +64,14 @@ WEFT_API TensorImpl* new_alias(const TensorImpl* source, const Layout& layout, v
 WEFT_API TensorImpl* new_view(TensorImpl* source, const Layout& layout, void* data);
 /// The same at the address of `source`, with its layout except the sizes and strides, which the caller sets.
 WEFT_API TensorImpl* new_view(TensorImpl* source);
-/// Called when the last reference is gone.
-WEFT_API void destroy(TensorImpl* impl);
 /// Drops the counted node of a dying tensor. Defined in autograd/.
 void release_node(TensorImpl* impl);
 /// Live heads, for leak tests.
 WEFT_API int64_t live_tensors();
 
 inline void retain(TensorImpl* impl) { impl->refs.increment(); }
-inline void release(TensorImpl* impl) {
-  if (WEFT_UNLIKELY(impl->accumulates) ? impl->refs.decrement_shared() : impl->refs.decrement()) destroy(impl);
-}
+/// Drops a reference; the tensor goes with the last.
+WEFT_API void release(TensorImpl* impl);
 
 }  // namespace detail
 }  // namespace weft

@@ -7,6 +7,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "config.hpp"
 #include "ref_count.hpp"
 
 namespace weft {
@@ -19,14 +20,8 @@ struct SharedBlock {
   void (*destroy_value)(SharedBlock*);
   void (*free_block)(SharedBlock*);
 
-  void drop_owner() {
-    if (!owners.decrement_shared()) return;
-    destroy_value(this);
-    drop_holder();
-  }
-  void drop_holder() {
-    if (holders.decrement_shared()) free_block(this);
-  }
+  WEFT_API void drop_owner();
+  WEFT_API void drop_holder();
 };
 
 template <class T>

@@ -196,15 +196,27 @@ TensorImpl* new_view(TensorImpl* source) {
   return impl;
 }
 
-void destroy(TensorImpl* impl) {
+namespace {
+
+bool is_last_reference(TensorImpl* impl) {
+  return WEFT_UNLIKELY(impl->accumulates) ? impl->refs.decrement_shared() : impl->refs.decrement();
+}
+
+[[gnu::noinline]] void destroy(TensorImpl* impl) {
   if (impl->node != nullptr) release_node(impl);
   Storage* storage = impl->storage;
   TensorImpl* base = impl->base;
   const bool counted = base == nullptr || impl->movable;
   if (!impl->owns_block) free_block(impl, head_size);
   if (counted) drop_storage(storage);
-  if (base != nullptr) release(base);
   count_live(-1);
+  if (base != nullptr && is_last_reference(base)) destroy(base);
+}
+
+}  // namespace
+
+void release(TensorImpl* impl) {
+  if (is_last_reference(impl)) destroy(impl);
 }
 
 }  // namespace detail

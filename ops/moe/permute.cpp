@@ -79,7 +79,7 @@ void check_counts(const Sizes& next, const Sizes& begins, std::span<const int64_
 Sizes rows_of_places(const Sizes& routing, int64_t tokens, const Sizes& begins, std::span<const int64_t> counts,
                      std::span<int32_t> rowmap) {
   const int64_t k = tokens == 0 ? 0 : std::ssize(routing) / tokens, experts = std::ssize(counts);
-  Sizes next(begins.begin(), begins.end() - 1), rows(routing.size(), -1);
+  Sizes next(begins.begin(), begins.end() - 1), rows = table<int64_t>(std::ssize(routing), -1);
   for (int64_t i = 0; i < std::ssize(routing); ++i) {
     const int64_t e = routing[static_cast<size_t>(i)], token = i / k;
     check_expert(e, experts);
@@ -194,7 +194,7 @@ Sizes compact(const Sizes& rowmap, int64_t tokens, int64_t experts) {
 /// The row of each place of routing, or -1.
 Sizes rows_named(const Sizes& routing, const Sizes& rowmap, int64_t tokens, int64_t experts) {
   const int64_t k = tokens == 0 ? 0 : std::ssize(routing) / tokens;
-  Sizes rows(routing.size(), -1);
+  Sizes rows = table<int64_t>(std::ssize(routing), -1);
   for (int64_t i = 0; i < std::ssize(routing); ++i) {
     const int64_t e = routing[static_cast<size_t>(i)];
     check_expert(e, experts);

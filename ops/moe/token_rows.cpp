@@ -17,11 +17,12 @@ Sizes integers_of(const Tensor& t) { return t.to(DType::i64).to_vector<int64_t>(
 
 TokenRows token_rows(const Sizes& rows_of_token, int64_t tokens, int64_t rows, Device device) {
   const int64_t n = tokens == 0 ? 0 : std::ssize(rows_of_token) / tokens;
-  Sizes token_of_row = table<int64_t>(rows, -1), filled = rows_of_token;
+  Sizes token_of_row = table<int64_t>(rows, -1), filled = table<int64_t>(std::ssize(rows_of_token), rows);
   for (int64_t i = 0; i < std::ssize(rows_of_token); ++i) {
-    int64_t& row = filled[static_cast<size_t>(i)];
-    if (row < 0) row = rows;
-    else token_of_row[static_cast<size_t>(row)] = i / n;
+    const int64_t row = rows_of_token[static_cast<size_t>(i)];
+    if (row < 0) continue;
+    filled[static_cast<size_t>(i)] = row;
+    token_of_row[static_cast<size_t>(row)] = i / n;
   }
   TokenRows map{.tokens = tokens, .rows = rows, .token_of_row = {}, .rows_of_token = {}, .gaps = {}};
   for (int64_t row = 0; row < rows; ++row) {
