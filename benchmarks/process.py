@@ -104,7 +104,7 @@ def main():
     row("peak memory of training the character GPT", 120, "MB", peak_megabytes([chargpt, "10"]))
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        row("own library, stripped", 12, "MB", library_megabytes(build, compiler, folder))
+        row("own library, stripped", 16, "MB", library_megabytes(build, compiler, folder))
         for what, goal, source in ((f"compile a program of {PROGRAM.count(chr(10))} lines", 2, PROGRAM),
                                    ("compile `#include <weft/weft.hpp>`", 1, "#include <weft/weft.hpp>\n")):
             row(what, goal, "s", *compile_seconds(build, compiler, folder, source, max(3, options.runs // 5)))
