@@ -8,7 +8,7 @@
 
 namespace weft::nn {
 
-struct BatchNormSettings {
+struct WEFT_API BatchNormSettings {
   double eps = 1e-5;
   /// The share of a batch in the running statistics; without it they are the means over all batches.
   std::optional<double> momentum = 0.1;
@@ -44,17 +44,17 @@ class WEFT_API ChannelNorm : public Layer<Self> {
 }  // namespace detail
 
 /// weft::batch_norm of x [N, C] or [N, C, L].
-struct BatchNorm1d : detail::ChannelNorm<BatchNorm1d, detail::NormOver::batch, 2, 3> {
+struct WEFT_API BatchNorm1d : detail::ChannelNorm<BatchNorm1d, detail::NormOver::batch, 2, 3> {
   explicit BatchNorm1d(int64_t channels, const BatchNormSettings& settings = {}, Location where = {})
       : ChannelNorm(channels, settings, where) {}
 };
 /// weft::batch_norm of x [N, C, H, W].
-struct BatchNorm2d : detail::ChannelNorm<BatchNorm2d, detail::NormOver::batch, 4, 4> {
+struct WEFT_API BatchNorm2d : detail::ChannelNorm<BatchNorm2d, detail::NormOver::batch, 4, 4> {
   explicit BatchNorm2d(int64_t channels, const BatchNormSettings& settings = {}, Location where = {})
       : ChannelNorm(channels, settings, where) {}
 };
 /// weft::batch_norm of x [N, C, D, H, W].
-struct BatchNorm3d : detail::ChannelNorm<BatchNorm3d, detail::NormOver::batch, 5, 5> {
+struct WEFT_API BatchNorm3d : detail::ChannelNorm<BatchNorm3d, detail::NormOver::batch, 5, 5> {
   explicit BatchNorm3d(int64_t channels, const BatchNormSettings& settings = {}, Location where = {})
       : ChannelNorm(channels, settings, where) {}
 };
@@ -74,19 +74,19 @@ class WEFT_API GroupNorm : public Layer<GroupNorm> {
 };
 
 /// weft::instance_norm; without weight, bias and running statistics unless asked for.
-struct InstanceNorm1d : detail::ChannelNorm<InstanceNorm1d, detail::NormOver::instance, 2, 3> {
+struct WEFT_API InstanceNorm1d : detail::ChannelNorm<InstanceNorm1d, detail::NormOver::instance, 2, 3> {
   explicit InstanceNorm1d(int64_t channels,
                           BatchNormSettings settings = {.affine = false, .track_running_stats = false},
                           Location where = {})
       : ChannelNorm(channels, settings, where) {}
 };
-struct InstanceNorm2d : detail::ChannelNorm<InstanceNorm2d, detail::NormOver::instance, 3, 4> {
+struct WEFT_API InstanceNorm2d : detail::ChannelNorm<InstanceNorm2d, detail::NormOver::instance, 3, 4> {
   explicit InstanceNorm2d(int64_t channels,
                           BatchNormSettings settings = {.affine = false, .track_running_stats = false},
                           Location where = {})
       : ChannelNorm(channels, settings, where) {}
 };
-struct InstanceNorm3d : detail::ChannelNorm<InstanceNorm3d, detail::NormOver::instance, 4, 5> {
+struct WEFT_API InstanceNorm3d : detail::ChannelNorm<InstanceNorm3d, detail::NormOver::instance, 4, 5> {
   explicit InstanceNorm3d(int64_t channels,
                           BatchNormSettings settings = {.affine = false, .track_running_stats = false},
                           Location where = {})

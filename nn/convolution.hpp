@@ -8,7 +8,7 @@
 namespace weft::nn {
 
 /// As of weft::conv2d; one number stands for all spatial dimensions.
-struct ConvOptions {
+struct WEFT_API ConvOptions {
   Dims stride = 1;
   ConvolutionPadding padding = {};
   Dims dilation = 1;
@@ -18,7 +18,7 @@ struct ConvOptions {
   Padding padding_mode = Padding::constant;
 };
 /// As of weft::conv_transpose2d.
-struct ConvTransposeOptions {
+struct WEFT_API ConvTransposeOptions {
   Dims stride = 1, padding = 0, output_padding = 0;
   int64_t groups = 1;
   bool bias = true;
@@ -50,34 +50,34 @@ class WEFT_API Convolution : public Layer<Self> {
 // both numbers of channels, and for "same" with a stride.
 
 /// weft::conv1d with weight [out, in / groups, kernel] and bias [out].
-struct Conv1d : detail::Convolution<Conv1d, 1, ConvOptions> {
+struct WEFT_API Conv1d : detail::Convolution<Conv1d, 1, ConvOptions> {
   Conv1d(int64_t in, int64_t out, const Dims& kernel, const ConvOptions& options = {}, Location where = {})
       : Convolution(in, out, kernel, options, where) {}
 };
 /// weft::conv2d with weight [out, in / groups, kernel, kernel].
-struct Conv2d : detail::Convolution<Conv2d, 2, ConvOptions> {
+struct WEFT_API Conv2d : detail::Convolution<Conv2d, 2, ConvOptions> {
   Conv2d(int64_t in, int64_t out, const Dims& kernel, const ConvOptions& options = {}, Location where = {})
       : Convolution(in, out, kernel, options, where) {}
 };
 /// weft::conv3d.
-struct Conv3d : detail::Convolution<Conv3d, 3, ConvOptions> {
+struct WEFT_API Conv3d : detail::Convolution<Conv3d, 3, ConvOptions> {
   Conv3d(int64_t in, int64_t out, const Dims& kernel, const ConvOptions& options = {}, Location where = {})
       : Convolution(in, out, kernel, options, where) {}
 };
 /// weft::conv_transpose1d with weight [in, out / groups, kernel...] and bias [out].
-struct ConvTranspose1d : detail::Convolution<ConvTranspose1d, 1, ConvTransposeOptions> {
+struct WEFT_API ConvTranspose1d : detail::Convolution<ConvTranspose1d, 1, ConvTransposeOptions> {
   ConvTranspose1d(int64_t in, int64_t out, const Dims& kernel, const ConvTransposeOptions& options = {},
                   Location where = {})
       : Convolution(in, out, kernel, options, where) {}
 };
 /// weft::conv_transpose2d with weight [in, out / groups, kernel...] and bias [out].
-struct ConvTranspose2d : detail::Convolution<ConvTranspose2d, 2, ConvTransposeOptions> {
+struct WEFT_API ConvTranspose2d : detail::Convolution<ConvTranspose2d, 2, ConvTransposeOptions> {
   ConvTranspose2d(int64_t in, int64_t out, const Dims& kernel, const ConvTransposeOptions& options = {},
                   Location where = {})
       : Convolution(in, out, kernel, options, where) {}
 };
 /// weft::conv_transpose3d with weight [in, out / groups, kernel...] and bias [out].
-struct ConvTranspose3d : detail::Convolution<ConvTranspose3d, 3, ConvTransposeOptions> {
+struct WEFT_API ConvTranspose3d : detail::Convolution<ConvTranspose3d, 3, ConvTransposeOptions> {
   ConvTranspose3d(int64_t in, int64_t out, const Dims& kernel, const ConvTransposeOptions& options = {},
                   Location where = {})
       : Convolution(in, out, kernel, options, where) {}

@@ -73,7 +73,7 @@ struct RecurrentShape {
 
 /// What RNN, LSTM and GRU share.
 template <class Self>
-class RecurrentBase : public Layer<Self> {
+class WEFT_API RecurrentBase : public Layer<Self> {
  public:
   /// The parameter of that name, such as weight_ih_l0. KeyError where there is none.
   const Parameter& parameter(std::string_view name, Location where = {}) const;

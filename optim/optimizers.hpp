@@ -22,7 +22,7 @@
 
 namespace weft::optim {
 
-struct SGDOptions {
+struct WEFT_API SGDOptions {
   Option<double> lr = otherwise(1e-3);
   Option<double> momentum = otherwise(0.0);
   Option<double> dampening = otherwise(0.0);
@@ -31,7 +31,7 @@ struct SGDOptions {
   Option<bool> maximize = otherwise(false);
 };
 
-struct AdamOptions {
+struct WEFT_API AdamOptions {
   Option<double> lr = otherwise(1e-3);
   Option<double> beta1 = otherwise(0.9), beta2 = otherwise(0.999);
   Option<double> eps = otherwise(1e-8);
@@ -42,7 +42,7 @@ struct AdamOptions {
   Option<bool> decoupled_weight_decay = otherwise(false);
 };
 
-struct AdamWOptions {
+struct WEFT_API AdamWOptions {
   Option<double> lr = otherwise(1e-3);
   Option<double> beta1 = otherwise(0.9), beta2 = otherwise(0.999);
   Option<double> eps = otherwise(1e-8);
@@ -51,14 +51,14 @@ struct AdamWOptions {
   Option<bool> maximize = otherwise(false);
 };
 
-struct SparseAdamOptions {
+struct WEFT_API SparseAdamOptions {
   Option<double> lr = otherwise(1e-3);
   Option<double> beta1 = otherwise(0.9), beta2 = otherwise(0.999);
   Option<double> eps = otherwise(1e-8);
   Option<bool> maximize = otherwise(false);
 };
 
-struct AdamaxOptions {
+struct WEFT_API AdamaxOptions {
   Option<double> lr = otherwise(2e-3);
   Option<double> beta1 = otherwise(0.9), beta2 = otherwise(0.999);
   Option<double> eps = otherwise(1e-8);
@@ -66,7 +66,7 @@ struct AdamaxOptions {
   Option<bool> maximize = otherwise(false);
 };
 
-struct NAdamOptions {
+struct WEFT_API NAdamOptions {
   Option<double> lr = otherwise(2e-3);
   Option<double> beta1 = otherwise(0.9), beta2 = otherwise(0.999);
   Option<double> eps = otherwise(1e-8);
@@ -76,7 +76,7 @@ struct NAdamOptions {
   Option<bool> maximize = otherwise(false);
 };
 
-struct RAdamOptions {
+struct WEFT_API RAdamOptions {
   Option<double> lr = otherwise(1e-3);
   Option<double> beta1 = otherwise(0.9), beta2 = otherwise(0.999);
   Option<double> eps = otherwise(1e-8);
@@ -85,7 +85,7 @@ struct RAdamOptions {
   Option<bool> maximize = otherwise(false);
 };
 
-struct AdagradOptions {
+struct WEFT_API AdagradOptions {
   Option<double> lr = otherwise(1e-2);
   Option<double> lr_decay = otherwise(0.0);
   Option<double> weight_decay = otherwise(0.0);
@@ -95,7 +95,7 @@ struct AdagradOptions {
   Option<bool> maximize = otherwise(false);
 };
 
-struct AdadeltaOptions {
+struct WEFT_API AdadeltaOptions {
   Option<double> lr = otherwise(1.0);
   Option<double> rho = otherwise(0.9);
   Option<double> eps = otherwise(1e-6);
@@ -103,7 +103,7 @@ struct AdadeltaOptions {
   Option<bool> maximize = otherwise(false);
 };
 
-struct RMSpropOptions {
+struct WEFT_API RMSpropOptions {
   Option<double> lr = otherwise(1e-2);
   Option<double> alpha = otherwise(0.99);
   Option<double> eps = otherwise(1e-8);
@@ -114,7 +114,7 @@ struct RMSpropOptions {
   Option<bool> maximize = otherwise(false);
 };
 
-struct RpropOptions {
+struct WEFT_API RpropOptions {
   /// The step of every element at first.
   Option<double> lr = otherwise(1e-2);
   /// What a step is multiplied by where the gradient changed its sign, and where it kept it.
@@ -123,7 +123,7 @@ struct RpropOptions {
   Option<bool> maximize = otherwise(false);
 };
 
-struct LionOptions {
+struct WEFT_API LionOptions {
   Option<double> lr = otherwise(1e-4);
   Option<double> beta1 = otherwise(0.9), beta2 = otherwise(0.99);
   /// Decoupled.
@@ -131,7 +131,7 @@ struct LionOptions {
   Option<bool> maximize = otherwise(false);
 };
 
-struct AdafactorOptions {
+struct WEFT_API AdafactorOptions {
   /// The highest rate: step t has min(lr, 1/√t), relative to the parameter's root mean square.
   Option<double> lr = otherwise(1e-2);
   /// The second moment forgets as 1 - t^beta2_decay.
@@ -151,7 +151,7 @@ struct AdafactorOptions {
 /// decays of AdamW fit (Liu et al. 2025); by √(rows / columns).
 enum class MuonRate : uint8_t { original, match_rms_adamw, spectral_unclamped };
 
-struct MuonOptions {
+struct WEFT_API MuonOptions {
   Option<double> lr = otherwise(1e-3);
   /// Decoupled.
   Option<double> weight_decay = otherwise(0.1);
@@ -166,7 +166,7 @@ struct MuonOptions {
 
 enum class LineSearch : uint8_t { none, strong_wolfe };
 
-struct LBFGSOptions {
+struct WEFT_API LBFGSOptions {
   Option<double> lr = otherwise(1.0);
   /// Iterations of one step, and how often it may call the closure; none is max_iter · 5 / 4.
   Option<int64_t> max_iter = otherwise(int64_t{20});
