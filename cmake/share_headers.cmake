@@ -1,5 +1,6 @@
-# What every program of a room reads first is compiled once for all of them; sanitizers build without it, and so find a
-# header that a file forgot to name.
+# What every file of the library, or every program of a room, reads first is compiled once for all of them. Sanitizers
+# build without it, and so find a header that a file forgot to name; so does a project around this one, whose ccache would
+# have to be told.
 function(weft_share_headers room program)
   if(WEFT_SANITIZE OR NOT PROJECT_IS_TOP_LEVEL OR NOT CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     return()
