@@ -13,8 +13,10 @@ function(weft_share_headers room program)
     set_property(GLOBAL PROPERTY weft_header_program_${room} ${program})
   endif()
   target_compile_options(${program} PRIVATE -fpch-preprocess)
+  # The compiler knows a header that it has read by its bytes, so those, not what the preprocessor makes of them, are what
+  # ccache must compare: otherwise a changed comment brings back headers that are then read twice.
   if(WEFT_CCACHE)
     set_target_properties(${program} PROPERTIES
-      CXX_COMPILER_LAUNCHER "env;CCACHE_SLOPPINESS=pch_defines,time_macros;${WEFT_CCACHE}")
+      CXX_COMPILER_LAUNCHER "env;CCACHE_DEPEND=1;CCACHE_SLOPPINESS=pch_defines,time_macros;${WEFT_CCACHE}")
   endif()
 endfunction()
