@@ -2,7 +2,7 @@
 # Prints tensors, nodes and the graph of a program in gdb, and stops at its ops: gdb.sh PROGRAM PRINTER
 set -euo pipefail
 command -v gdb >/dev/null || { echo "gdb was not found"; exit 77; }
-out=$(gdb -q -batch -ex "source $2" -ex 'break stop' -ex 'break stop_in_graph' -ex run \
+out=$(gdb -q -batch -ex "source $2" -ex 'break -qualified stop' -ex 'break -qualified stop_in_graph' -ex run \
   -ex 'print matrix' -ex 'print leaf' -ex 'print none' -ex 'print shape' -ex 'print device' -ex 'weft graph none' \
   -ex continue -ex 'print node' -ex 'print place' -ex 'print view' -ex 'weft graph loss' -ex 'echo depth\n' -ex 'weft graph loss 2' \
   -ex continue -ex 'weft stop' -ex 'weft where' -ex 'print x' \
