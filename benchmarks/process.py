@@ -59,15 +59,16 @@ def times(command, runs):
     return statistics.median(wall), statistics.median(core)
 
 
-def peak_megabytes(command):
+def peak_mebibytes(command):
     output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     return int(output.split("peak_kb")[1]) / 1024
 
 
-def library_megabytes(build, compiler, folder):
+def library_mebibytes(build, compiler, folder):
     shared = folder / "weft.so"
     subprocess.run([compiler, "-shared", "-o", shared, "-Wl,--whole-archive", build / "libweft.a", "-Wl,--no-whole-archive",
-                    "-Wl,--gc-sections", "-Wl,-Bsymbolic-functions", "-Wl,-z,pack-relative-relocs"], check=True)
+                    "-Wl,--gc-sections", "-Wl,-Bsymbolic-functions", "-Wl,-z,pack-relative-relocs",
+                    f"-Wl,--version-script={ROOT / 'cmake/exports.map'}"], check=True)
     subprocess.run(["strip", shared], check=True)
     return shared.stat().st_size / 2**20
 
@@ -100,11 +101,11 @@ def main():
     print("| figure | goal | measured | of it on a core | met |\n|---|---|---|---|---|")
     for name, arguments in (("start to the first op", []), ("start to the first backward pass", ["backward"])):
         row(name, 10, "ms", *times([str(startup)] + arguments, options.runs))
-    row("peak memory of the first op", 20, "MB", peak_megabytes([startup, "peak"]))
-    row("peak memory of training the character GPT", 120, "MB", peak_megabytes([chargpt, "10"]))
+    row("peak memory of the first op", 20, "MiB", peak_mebibytes([startup, "peak"]))
+    row("peak memory of training the character GPT", 120, "MiB", peak_mebibytes([chargpt, "10"]))
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        row("own library, stripped", 16, "MB", library_megabytes(build, compiler, folder))
+        row("own library, stripped", 16, "MiB", library_mebibytes(build, compiler, folder))
         for what, goal, source in ((f"compile a program of {PROGRAM.count(chr(10))} lines", 2, PROGRAM),
                                    ("compile `#include <weft/weft.hpp>`", 1, "#include <weft/weft.hpp>\n")):
             row(what, goal, "s", *compile_seconds(build, compiler, folder, source, max(3, options.runs // 5)))

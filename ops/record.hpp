@@ -24,15 +24,16 @@ using Value = std::variant<std::monostate, Tensor, std::vector<Tensor>, bool, in
                            Generator*>;
 using Values = std::vector<Value>;
 
-/// Makes the inputs of sample calls: deterministic, with one dtype, on one device.
+/// Makes the inputs of sample calls: deterministic, with one dtype, on one device. Functions that call it are compiled
+/// for size, since it is marked as cold.
 class WEFT_API SampleMaker {
  public:
   SampleMaker(DType dtype, Device device, uint64_t seed = 0) : dtype_(dtype), device_(device), state_(seed) {}
   /// Values spread over [low, high], away from ties; integers and bools where the dtype says so.
-  Tensor tensor(const Dims& shape, double low = -2, double high = 2);
+  [[gnu::cold]] Tensor tensor(const Dims& shape, double low = -2, double high = 2);
   /// i64 values in [0, bound).
-  Tensor indices(const Dims& shape, int64_t bound);
-  Tensor mask(const Dims& shape);
+  [[gnu::cold]] Tensor indices(const Dims& shape, int64_t bound);
+  [[gnu::cold]] Tensor mask(const Dims& shape);
   DType dtype() const { return dtype_; }
   Device device() const { return device_; }
 

@@ -3,7 +3,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "weft/backends/cpu/lines.cpp"
 #include <hwy/foreach_target.h>
-#include <hwy/highway.h>
+#include "simd/small_baseline-inl.hpp"
 
 #include <new>
 

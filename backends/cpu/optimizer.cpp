@@ -3,7 +3,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "weft/backends/cpu/optimizer.cpp"
 #include <hwy/foreach_target.h>
-#include <hwy/highway.h>
+#include "simd/small_baseline-inl.hpp"
 #include "simd/simd-inl.hpp"
 
 #include <algorithm>

@@ -2,7 +2,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "weft/backends/cpu/random.cpp"
 #include <hwy/foreach_target.h>
-#include <hwy/highway.h>
+#include "simd/small_baseline-inl.hpp"
 
 #include "kernels.hpp"
 #include "lines.hpp"

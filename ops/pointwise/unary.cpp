@@ -26,10 +26,13 @@ struct UnaryInfo {
   Symbolic (*gradient)(Symbolic g, Symbolic saved);
 };
 
+template <class Functor>
+[[gnu::cold]] Symbolic gradient_by_ops(Symbolic g, Symbolic saved) {
+  return Functor::gradient(std::move(g), std::move(saved));
+}
 #define WEFT_UNARY_INFO(name, Functor, kind, ...)                                      \
   {#name, PointwiseKind::kind, static_cast<functors::Saves>(functors::Functor::saves), \
-   functors::Holomorphic<functors::Functor>,                                           \
-   [](Symbolic g, Symbolic s) { return functors::Functor::gradient(std::move(g), std::move(s)); }},
+   functors::Holomorphic<functors::Functor>, gradient_by_ops<functors::Functor>},
 constexpr UnaryInfo infos[] = {WEFT_UNARY_OPS(WEFT_UNARY_INFO)};
 #undef WEFT_UNARY_INFO
 
@@ -155,9 +158,12 @@ const Tensor& unary_into(UnaryOp op, const char* op_name, const Tensor& out, con
   return out;
 }
 
+[[gnu::cold]] std::vector<Values> samples_between(SampleMaker& make, double low, double high) {
+  return {{make.tensor({2, 3}, low, high)}, {make.tensor({}, low, high)}, {make.tensor({0, 2}, low, high)}};
+}
 template <double low, double high>
 std::vector<Values> unary_samples(SampleMaker& make) {
-  return {{make.tensor({2, 3}, low, high)}, {make.tensor({}, low, high)}, {make.tensor({0, 2}, low, high)}};
+  return samples_between(make, low, high);
 }
 
 #define WEFT_UNARY_RECORD(name, Functor, kind, low, high, document)             \

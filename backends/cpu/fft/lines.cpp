@@ -9,7 +9,7 @@
 #define HWY_TARGET_INCLUDE "weft/backends/cpu/fft/lines.cpp"
 #include "../simd/simd_targets.hpp"
 #include <hwy/foreach_target.h>
-#include <hwy/highway.h>
+#include "../simd/small_baseline-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace weft::cpu::HWY_NAMESPACE {

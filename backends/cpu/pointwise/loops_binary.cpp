@@ -7,6 +7,7 @@
 #define HWY_TARGET_INCLUDE "weft/backends/cpu/pointwise/loops_binary.cpp"
 #include "../simd/simd_targets.hpp"
 #include <hwy/foreach_target.h>
+#include "../simd/small_baseline-inl.hpp"
 #include "../simd/simd_loops-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();

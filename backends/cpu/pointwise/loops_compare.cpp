@@ -5,6 +5,7 @@
 #define HWY_TARGET_INCLUDE "weft/backends/cpu/pointwise/loops_compare.cpp"
 #include "../simd/simd_targets.hpp"
 #include <hwy/foreach_target.h>
+#include "../simd/small_baseline-inl.hpp"
 #include "../simd/simd-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
@@ -29,14 +30,21 @@ void mirrored_loop(void* out, const void* a, const void* b, int64_t n) {
   compare_loop<typename F::Mirror, T, 2>(out, b, a, n);
 }
 
+/// What may be mirrored freely asks for no order, and is the same for signed integers and unsigned ones.
+template <class F, class T>
+constexpr bool ignores_sign = std::is_same_v<F, typename F::Mirror>&& std::is_integral_v<T> && !std::is_same_v<T, bool>;
+template <class F, class T>
+using Compared = typename std::conditional_t<ignores_sign<F, T>, std::make_unsigned<T>, std::type_identity<T>>::type;
+
 template <class T>
 void fill_compare_slot(CompareLoops& loops, Slot slot) {
 #define WEFT_ROW(name, F, ...)                                       \
   {                                                                  \
     auto& row = loops.loop[static_cast<int>(CompareOp::name)][slot]; \
-    row[0] = compare_loop<functors::F, T, 0>;                        \
-    row[1] = mirrored_loop<functors::F, T>;                          \
-    row[2] = compare_loop<functors::F, T, 2>;                        \
+    using Read = Compared<functors::F, T>;                           \
+    row[0] = compare_loop<functors::F, Read, 0>;                     \
+    row[1] = mirrored_loop<functors::F, Read>;                       \
+    row[2] = compare_loop<functors::F, Read, 2>;                     \
   }
   WEFT_COMPARE_OPS(WEFT_ROW)
 #undef WEFT_ROW

@@ -5,6 +5,7 @@
 #define HWY_TARGET_INCLUDE "weft/backends/cpu/pointwise/loops_convert.cpp"
 #include "../simd/simd_targets.hpp"
 #include <hwy/foreach_target.h>
+#include "../simd/small_baseline-inl.hpp"
 #include "../simd/simd-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
@@ -126,10 +127,22 @@ void odd_loop(void* out, const void* a, int64_t n) {
   }
 }
 
+/// Whether an integer has a sign matters only where it becomes wider, or a floating-point number.
+template <class T>
+using Bits = typename std::conditional_t<std::is_integral_v<T> && !std::is_same_v<T, bool>, std::make_unsigned<T>,
+                                         std::type_identity<T>>::type;
+template <class To, class From>
+constexpr UnaryLoop convert = [] {
+  constexpr bool from_integer = std::is_integral_v<From>, to_integer = std::is_integral_v<To>;
+  using Written = std::conditional_t<from_integer || sizeof(To) < 4, Bits<To>, To>;
+  using Read = std::conditional_t<to_integer && sizeof(To) <= sizeof(From), Bits<From>, From>;
+  return convert_loop<Written, Read>;
+}();
+
 template <class To>
 void fill_to(UnaryLoop (&row)[dtype_count]) {
   const auto set = [&row]<class From>() {
-    if constexpr (!std::is_same_v<To, From>) row[static_cast<int>(dtype_of<From>())] = convert_loop<To, From>;
+    if constexpr (!std::is_same_v<To, From>) row[static_cast<int>(dtype_of<From>())] = convert<To, From>;
   };
   set.template operator()<bool>();
   set.template operator()<uint8_t>();

@@ -5,6 +5,7 @@
 #define HWY_TARGET_INCLUDE "weft/backends/cpu/pointwise/loops_integer.cpp"
 #include "../simd/simd_targets.hpp"
 #include <hwy/foreach_target.h>
+#include "../simd/small_baseline-inl.hpp"
 #include "../simd/simd-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
@@ -13,6 +14,47 @@ namespace weft::cpu::HWY_NAMESPACE {
 template <class T>
 using Storage = std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>;
 
+// ---- loops that several formulas and types share ----
+
+template <class F, class... Formulas>
+constexpr bool is_one_of = (std::is_same_v<F, Formulas> || ...);
+
+template <class F>
+constexpr bool commutes = is_one_of<F, functors::Add, functors::Mul, functors::Maximum, functors::Minimum,
+                                    functors::BitwiseAnd, functors::BitwiseOr, functors::BitwiseXor>;
+template <class F>
+constexpr bool ignores_sign =
+    is_one_of<F, functors::Add, functors::Sub, functors::Mul, functors::Square, functors::Floor, functors::BitwiseAnd,
+              functors::BitwiseOr, functors::BitwiseXor>;
+template <class F, class T>
+using Word = typename std::conditional_t<ignores_sign<F> && !std::is_same_v<T, bool>, std::make_unsigned<T>,
+                                         std::type_identity<T>>::type;
+
+/// The formula that F is on integers.
+template <class F, class T>
+struct OnIntegers {
+  static constexpr bool keeps = is_one_of<F, functors::Ceil, functors::Round, functors::Trunc, functors::Conj>;
+  using type = std::conditional_t<keeps, functors::Floor, F>;
+};
+template <class T>
+struct OnIntegers<functors::Fmax, T> {
+  using type = functors::Maximum;
+};
+template <class T>
+struct OnIntegers<functors::Fmin, T> {
+  using type = functors::Minimum;
+};
+template <std::unsigned_integral T>
+struct OnIntegers<functors::FloorDivide, T> {
+  using type = functors::TruncDivide;
+};
+template <std::unsigned_integral T>
+struct OnIntegers<functors::Fmod, T> {
+  using type = functors::Remainder;
+};
+
+// ---- the loops ----
+
 template <class F, class T>
 void integer_unary(void* out, const void* a, int64_t n) {
   auto* o = static_cast<Storage<T>*>(out);
@@ -20,7 +62,7 @@ void integer_unary(void* out, const void* a, int64_t n) {
   for (int64_t i = 0; i < n; ++i) o[i] = F::value(functors::Whole<T>(x[i])).raw;
 }
 template <class F, class T, int mask>
-void integer_binary(void* out, const void* a, const void* b, int64_t n) {
+HWY_NOINLINE void integer_binary(void* out, const void* a, const void* b, int64_t n) {
   auto* o = static_cast<Storage<T>*>(out);
   auto* x = static_cast<const Storage<T>*>(a);
   auto* y = static_cast<const Storage<T>*>(b);
@@ -33,6 +75,10 @@ void integer_binary(void* out, const void* a, const void* b, int64_t n) {
       else o[i] = F::value(functors::Whole<T>(x[i]), one).raw;
     }
   }
+}
+template <class F, class T>
+void integer_mirrored(void* out, const void* a, const void* b, int64_t n) {
+  integer_binary<F, T, 2>(out, b, a, n);
 }
 template <class F, class T>
 void integer_ternary(void* out, const void* a, const void* b, const void* c, int64_t n) {
@@ -49,19 +95,28 @@ constexpr bool serves(PointwiseKind kind) {
   return std::is_same_v<T, bool> ? serves_bool(kind) : serves_integers(kind);
 }
 
+template <class F, class T>
+constexpr UnaryLoop unary_loop = integer_unary<F, Word<F, T>>;
+template <class F, class T, int mask>
+constexpr BinaryLoop binary_loop = integer_binary<F, Word<F, T>, mask>;
+template <class F, class T>
+  requires commutes<F>
+constexpr BinaryLoop binary_loop<F, T, 1> = integer_mirrored<F, Word<F, T>>;
+
 template <class T>
 void fill_slot(Slot slot, UnaryLoops& unary, BinaryLoops& binary, TernaryLoops& ternary) {
 #define WEFT_ROW(name, F, kind, ...)            \
   if constexpr (serves<T>(PointwiseKind::kind)) \
-    unary.loop[static_cast<int>(UnaryOp::name)][slot][0] = integer_unary<functors::F, T>;
+    unary.loop[static_cast<int>(UnaryOp::name)][slot][0] = unary_loop<typename OnIntegers<functors::F, T>::type, T>;
   WEFT_UNARY_OPS(WEFT_ROW)
 #undef WEFT_ROW
 #define WEFT_ROW(name, F, kind, ...)                                 \
   if constexpr (serves<T>(PointwiseKind::kind)) {                    \
     auto& row = binary.loop[static_cast<int>(BinaryOp::name)][slot]; \
-    row[0] = integer_binary<functors::F, T, 0>;                      \
-    row[1] = integer_binary<functors::F, T, 1>;                      \
-    row[2] = integer_binary<functors::F, T, 2>;                      \
+    using Formula = typename OnIntegers<functors::F, T>::type;       \
+    row[0] = binary_loop<Formula, T, 0>;                             \
+    row[1] = binary_loop<Formula, T, 1>;                             \
+    row[2] = binary_loop<Formula, T, 2>;                             \
   }
   WEFT_BINARY_OPS(WEFT_ROW)
   WEFT_INTEGER_OPS(WEFT_ROW)

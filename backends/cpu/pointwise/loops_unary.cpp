@@ -5,6 +5,7 @@
 #define HWY_TARGET_INCLUDE "weft/backends/cpu/pointwise/loops_unary.cpp"
 #include "../simd/simd_targets.hpp"
 #include <hwy/foreach_target.h>
+#include "../simd/small_baseline-inl.hpp"
 #include "../simd/simd_loops-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();

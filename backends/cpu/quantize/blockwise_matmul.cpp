@@ -4,7 +4,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "weft/backends/cpu/quantize/blockwise_matmul.cpp"
 #include <hwy/foreach_target.h>
-#include <hwy/highway.h>
+#include "../simd/small_baseline-inl.hpp"
 
 #include "code_lines.hpp"
 #include "fp8-inl.hpp"

@@ -2,7 +2,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "weft/backends/cpu/reduce/scan.cpp"
 #include <hwy/foreach_target.h>
-#include <hwy/highway.h>
+#include "../simd/small_baseline-inl.hpp"
 
 #include "columns.hpp"
 #include "../kernels.hpp"
