@@ -13,7 +13,9 @@
 
 namespace weft {
 
-Sizes integers_of(const Tensor& t) { return t.to(DType::i64).to_vector<int64_t>(); }
+// Contiguous first: Weft's allocator refuses an expanded operand that no memory holds, where sanitizers' vectors end
+// the process.
+Sizes integers_of(const Tensor& t) { return t.to(DType::i64).contiguous().to_vector<int64_t>(); }
 
 TokenRows token_rows(const Sizes& rows_of_token, int64_t tokens, int64_t rows, Device device) {
   const int64_t n = tokens == 0 ? 0 : std::ssize(rows_of_token) / tokens;
