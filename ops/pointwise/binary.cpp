@@ -390,7 +390,7 @@ Tensor compare(CompareOp op, const Operand& a, const Operand& b) {
 struct Range {
   double low, high;
 };
-[[gnu::cold]] std::vector<Values> samples_between(SampleMaker& make, Range a, Range b) {
+std::vector<Values> samples_between(SampleMaker& make, Range a, Range b) {
   return {{make.tensor({2, 3}, a.low, a.high), make.tensor({2, 3}, b.low, b.high)},
           {make.tensor({2, 1, 3}, a.low, a.high), make.tensor({4, 1}, b.low, b.high)},
           {make.tensor({}, a.low, a.high), make.tensor({3}, b.low, b.high)},

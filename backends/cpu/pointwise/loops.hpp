@@ -36,6 +36,11 @@ constexpr Slot slot_of(DType t) { return slots[static_cast<int>(t)]; }
 /// Whether elements are converted to the type that arithmetic runs in, and back.
 constexpr bool is_converted(DType t) { return compute_type(t) != t; }
 
+/// An integer type without its sign, for loops that do not ask for it; any other type as it is.
+template <class T>
+using Bits = typename std::conditional_t<std::is_integral_v<T> && !std::is_same_v<T, bool>, std::make_unsigned<T>,
+                                         std::type_identity<T>>::type;
+
 using UnaryLoop = void (*)(void* out, const void* a, int64_t n);
 using BinaryLoop = void (*)(void* out, const void* a, const void* b, int64_t n);
 using TernaryLoop = void (*)(void* out, const void* a, const void* b, const void* c, int64_t n);

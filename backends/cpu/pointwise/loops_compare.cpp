@@ -32,9 +32,7 @@ void mirrored_loop(void* out, const void* a, const void* b, int64_t n) {
 
 /// What may be mirrored freely asks for no order, and is the same for signed integers and unsigned ones.
 template <class F, class T>
-constexpr bool ignores_sign = std::is_same_v<F, typename F::Mirror>&& std::is_integral_v<T> && !std::is_same_v<T, bool>;
-template <class F, class T>
-using Compared = typename std::conditional_t<ignores_sign<F, T>, std::make_unsigned<T>, std::type_identity<T>>::type;
+using Compared = std::conditional_t<std::is_same_v<F, typename F::Mirror>, Bits<T>, T>;
 
 template <class T>
 void fill_compare_slot(CompareLoops& loops, Slot slot) {

@@ -128,9 +128,6 @@ void odd_loop(void* out, const void* a, int64_t n) {
 }
 
 /// Whether an integer has a sign matters only where it becomes wider, or a floating-point number.
-template <class T>
-using Bits = typename std::conditional_t<std::is_integral_v<T> && !std::is_same_v<T, bool>, std::make_unsigned<T>,
-                                         std::type_identity<T>>::type;
 template <class To, class From>
 constexpr UnaryLoop convert = [] {
   constexpr bool from_integer = std::is_integral_v<From>, to_integer = std::is_integral_v<To>;

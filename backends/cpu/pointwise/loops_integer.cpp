@@ -27,8 +27,7 @@ constexpr bool ignores_sign =
     is_one_of<F, functors::Add, functors::Sub, functors::Mul, functors::Square, functors::Floor, functors::BitwiseAnd,
               functors::BitwiseOr, functors::BitwiseXor>;
 template <class F, class T>
-using Word = typename std::conditional_t<ignores_sign<F> && !std::is_same_v<T, bool>, std::make_unsigned<T>,
-                                         std::type_identity<T>>::type;
+using Word = std::conditional_t<ignores_sign<F>, Bits<T>, T>;
 
 /// The formula that F is on integers.
 template <class F, class T>
