@@ -31,9 +31,10 @@
 #define WEFT_MAP_INDEPENDENT _Pragma("GCC ivdep")
 #endif
 
-// Loops for AVX2 and AVX-512, besides those for the target that the file is compiled for.
-#if defined(__x86_64__) && defined(__OPTIMIZE__) && !defined(__AVX2__) && !defined(__SANITIZE_ADDRESS__) && \
-    !defined(__SANITIZE_THREAD__)
+// Loops for AVX2 and AVX-512, besides those for the target that the file is compiled for; not where the file defines
+// WEFT_MAP_ONE_TARGET before.
+#if defined(__x86_64__) && defined(__OPTIMIZE__) && !defined(__AVX2__) && !defined(WEFT_MAP_ONE_TARGET) && \
+    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define WEFT_MAP_TARGETS
 #endif
 

@@ -19,7 +19,7 @@ namespace weft::nn {
 
 /// A parameter or a buffer of one module.
 struct TensorDescription {
-  std::string name;
+  std::string name = {};
   DType dtype = DType::f32;
   Dims shape = {};
   /// Of parameters.
@@ -35,7 +35,7 @@ struct TensorDescription {
 /// A module and all below. What lists no tensors and no children stands for any.
 struct ModuleDescription {
   /// In its parent; empty at the root.
-  std::string name;
+  std::string name = {};
   std::string type;
   /// Of the type's options, members and meaning; 0 while they are still changing.
   int64_t version = 1;

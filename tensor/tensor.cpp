@@ -192,7 +192,7 @@ TensorImpl* new_view(TensorImpl* source, const Layout& layout, void* data) {
 TensorImpl* new_view(TensorImpl* source) {
   TensorImpl* impl = new_view_head(source);
   impl->view.data = source->view.data;
-  std::memcpy(&impl->view.layout, &source->view.layout, offsetof(Layout, sizes));
+  std::memcpy(static_cast<void*>(&impl->view.layout), &source->view.layout, offsetof(Layout, sizes));
   return impl;
 }
 

@@ -15,10 +15,11 @@ void refuse_part(const std::string& what, const char* op, Location where) {
 }
 
 void refuse_without(const std::string& what, const char* library, const char* op, Location where) {
-  raise<NotImplementedError>({.op = op,
-                              .problem = fmt::format("{} takes lib{}, which this build lacks", what, library),
-                              .remedy = fmt::format("install it (Debian: lib{}-dev) and build anew", library)},
-                             where);
+  raise<NotImplementedError>(
+      {.op = op,
+       .problem = fmt::format("{} takes lib{}, which was not found", what, library),
+       .remedy = fmt::format("install it (Debian: lib{}-dev); a build without it is to be built anew", library)},
+      where);
 }
 
 bool read_flag(const io::JsonPlace& place, const std::string& name, bool otherwise) {

@@ -13,7 +13,7 @@ namespace weft::data {
 
 class Regex {
  public:
-  /// Whether this build has Oniguruma.
+  /// Whether this build knows Oniguruma, and its library is here.
   static bool is_there();
   /// FormatError for an expression that is none.
   Regex(std::string_view expression, const char* op, Location where);

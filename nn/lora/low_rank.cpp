@@ -57,7 +57,8 @@ int64_t part_count(const LoraOptions& o) { return o.enable.empty() ? 1 : count_o
 Linear factor_in_parts(const char* name, int64_t in, int64_t out, const Tensor& weight, const LoraOptions& options,
                        const LayerInParts* parts, Location where) {
   const bool zero = name == std::string_view("lora_B.weight");
-  const std::optional<int> dim = parts != nullptr ? parts->cut(name) : std::nullopt;
+  std::optional<int> dim;
+  if (parts != nullptr) dim = parts->cut(name);
   if (!dim) return factor(in, out, zero, weight, options, where);
   Linear whole =
       factor(*dim == 1 ? in * parts->count : in, *dim == 0 ? out * parts->count : out, zero, weight, options, where);

@@ -233,7 +233,9 @@ DEVICE_TEST(ManySmallOpsOfFourThreadsOnFourStreams) {
         x = x * 1.0;
         x += 1.0;
         x = x - 1.0;
-        if (i % 100 == 0) EXPECT_EQ(x[1].item<float>(), static_cast<float>(i + 1));
+        if (i % 100 == 0) {
+          EXPECT_EQ(x[1].item<float>(), static_cast<float>(i + 1));
+        }
       }
       expect_equal(x, arange(0, 50).to(f32) * static_cast<double>(rounds));
       EXPECT_EQ(current_stream(on), stream) << t;

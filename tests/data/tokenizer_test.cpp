@@ -5,6 +5,8 @@
 #include <random>
 #include <thread>
 
+#include <regex.h>
+
 #include <gtest/gtest.h>
 
 #include <weft/data/json_lines.hpp>
@@ -94,6 +96,17 @@ TEST_P(RecordedTokenizer, EncodesABatchAsItsTexts) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Patterns, RecordedTokenizer, testing::Values("gpt2", "spaced", "gpt4", "qwen2"));
+
+// Oniguruma has functions of the same names.
+TEST(Tokenizer, LeavesPosixExpressionsToTheProgram) {
+  regex_t expression;
+  ASSERT_EQ(regcomp(&expression, "a+b", REG_EXTENDED), 0);
+  regmatch_t place;
+  ASSERT_EQ(regexec(&expression, "xaab", 1, &place, 0), 0);
+  EXPECT_EQ(place.rm_so, 1);
+  EXPECT_EQ(place.rm_eo, 4);
+  regfree(&expression);
+}
 
 // Parts that files of well-known models have (cases/make_parts.py), around one vocabulary.
 TEST(Tokenizer, GivesTheRecordedIdsWithThePartsOfWellKnownModels) {

@@ -62,7 +62,9 @@ TEST_P(CutHeads, AttentionInPartsIsTheAttention) {
     const auto out = parts(own.query, own.key, own.value, c.call);
     EXPECT_TRUE(allclose(out.output, expected.output, 1e-5, 1e-6));
     ASSERT_EQ(out.weights.defined(), expected.weights.defined());
-    if (out.weights.defined()) EXPECT_TRUE(allclose(out.weights, expected.weights, 1e-5, 1e-6));
+    if (out.weights.defined()) {
+      EXPECT_TRUE(allclose(out.weights, expected.weights, 1e-5, 1e-6));
+    }
     loss_of(out).backward();
     loss_of(expected).backward();
     for (size_t i = 0; i < 3; ++i) {

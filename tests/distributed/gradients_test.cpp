@@ -175,8 +175,12 @@ TEST(Messages, GradientsGoTheWayBack) {
     loss.backward();
     double all = 1;
     for (int r = 0; r < k; ++r) all *= factor(r) * factor(r);
-    if (me == 0) EXPECT_TRUE(allclose(x.grad(), 2 * all * all * x, 1e-12, 0));
-    if (me == k - 1) EXPECT_TRUE(allclose(t, all * x, 1e-12, 0));
+    if (me == 0) {
+      EXPECT_TRUE(allclose(x.grad(), 2 * all * all * x, 1e-12, 0));
+    }
+    if (me == k - 1) {
+      EXPECT_TRUE(allclose(t, all * x, 1e-12, 0));
+    }
     barrier(group);
   });
 }

@@ -97,7 +97,9 @@ TEST_P(Kinds, ExpandedOnesAreTheSameDistribution) {
   Generator generator(3);
   const Tensor x = wide.sample({4}, &generator);
   expect_values(wide.log_prob(x), values(d.log_prob(x)));
-  if (!d.batch_shape().empty()) EXPECT_THROW(static_cast<void>(d.expand({17})), ShapeError);
+  if (!d.batch_shape().empty()) {
+    EXPECT_THROW(static_cast<void>(d.expand({17})), ShapeError);
+  }
 }
 
 TEST_P(Kinds, DensitiesHaveFirstAndSecondDerivatives) {

@@ -63,7 +63,9 @@ TEST_F(DeviceProfile, ASpanLiesWithinTheHostsTimeOfItsKernel) {
     // The clocks were set by waits, which a busy machine makes long.
     EXPECT_GE(spans[i].begin, kernels[i].begin - 5 * ms);
     EXPECT_LE(spans[i].end, kernels[i].end + 5 * ms);
-    if (i > 0) EXPECT_GE(spans[i].begin, spans[i - 1].end);
+    if (i > 0) {
+      EXPECT_GE(spans[i].begin, spans[i - 1].end);
+    }
   }
 }
 

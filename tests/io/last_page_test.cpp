@@ -159,7 +159,8 @@ TEST_F(LastPageDeathTest, HandlersThatWereThereBeforeAreCalled) {
   EXPECT_THAT(page(), HasSubstr(R"("note":"ended by SIGSEGV)"));
   const auto with_terminate = [&] {
     std::set_terminate([] { ::_exit(43); });
-    train([]() noexcept { throw 1; });
+    const auto raise = [] { throw 1; };
+    train([&]() noexcept { raise(); });
   };
   EXPECT_EXIT(with_terminate(), testing::ExitedWithCode(43), "");
   EXPECT_THAT(page(), HasSubstr(R"("note":"ended by an uncaught exception")"));

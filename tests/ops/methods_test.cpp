@@ -61,8 +61,22 @@ struct Places final : KernelObserver {
   }
 };
 
+// One way to write an op, as a function of its first operand that outlives no full expression.
+template <class X>
+class Form {
+ public:
+  template <class F>
+  Form(const F& f)
+      : f_(&f), call_([](const void* f, X x) { return (*static_cast<const F*>(f))(std::forward<X>(x)); }) {}
+  Tensors operator()(X x) const { return call_(f_, std::forward<X>(x)); }
+
+ private:
+  const void* f_;
+  Tensors (*call_)(const void*, X);
+};
+
 // What an op calls, records and runs backward, twice over, names the user's file and none of the library's.
-void expect_own_places(const Tensor& x, const std::function<Tensors(const Tensor&)>& op, const char* what) {
+void expect_own_places(const Tensor& x, const Form<const Tensor&>& op, const char* what) {
   const Tensor leaf = is_inexact(x.dtype()) ? x.detach().clone().requires_grad_() : x;
   Places places;
   {
@@ -85,59 +99,66 @@ void expect_own_places(const Tensor& x, const std::function<Tensors(const Tensor
   EXPECT_EQ(places.files, silent.contains(what) ? std::set<std::string>() : own) << what;
 }
 
+// function is name(x, …), method x.name(…), part x[…].name(…).
+void expect_same_forms(const char* name, const Tensor& x, Form<const Tensor&> function, Form<const Tensor&> method,
+                       Form<Indexed&&> part) {
+  const auto drawn = [](const auto& call) {
+    manual_seed(7);
+    return call();
+  };
+  const Tensors expected = drawn([&] { return function(x); });
+  const std::string what = name;
+  expect_same(drawn([&] { return method(x); }), expected, (what + " as a method").c_str());
+  expect_same(drawn([&] { return part(around(x)[1]); }), expected, (what + " as a method of x[i]").c_str());
+  expect_same(drawn([&] { return part(around(x)[{None, 1}][0]); }), expected, (what + " of x[i][j]").c_str());
+  expect_own_places(x, method, name);
+  expect_own_places(x, function, name);
+}
+
+// The same for a method that writes; x[i] and x[list] must bring the new values into x.
+void expect_same_writes(const char* name, const Tensor& x, Form<const Tensor&> function, Form<const Tensor&> method,
+                        Form<Indexed&&> part) {
+  const auto written = [](const auto& write) {
+    manual_seed(7);
+    return write();
+  };
+  const Tensor expected = x.clone();
+  written([&] { return function(expected); });
+  expect_same(written([&] { return method(x.clone()); }), {expected}, name);
+  const Tensor row = around(x), listed = around(x)[{None}];
+  const std::string what = name;
+  written([&] { return part(row[1]); });
+  expect_same({row.select(0, 1)}, {expected}, (what + " of x[i]").c_str());
+  const Tensors result = written([&] { return part(listed[{0, tensor(int64_t{1})}]); });
+  expect_same({listed.select(0, 0).select(0, 1), result[0]}, {expected, expected}, (what + " of x[{0, t}]").c_str());
+  const auto on_a_copy = [&](const Tensor& leaf) {
+    const Tensor copy = leaf.clone();
+    method(copy);
+    return Tensors{copy};
+  };
+  expect_own_places(x, on_a_copy, name);
+}
+
 class Methods : public ::testing::Test {
  protected:
   std::set<std::string> seen;
 };
 
-// x.name(…), row[1].name(…) and name(x, …). Each is a function of its own: GCC takes minutes over all in one.
-#define SAME(name, x, ...)                                                                                 \
-  [&]() __attribute__((noinline)) {                                                                        \
-    seen.insert(#name);                                                                                    \
-    manual_seed(7);                                                                                        \
-    const Tensors expected = parts(weft::name(x __VA_OPT__(, ) __VA_ARGS__));                              \
-    manual_seed(7);                                                                                        \
-    expect_same(parts((x).name(__VA_ARGS__)), expected, #name " as a method");                             \
-    manual_seed(7);                                                                                        \
-    expect_same(parts(around(x)[1].name(__VA_ARGS__)), expected, #name " as a method of x[i]");            \
-    manual_seed(7);                                                                                        \
-    expect_same(parts(around(x)[{None, 1}][0].name(__VA_ARGS__)), expected, #name " of x[i][j]");          \
-    expect_own_places(                                                                                     \
-        x, [&](const Tensor& leaf) { return parts(leaf.name(__VA_ARGS__)); }, #name);                      \
-    expect_own_places(                                                                                     \
-        x, [&](const Tensor& leaf) { return parts(weft::name(leaf __VA_OPT__(, ) __VA_ARGS__)); }, #name); \
-  }                                                                                                        \
-  ()
-
-// The same for a method that writes; x[i] and x[list] must bring the new values into x.
-#define SAME_WRITE(name, x, ...)                                                                        \
-  [&]() __attribute__((noinline)) {                                                                     \
-    const auto run = [&](auto&& write) {                                                                \
-      manual_seed(7);                                                                                   \
-      return write();                                                                                   \
-    };                                                                                                  \
-    const Tensor expected = run([&] {                                                                   \
-      const Tensor written_to = (x).clone();                                                            \
-      weft::name(written_to __VA_OPT__(, ) __VA_ARGS__);                                                \
-      return written_to;                                                                                \
-    });                                                                                                 \
-    const Tensor method = run([&] { return (x).clone().name(__VA_ARGS__); });                           \
-    expect_same({method}, {expected}, #name);                                                           \
-    const Tensor row = around(x), listed = around(x)[{None}];                                           \
-    run([&] { return row[1].name(__VA_ARGS__); });                                                      \
-    expect_same({row.select(0, 1)}, {expected}, #name " of x[i]");                                      \
-    const Tensor part = run([&] { return listed[{0, tensor(int64_t{1})}].name(__VA_ARGS__); });         \
-    expect_same({listed.select(0, 0).select(0, 1), part}, {expected, expected}, #name " of x[{0, t}]"); \
-    expect_own_places(                                                                                  \
-        x,                                                                                              \
-        [&](const Tensor& leaf) -> Tensors {                                                            \
-          const Tensor copy = leaf.clone();                                                             \
-          copy.name(__VA_ARGS__);                                                                       \
-          return {copy};                                                                                \
-        },                                                                                              \
-        #name);                                                                                         \
-  }                                                                                                     \
-  ()
+// x.name(…), x[…].name(…) and name(x, …).
+#define SAME(name, x, ...)                                                                                             \
+  (seen.insert(#name), expect_same_forms(                                                                              \
+                           #name, x, [&](const Tensor& t) { return parts(weft::name(t __VA_OPT__(, ) __VA_ARGS__)); }, \
+                           [&](const Tensor& t) { return parts(t.name(__VA_ARGS__)); },                                \
+                           [&](Indexed&& t) { return parts(std::move(t).name(__VA_ARGS__)); }))
+#define SAME_WRITE(name, x, ...)                                     \
+  expect_same_writes(                                                \
+      #name, x,                                                      \
+      [&](const Tensor& t) {                                         \
+        weft::name(t __VA_OPT__(, ) __VA_ARGS__);                    \
+        return Tensors{t};                                           \
+      },                                                             \
+      [&](const Tensor& t) { return Tensors{t.name(__VA_ARGS__)}; }, \
+      [&](Indexed&& t) { return Tensors{std::move(t).name(__VA_ARGS__)}; })
 
 TEST_F(Methods, AreAllOpsWhoseFirstArgumentIsATensor) {
   const Tensor x = spread({3, 4}), y = spread({3, 4}, 1), p = spread({3, 4}, 2, 0.1, 0.9), square = spread({3, 3}, 3);

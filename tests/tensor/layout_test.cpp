@@ -6,7 +6,10 @@ namespace weft {
 namespace {
 
 Layout strided(const Dims& sizes, const Dims& strides) {
-  Layout layout{.dtype = DType::u8, .rank = static_cast<uint8_t>(sizes.size()), .contiguous = 0};
+  Layout layout{};
+  layout.dtype = DType::u8;
+  layout.rank = static_cast<uint8_t>(sizes.size());
+  layout.contiguous = 0;
   for (int i = 0; i < sizes.size(); ++i) {
     layout.sizes[i] = sizes[i];
     layout.strides[i] = strides[i];

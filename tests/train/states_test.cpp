@@ -327,7 +327,9 @@ TEST(States, ALogOfAResumedRunHasEveryEvaluationOnce) {
   const Json run = Json::parse(read_bytes(cut / "run" / "run.json"));
   EXPECT_TRUE(run["failure"].is_null());
   for (const Json& figure : run["figures"]) {
-    if (figure["name"] == "val_loss") EXPECT_EQ(figure["points"].size(), 3);
+    if (figure["name"] == "val_loss") {
+      EXPECT_EQ(figure["points"].size(), 3);
+    }
     EXPECT_NE(figure["name"], "confusion");
   }
   EXPECT_EQ(run["samples"].size(), 3);
