@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include <weft/backends/cpu/pointwise/loops.hpp>
+#include <weft/tensor/error.hpp>
 #include <weft/tensor/layout.hpp>
 
 namespace weft::test {

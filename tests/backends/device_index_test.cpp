@@ -7,6 +7,7 @@
 
 #include <weft/ops/create.hpp>
 #include <weft/ops/index.hpp>
+#include <weft/ops/join.hpp>
 #include <weft/ops/subscript.hpp>
 #include <weft/ops/loss.hpp>
 #include <weft/ops/masked.hpp>

@@ -22,9 +22,12 @@ thread_local int allocations = 0;
 }
 
 // Not inlined: the compiler would take malloc and delete for a mismatch.
-[[gnu::noinline]] void* operator new(size_t bytes) {
+[[gnu::noinline]] void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
   ++allocations;
-  if (void* memory = std::malloc(bytes != 0 ? bytes : 1)) return memory;
+  return std::malloc(bytes != 0 ? bytes : 1);
+}
+[[gnu::noinline]] void* operator new(size_t bytes) {
+  if (void* memory = operator new(bytes, std::nothrow)) return memory;
   throw std::bad_alloc();
 }
 [[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
