@@ -35,7 +35,7 @@ install(FILES "${CMAKE_CURRENT_BINARY_DIR}/package/weftConfig.cmake"
 
 # The build tree is a package too: -Dweft_DIR=<build tree>.
 set(exported weft)
-foreach(target weft_flags weft_inside weft_hwy_headers weft_level_zero weft_cudnn_headers weft_onig_headers)
+foreach(target weft_flags weft_inside weft_hwy_headers weft_level_zero weft_cudnn_headers)
   if(TARGET ${target} AND NOT BUILD_SHARED_LIBS)
     list(APPEND exported ${target})
   endif()

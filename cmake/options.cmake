@@ -22,7 +22,7 @@ if(PROJECT_IS_TOP_LEVEL)
     set(CMAKE_COLOR_DIAGNOSTICS ON)
   endif()
   add_link_options(LINKER:--as-needed)
-  # GCC frees memory while it compiles, as if there were 128 MB of it: a twelfth of its time in long files.
+  # GCC frees memory while it compiles, as if there were 128 MB of it: up to a tenth of its time in long files.
   cmake_host_system_information(RESULT megabytes QUERY TOTAL_PHYSICAL_MEMORY)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND megabytes GREATER 8000)
     add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:--param=ggc-min-heapsize=1000000>")

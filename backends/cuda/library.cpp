@@ -4,6 +4,7 @@
 
 #include <dlfcn.h>
 
+#include "../../tensor/find_symbol-inl.hpp"
 #include "../../tensor/settings.hpp"
 
 namespace weft::cuda {
@@ -17,12 +18,6 @@ void* open_library(const char* name, int version) {
   return dlopen((WEFT_CUDA_LIBRARY_DIR "/" + file).c_str(), RTLD_NOW | RTLD_LOCAL);
 }
 
-template <class Function>
-bool find(void* library, const char* name, Function& function) {
-  function = reinterpret_cast<Function>(dlsym(library, name));
-  return function != nullptr;
-}
-
 }  // namespace
 
 const LtApi* find_lt() {
@@ -30,7 +25,7 @@ const LtApi* find_lt() {
     void* const library = open_library("libcublasLt", CUBLAS_VER_MAJOR);
     if (library == nullptr) return nullptr;
     static LtApi found;
-#define WEFT_LT_FIND(name) &&find(library, #name, found.name)
+#define WEFT_LT_FIND(name) &&detail::find_symbol(library, #name, found.name)
     return true WEFT_LT_FUNCTIONS(WEFT_LT_FIND) ? &found : nullptr;
 #undef WEFT_LT_FIND
   }();
@@ -44,7 +39,7 @@ const DnnApi* find_dnn() {
     void* const library = open_library("libcudnn", CUDNN_MAJOR);
     if (library == nullptr) return nullptr;
     static DnnApi found;
-#define WEFT_DNN_FIND(name) &&find(library, #name, found.name)
+#define WEFT_DNN_FIND(name) &&detail::find_symbol(library, #name, found.name)
     return true WEFT_DNN_FUNCTIONS(WEFT_DNN_FIND) ? &found : nullptr;
 #undef WEFT_DNN_FIND
   }();

@@ -6,20 +6,19 @@
 
 #include "../dispatch.hpp"
 #include "../../tensor/error.hpp"
+#include "../../tensor/find_symbol-inl.hpp"
 
 namespace weft::hpu {
 
 namespace {
 
 bool resolve(void* library, Api& api) {
-#define WEFT_ZE_RESOLVE(name)                                             \
-  api.name = reinterpret_cast<decltype(api.name)>(dlsym(library, #name)); \
-  if (api.name == nullptr) return false;
+#define WEFT_ZE_RESOLVE(name) \
+  if (!detail::find_symbol(library, #name, api.name)) return false;
   WEFT_ZE_FUNCTIONS(WEFT_ZE_RESOLVE)
 #undef WEFT_ZE_RESOLVE
-  api.zesDeviceEnumMemoryModules =
-      reinterpret_cast<decltype(api.zesDeviceEnumMemoryModules)>(dlsym(library, "zesDeviceEnumMemoryModules"));
-  api.zesMemoryGetState = reinterpret_cast<decltype(api.zesMemoryGetState)>(dlsym(library, "zesMemoryGetState"));
+  detail::find_symbol(library, "zesDeviceEnumMemoryModules", api.zesDeviceEnumMemoryModules);
+  detail::find_symbol(library, "zesMemoryGetState", api.zesMemoryGetState);
   return true;
 }
 

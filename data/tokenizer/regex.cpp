@@ -7,6 +7,7 @@
 
 #include "../../io/json/utf8-inl.hpp"
 #include "../../tensor/error.hpp"
+#include "../../tensor/find_symbol-inl.hpp"
 
 #if WEFT_HAS_ONIG
 #include <oniguruma.h>
@@ -32,17 +33,12 @@ struct Oniguruma {
   OnigSyntaxType* syntax = nullptr;
 };
 
-template <class Symbol>
-bool find_symbol(void* library, const char* name, Symbol& symbol) {
-  symbol = reinterpret_cast<Symbol>(dlsym(library, name));
-  return symbol != nullptr;
-}
-
 /// Null where the library is not there, or lacks a function.
 const Oniguruma* find_library() {
   void* const library = dlopen("libonig.so.5", RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return nullptr;
   static Oniguruma found;
+  using detail::find_symbol;
 #define WEFT_ONIG_FIND(name) &&find_symbol(library, #name, found.name)
   const bool whole = find_symbol(library, "OnigEncodingUTF8", found.utf8) &&
                      find_symbol(library, "OnigSyntaxOniguruma", found.syntax) WEFT_ONIG_FUNCTIONS(WEFT_ONIG_FIND);

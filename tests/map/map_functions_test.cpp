@@ -1,5 +1,4 @@
 // The functions of weft::map at their edges, and how exact they are.
-#define WEFT_MAP_ONE_TARGET
 #include "near.hpp"
 
 namespace weft::testing {

@@ -1,5 +1,4 @@
 // Every unary row of backends/functors/ is in weft::map by its name, with the op's values and both derivatives.
-#define WEFT_MAP_ONE_TARGET
 #include "near.hpp"
 
 namespace weft::testing {

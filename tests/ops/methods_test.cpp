@@ -1,6 +1,5 @@
 // Every op whose first argument is a tensor is a method of Tensor and of x[…], and gives what the free function gives.
 #include <filesystem>
-#include <functional>
 #include <set>
 #include <string>
 
@@ -99,18 +98,20 @@ void expect_own_places(const Tensor& x, const Form<const Tensor&>& op, const cha
   EXPECT_EQ(places.files, silent.contains(what) ? std::set<std::string>() : own) << what;
 }
 
+template <class Call>
+auto drawn_alike(const Call& call) {
+  manual_seed(7);
+  return call();
+}
+
 // function is name(x, …), method x.name(…), part x[…].name(…).
 void expect_same_forms(const char* name, const Tensor& x, Form<const Tensor&> function, Form<const Tensor&> method,
                        Form<Indexed&&> part) {
-  const auto drawn = [](const auto& call) {
-    manual_seed(7);
-    return call();
-  };
-  const Tensors expected = drawn([&] { return function(x); });
+  const Tensors expected = drawn_alike([&] { return function(x); });
   const std::string what = name;
-  expect_same(drawn([&] { return method(x); }), expected, (what + " as a method").c_str());
-  expect_same(drawn([&] { return part(around(x)[1]); }), expected, (what + " as a method of x[i]").c_str());
-  expect_same(drawn([&] { return part(around(x)[{None, 1}][0]); }), expected, (what + " of x[i][j]").c_str());
+  expect_same(drawn_alike([&] { return method(x); }), expected, (what + " as a method").c_str());
+  expect_same(drawn_alike([&] { return part(around(x)[1]); }), expected, (what + " as a method of x[i]").c_str());
+  expect_same(drawn_alike([&] { return part(around(x)[{None, 1}][0]); }), expected, (what + " of x[i][j]").c_str());
   expect_own_places(x, method, name);
   expect_own_places(x, function, name);
 }
@@ -118,18 +119,14 @@ void expect_same_forms(const char* name, const Tensor& x, Form<const Tensor&> fu
 // The same for a method that writes; x[i] and x[list] must bring the new values into x.
 void expect_same_writes(const char* name, const Tensor& x, Form<const Tensor&> function, Form<const Tensor&> method,
                         Form<Indexed&&> part) {
-  const auto written = [](const auto& write) {
-    manual_seed(7);
-    return write();
-  };
   const Tensor expected = x.clone();
-  written([&] { return function(expected); });
-  expect_same(written([&] { return method(x.clone()); }), {expected}, name);
+  drawn_alike([&] { return function(expected); });
+  expect_same(drawn_alike([&] { return method(x.clone()); }), {expected}, name);
   const Tensor row = around(x), listed = around(x)[{None}];
   const std::string what = name;
-  written([&] { return part(row[1]); });
+  drawn_alike([&] { return part(row[1]); });
   expect_same({row.select(0, 1)}, {expected}, (what + " of x[i]").c_str());
-  const Tensors result = written([&] { return part(listed[{0, tensor(int64_t{1})}]); });
+  const Tensors result = drawn_alike([&] { return part(listed[{0, tensor(int64_t{1})}]); });
   expect_same({listed.select(0, 0).select(0, 1), result[0]}, {expected, expected}, (what + " of x[{0, t}]").c_str());
   const auto on_a_copy = [&](const Tensor& leaf) {
     const Tensor copy = leaf.clone();
