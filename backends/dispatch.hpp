@@ -326,7 +326,7 @@ struct KernelTable {
   /// out [m, n] = x [m, k] wᵀ + bias [n], where row i of w is codes[i] * scale[i, j / group] + zero[i, j / group] at
   /// column j. codes are i8 or u8 of k columns or, of 4 `bits`, u8 of pairs, the first in the low half. scale and zero
   /// [n, groups] are f32, contiguous; zero and bias may have no data; codes of 4 bits without zero are 8 more than what
-  /// they stand for. x, bias and out are of one dtype: f16, bf16, f32; x is contiguous in rows.
+  /// they stand for. x, bias and out are of one dtype: f16, bf16, f32; x is contiguous in rows. k is not 0.
   void (*quantized_matmul)(const View& out, const View& x, const View& codes, const View& scale, const View& zero,
                            const View& bias, int64_t bits, int64_t group);
 

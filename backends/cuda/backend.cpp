@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "library.hpp"
+#include "libraries/library.hpp"
 #include "../portable/host/host.hpp"
 #include "../../tensor/error.hpp"
 
@@ -57,6 +57,8 @@ Backend* start_cuda(std::string& why) {
   KernelTable& table = kernel_tables[static_cast<int>(DeviceType::cuda)];
   portable::host::fill_kernels(table);
   table.matmul = cuda::matmul;
+  table.quantized_matmul = cuda::quantized_matmul;
+  table.blockwise_matmul = cuda::blockwise_matmul;
 #if WEFT_HAS_CUDNN
   table.convolution = cuda::convolution;
   table.attention = cuda::attention;

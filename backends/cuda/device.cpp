@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "modules.hpp"
+#include "kernels/modules.hpp"
 #include "queue.hpp"
 #include "../queued/allocator.hpp"
 #include "../../tensor/error.hpp"

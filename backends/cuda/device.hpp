@@ -80,6 +80,11 @@ void register_sharing(const std::vector<CudaDevice*>& devices);
 
 // matmul.cpp
 void matmul(const View& out, const View& a, const View& b, const View& bias);
+// coded.cpp
+void quantized_matmul(const View& out, const View& x, const View& codes, const View& scale, const View& zero,
+                      const View& bias, int64_t bits, int64_t group);
+void blockwise_matmul(const View& out, const View& start, const View& a, const View& a_scale, const View& b,
+                      const View& b_scale, int64_t a_rows, int64_t b_rows);
 // convolution.cpp
 void convolution(Convolution product, const View& out, const View& a, const View& b, const View& bias,
                  const ConvolutionSteps& steps);

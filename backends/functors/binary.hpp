@@ -270,17 +270,17 @@ struct Hardshrink {
   template <class V> static V gradient_b(V g, const V&, const V&, const V&) { return zeros_like(g); }
 };
 // Of numbers; tensors and dual numbers have the op.
-template <class V> V sigmoid(V x) { return V(1) / (V(1) + exp(-x)); }
+template <class V> WEFT_FN V sigmoid(V x) { return V(1) / (V(1) + exp(-x)); }
 struct Swiglu {
   enum { gradient_a_reads = reads_a | reads_b, gradient_b_reads = reads_a };
   template <class V> static WEFT_FN V value(V a, V b) {
     return select(a < V(-1e9), V(-0.0), a / (V(1) + exp(-a))) * b;
   }
-  template <class V> static V gradient_a(V g, const V& a, const V& b, const V&) {
+  template <class V> static WEFT_FN V gradient_a(V g, const V& a, const V& b, const V&) {
     const V s = sigmoid(a);
     return g * b * s * (V(1) + maximum(minimum(a, V(1e9)), V(-1e9)) * (V(1) - s));
   }
-  template <class V> static V gradient_b(V g, const V& a, const V&, const V&) { return g * (maximum(a, V(-1e9)) * sigmoid(a)); }
+  template <class V> static WEFT_FN V gradient_b(V g, const V& a, const V&, const V&) { return g * (maximum(a, V(-1e9)) * sigmoid(a)); }
 };
 
 }  // namespace weft::WEFT_FUNCTORS

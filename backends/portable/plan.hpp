@@ -289,18 +289,44 @@ struct BlockScales {
   Matrix scale;
   int64_t rows, columns;
 };
+/// A matrix of codes. An element (i, j) stands for (code - offset) * scale + zero, whose scale and zero are at
+/// (i / block_rows, j / block_columns); without a scale for its code. Codes of 4 bits lie in pairs along rows, the
+/// first in the low half of its byte.
+struct Codes {
+  Matrix codes, scale, zero;
+  int64_t block_rows, block_columns;
+  int32_t bits, offset;
+  uint8_t is_code;  ///< else the elements are floats
+};
 struct Dequantize {
   int64_t m, n;
-  Matrix out, codes;
-  BlockScales scales;
+  Matrix out;
+  Codes codes;
 };
-/// A block is cut into pieces, of which each is a team's.
+/// out [m, n] = start + the products of the rows of a [m, k] with those of b [n, k]. What each segment of the columns
+/// adds is scaled by its scales, where there are any.
+struct CodedProduct {
+  int64_t m, n, k, segment;
+  Codes a, b;
+  BlockScales a_sums, b_sums;
+  Matrix out, start;
+  int32_t run;  ///< codes of b that a team's lane takes at a time: those of a word, or one
+};
+enum { coded_rows_together = 4 };
+/// A block is cut into pieces, of which each is a team's. What is quantised is x, or swiglu of the halves of a `gated`
+/// one, times its scales, and rounded to a float of `rounded`.
 struct Quantize {
   int64_t m, n, blocks, piece, pieces;
   Matrix x, codes;
   BlockScales scales, x_scales;
   float largest_code, epsilon;
-  uint8_t power_of_two;
+  uint8_t power_of_two, gated;
+  DType rounded;
+};
+/// x [m, 2 n] and its gradient, g and y [m, n]; steps of vectors of m.
+struct GatedGradient {
+  int64_t m, n, weight_step, dweight_step;
+  Matrix dx, y, x, g;
 };
 
 struct Draw {

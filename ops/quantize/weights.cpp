@@ -165,6 +165,7 @@ Tensor product(const Tensor& x, const Packed& w, const Tensor& bias) {
   shape[shape.size() - 1] = w.codes.size(0);
   const Tensor out = make(shape, x.dtype(), x.device());
   if (out.numel() == 0) return out;
+  if (w.columns == 0) return bias.defined() ? out.copy_(bias) : out.zero_();
   const int64_t n = w.codes.size(0), m = out.numel() / n;
   const Tensor rows = x.contiguous().reshape({m, w.columns});
   const Tensor codes = w.codes.contiguous(), scale = w.scale.contiguous();

@@ -7,6 +7,9 @@
 #include <weft/tensor/index_checks.hpp>
 #include <weft/weft.hpp>
 
+#include <optional>
+#include <thread>
+
 namespace weft {
 namespace {
 
@@ -123,6 +126,34 @@ DEVICE_TEST(AStepMayBeDroppedWhileTheDeviceRepeatsIt) {
     EXPECT_EQ(last.to(Device()).to_vector<float>(),
               cumsum(sort(x, 0).values, 0).mul(2.0).to(Device()).to_vector<float>());
   }
+}
+
+/// Three threads repeat steps on the device's default stream, a fourth works on its own.
+DEVICE_TEST(StepsOfManyThreadsAreRepeatedAtOnce) {
+  std::vector<std::thread> threads;
+  std::vector<std::vector<float>> results(4), expected(4);
+  for (size_t t = 0; t < results.size(); ++t) {
+    threads.emplace_back([&, t] {
+      std::optional<StreamGuard> own;
+      if (t == 3) own.emplace(Stream(on));
+      const Tensor state = zeros({500}, on), there = zeros({500});
+      const auto change = [](const Tensor& total, const Tensor& x) {
+        total.add_(sort(x.mul(2.0), 0).values).mul_(0.5);
+      };
+      auto step = capture([&](const Tensor& x) { change(state, x); });
+      for (uint64_t i = 0; i < 30; ++i) {
+        const Tensor x = numbers({500}, i + 100 * t, Device());
+        if (own) change(state, x.to(on));
+        else step(x.to(on));
+        change(there, x);
+        if (i % 10 == 9) step.forget();
+      }
+      results[t] = state.to(Device()).to_vector<float>();
+      expected[t] = there.to_vector<float>();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(results, expected);
 }
 
 }  // namespace

@@ -5,8 +5,8 @@
 #include <cstdlib>
 #include <string>
 
-#include "../../backends/cuda/attention.hpp"
-#include "../../backends/cuda/convolution.hpp"
+#include "../../backends/cuda/libraries/attention.hpp"
+#include "../../backends/cuda/libraries/convolution.hpp"
 
 namespace weft::cuda {
 namespace {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "stand_in.hpp"
-#include "../../backends/cuda/sort.hpp"
+#include "../../backends/cuda/libraries/sort.hpp"
 
 namespace weft::cuda {
 

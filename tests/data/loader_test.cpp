@@ -161,9 +161,8 @@ TEST_P(WithWorkers, UnequalShapesNameTheSamples) {
 }
 
 TEST_P(WithWorkers, AnErrorKeepsThePlaceThatItKnows) {
-  unsigned line = 0;
-  auto dataset = data::map(Numbers{4}, [&line](int64_t i) {
-    line = __LINE__ + 1;
+  const unsigned line = __LINE__ + 2;
+  auto dataset = data::map(Numbers{4}, [](int64_t i) {
     return i == 2 ? ones({2, 3}).matmul(ones({2, 3})) : ones({2, 2});
   });
   DataLoader loader(dataset, {.workers = GetParam()});

@@ -405,8 +405,8 @@ void quantized_matmul(const View& out, const View& x, const View& codes, const V
                         bits,
                         codes.layout.dtype == DType::i8};
   const bool dense_bias = bias.data == nullptr || bias.layout.strides[0] == 2 || bias.layout.sizes[0] == 1;
-  if (m <= few && w.columns > 0 && multiply_few_integers(out, x, w, bias)) return;
-  if (m <= few || w.columns == 0) multiply_few(out, x, w, bias);
+  if (m <= few && multiply_few_integers(out, x, w, bias)) return;
+  if (m <= few) multiply_few(out, x, w, bias);
   else if (x.layout.dtype == DType::bf16 && dense_bias && has_fast_bf16_gemm(m, panel_rows))
     multiply_bf16(out, x, w, bias);
   else multiply_f32(out, x, w, bias);

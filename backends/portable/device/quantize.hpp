@@ -1,7 +1,8 @@
-// Floats of 8 bits with a scale for each block: bodies.
+// Codes with a scale for each block: bodies.
 #pragma once
 
-#include "team.hpp"
+#include "../../functors/binary.hpp"
+#include "coded_product.hpp"
 
 namespace weft::portable {
 
@@ -9,16 +10,20 @@ struct LargerBits {
   static WEFT_DEVICE uint32_t combine(uint32_t a, uint32_t b) { return a < b ? b : a; }
 };
 
+WEFT_DEVICE float rounded_to(DType t, float x) {
+  return t == DType::bf16 ? to_float(to_bfloat16(x)) : t == DType::f16 ? to_float(to_float16(x)) : x;
+}
+
 WEFT_DEVICE float scale_at(In scales, const BlockScales& at, int64_t i, int64_t j) {
   return peek<float>(scales + i / at.rows * at.scale.row + j / at.columns * at.scale.column);
 }
 
-WEFT_DEVICE void dequantize_item(Out out, In codes, In scales, const Dequantize& plan, int64_t item) {
+WEFT_DEVICE void dequantize_item(Out out, In codes, In scales, In zeros, const Dequantize& plan, int64_t item) {
   if (item >= plan.m * plan.n) return;
   const int64_t i = quotient(item, plan.n), j = item - i * plan.n;
-  const float code = Memory<float>::load(codes + i * plan.codes.row + j * plan.codes.column, plan.codes.dtype);
+  const CodedRows rows = {codes, scales, zeros, plan.codes, plan.m, plan.n};
   Memory<float>::store(out + i * plan.out.row + j * plan.out.column, plan.out.dtype,
-                       code * scale_at(scales, plan.scales, i, j));
+                       rows.at(rows.row(i), rows.at_depth(j)));
 }
 
 /// A part of one block, which a team goes through.
@@ -54,10 +59,13 @@ WEFT_DEVICE BlockElement block_element(In x, In x_scales, const Quantize& plan, 
   const int64_t down = quotient(e, part.width);
   element.i = part.row + down;
   element.j = part.column + (e - down * part.width);
-  element.x = Memory<float>::load(x + element.i * plan.x.row + element.j * plan.x.column, plan.x.dtype);
-  if (plan.x_scales.scale.present) {
-    element.x = to_float(to_bfloat16(element.x * scale_at(x_scales, plan.x_scales, element.i, element.j)));
+  const In from = x + element.i * plan.x.row + element.j * plan.x.column;
+  element.x = Memory<float>::load(from, plan.x.dtype);
+  if (plan.gated) {
+    element.x = functors::Swiglu::value(element.x, Memory<float>::load(from + plan.n * plan.x.column, plan.x.dtype));
   }
+  if (plan.x_scales.scale.present) element.x *= scale_at(x_scales, plan.x_scales, element.i, element.j);
+  element.x = rounded_to(plan.rounded, element.x);
   return element;
 }
 
@@ -115,6 +123,29 @@ WEFT_DEVICE void quantize_team(Out codes, Out scales, In largest, In x, In x_sca
     Memory<float>::store(codes + element.i * plan.codes.row + element.j * plan.codes.column, plan.codes.dtype,
                          below < -limit ? -limit : below);
   }
+}
+
+/// The gradients of swiglu(x's halves) * weight and its value, by a team for each row.
+WEFT_DEVICE void gated_gradient_team(Out dx, Out dweight, Out y, In x, In g, In weight, const GatedGradient& plan,
+                                     WEFT_LOCAL float* shared) {
+  const Team team = team_here(false);
+  const int64_t i = team.number;
+  const bool active = i < plan.m;
+  const float factor = active ? peek<float>(weight + i * plan.weight_step) : 0;
+  RunningSum<float> sum;
+  for (int64_t j = team.lane; active && j < plan.n; j += team.lanes) {
+    const In left = x + i * plan.x.row + j * plan.x.column, right = left + plan.n * plan.x.column;
+    const Out to_left = dx + i * plan.dx.row + j * plan.dx.column, to_right = to_left + plan.n * plan.dx.column;
+    const float a = Memory<float>::load(left, plan.x.dtype), b = Memory<float>::load(right, plan.x.dtype);
+    const float in = Memory<float>::load(g + i * plan.g.row + j * plan.g.column, plan.g.dtype), d = in * factor;
+    const float value = functors::Swiglu::value(a, b);
+    sum.add(in * value);
+    Memory<float>::store(y + i * plan.y.row + j * plan.y.column, plan.y.dtype, value * factor);
+    Memory<float>::store(to_left, plan.dx.dtype, functors::Swiglu::gradient_a<float>(d, a, b, value));
+    Memory<float>::store(to_right, plan.dx.dtype, functors::Swiglu::gradient_b<float>(d, a, b, value));
+  }
+  const float all = combine_team<Plus>(team, shared, sum.value());
+  if (active && team.lane == 0) poke<float>(dweight + i * plan.dweight_step, all);
 }
 
 }  // namespace weft::portable

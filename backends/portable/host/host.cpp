@@ -12,8 +12,7 @@ void require(Accelerator& device, Compute compute, const char* kernel, const Vie
 /// kernels of a device do one after the other.
 // clang-format off
 #define WEFT_CPU_ONLY(X) \
-  X(blockwise_matmul) X(weighted_swiglu_quantize) \
-  X(weighted_swiglu_gradient) X(quantized_matmul) X(activated_product) X(rotated_products)
+  X(activated_product) X(rotated_products)
 // clang-format on
 
 namespace here {

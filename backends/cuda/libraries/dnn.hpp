@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "plans.hpp"
-#include "../../tensor/dtype.hpp"
-#include "../../tensor/error.hpp"
+#include "../../../tensor/dtype.hpp"
+#include "../../../tensor/error.hpp"
 
 namespace weft::cuda {
 

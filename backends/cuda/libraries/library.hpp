@@ -3,7 +3,7 @@
 
 #include <cublasLt.h>
 
-#include "device.hpp"
+#include "../device.hpp"
 #if WEFT_HAS_CUDNN
 #include <cudnn_graph.h>
 #endif

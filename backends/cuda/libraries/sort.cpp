@@ -1,7 +1,7 @@
 #include "sort.hpp"
 
-#include "queue.hpp"
-#include "../portable/host/scratch_memory.hpp"
+#include "../queue.hpp"
+#include "../../portable/host/scratch_memory.hpp"
 
 namespace weft::cuda {
 

@@ -5,7 +5,7 @@
 
 #if WEFT_HAS_CUDNN
 
-#include "../dispatch.hpp"
+#include "../../dispatch.hpp"
 
 namespace weft::cuda {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "converted.hpp"
-#include "queue.hpp"
+#include "../queue.hpp"
 
 namespace weft::cuda {
 

@@ -4,8 +4,8 @@
 
 #include <dlfcn.h>
 
-#include "../../tensor/find_symbol-inl.hpp"
-#include "../../tensor/settings.hpp"
+#include "../../../tensor/find_symbol-inl.hpp"
+#include "../../../tensor/settings.hpp"
 
 namespace weft::cuda {
 

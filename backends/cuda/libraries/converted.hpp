@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <optional>
 
-#include "../portable/host/host.hpp"
-#include "../portable/host/launch.hpp"
-#include "../portable/host/scratch_memory.hpp"
+#include "../../portable/host/host.hpp"
+#include "../../portable/host/launch.hpp"
+#include "../../portable/host/scratch_memory.hpp"
 
 namespace weft::cuda {
 

@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "converted.hpp"
-#include "queue.hpp"
+#include "../queue.hpp"
 
 namespace weft::cuda {
 

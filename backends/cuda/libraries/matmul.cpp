@@ -9,10 +9,10 @@
 
 #include "library.hpp"
 #include "plans.hpp"
-#include "queue.hpp"
-#include "../portable/host/host.hpp"
-#include "../portable/host/launch.hpp"
-#include "../../tensor/tf32.hpp"
+#include "../queue.hpp"
+#include "../../portable/host/host.hpp"
+#include "../../portable/host/launch.hpp"
+#include "../../../tensor/tf32.hpp"
 
 namespace weft::cuda {
 
