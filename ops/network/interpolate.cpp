@@ -133,7 +133,9 @@ Taps adjoint_of(const Taps& taps, int64_t from) {
   const auto size = static_cast<size_t>(from);
   std::vector<size_t> counts(size, 0);
   for (const auto& line : taps.at) {
-    for (const int64_t i : line) counts[static_cast<size_t>(i)] += i >= 0;
+    for (const int64_t i : line) {
+      if (i >= 0) ++counts[static_cast<size_t>(i)];
+    }
   }
   Taps out;
   out.resize(*std::ranges::max_element(counts), from);

@@ -39,6 +39,7 @@ newaxis = None
 
 from weft._functions import *  # noqa: E402, F401, F403
 from weft._functions import _operators  # noqa: E402, F401
+from weft._compositions import *  # noqa: E402, F401, F403
 from weft import _methods  # noqa: E402, F401
 from weft._files import load, load_file, load_npy, load_npz, load_pt, save, save_file, save_npy, save_npz  # noqa: E402, F401
 
@@ -71,4 +72,4 @@ def __getattr__(name):
 
 
 def __dir__():
-    return [*globals(), *_modules, *_tools]
+    return {*globals(), *_modules, *_tools}

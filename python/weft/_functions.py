@@ -17,6 +17,12 @@ def _public(function):
     return function
 
 
+def _need_tensors(name, **arguments):
+    for argument, value in arguments.items():
+        if not isinstance(value, Tensor):
+            raise TypeError(f"{name}(): argument '{argument}' must be a Tensor, not {type(value).__name__}")
+
+
 class layout:
     """How elements lie in memory: there is weft.strided alone."""
 
@@ -130,14 +136,18 @@ def numel(input):
     return input.numel()
 
 
-for _new, _old in {"negative": "neg", "absolute": "abs", "subtract": "sub", "multiply": "mul", "divide": "div",
-                   "true_divide": "div", "greater": "gt", "greater_equal": "ge", "less": "lt", "less_equal": "le",
-                   "not_equal": "ne", "concat": "cat", "concatenate": "cat", "arctan2": "atan2",
-                   "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arcsinh": "asinh", "arccosh": "acosh",
-                   "arctanh": "atanh", "fix": "trunc", "equal_elements": "eq", "take_along_axis": "take_along_dim",
-                   "trapz": "trapezoid", "clamp_": "clip_", "det": "linalg_det",
-                   "slogdet": "linalg_slogdet", "inverse": "linalg_inv", "matrix_power": "linalg_matrix_power",
-                   "matrix_exp": "linalg_matrix_exp", "pinverse": "linalg_pinv", "ger": "outer"}.items():
+_aliases = {"negative": "neg", "absolute": "abs", "subtract": "sub", "multiply": "mul", "divide": "div",
+            "true_divide": "div", "greater": "gt", "greater_equal": "ge", "less": "lt", "less_equal": "le",
+            "not_equal": "ne", "concat": "cat", "concatenate": "cat", "arctan2": "atan2",
+            "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arcsinh": "asinh", "arccosh": "acosh",
+            "arctanh": "atanh", "fix": "trunc", "equal_elements": "eq", "take_along_axis": "take_along_dim",
+            "trapz": "trapezoid", "clamp_": "clip_", "det": "linalg_det",
+            "slogdet": "linalg_slogdet", "inverse": "linalg_inv", "matrix_power": "linalg_matrix_power",
+            "matrix_exp": "linalg_matrix_exp", "pinverse": "linalg_pinv", "ger": "outer", "conj_physical": "conj",
+            "orgqr": "linalg_householder_product", "unsafe_chunk": "chunk", "unsafe_split": "split",
+            "unsafe_split_with_sizes": "split_with_sizes", "affine_grid_generator": "affine_grid",
+            "native_channel_shuffle": "channel_shuffle"}
+for _new, _old in _aliases.items():
     if _old in _ops and _new not in _ops:
         globals()[_new] = _ops[_old]
         __all__.append(_new)

@@ -1,6 +1,6 @@
 """What weft.Tensor gets beside the operators and properties that its type has: every op as a method, hooks, pickling."""
 
-from weft import _core, _functions
+from weft import _compositions, _core, _functions
 from weft._core import Tensor, _ops
 
 # Ops that take no tensor first are functions alone.
@@ -16,6 +16,8 @@ for _name in _functions.__all__:
     if not _name.startswith(("tensor", "as", "from", "is_tensor", "broadcast_", "meshgrid", "finfo", "iinfo", "can_cast",
                              "result_type", "layout", "memory_format", "strided", "contiguous_format", "preserve_format")) and not hasattr(Tensor, _name):
         setattr(Tensor, _name, _function)
+for _name in _compositions.__all__:
+    setattr(Tensor, _name, getattr(_compositions, _name))
 Tensor.clamp = _functions.clamp
 Tensor.layout = property(lambda self: _functions.strided, doc="weft.strided: there is no other.")
 
@@ -34,7 +36,7 @@ def polygamma(self, n):
 
 
 def _in_place(name):
-    op = _ops[name]
+    op = getattr(Tensor, name)
 
     def method(self, *arguments, **keywords):
         operands = (self, *arguments, *keywords.values())
@@ -42,6 +44,9 @@ def _in_place(name):
         result = op(self.clone() if recorded else self, *arguments, **keywords)  # gradients read the old value
         if tuple(result.shape) != tuple(self.shape):
             raise ValueError(f"{name}_(): the result has shape {tuple(result.shape)}, the tensor {tuple(self.shape)}")
+        kept = result.dtype is self.dtype if name == "float_power" else _functions.can_cast(result.dtype, self.dtype)
+        if not kept:
+            raise TypeError(f"{name}_(): a {result.dtype.name} result cannot be written into {self.dtype.name}")
         return self.copy_(result)
 
     method.__name__, method.__doc__ = name + "_", f"In place: {op.__doc__}"
@@ -49,9 +54,15 @@ def _in_place(name):
 
 
 for _name in ("index_fill index_copy index_put scatter scatter_reduce masked_scatter put addcmul addcdiv addmm lerp cumprod "
-              "logical_not logical_and logical_or logical_xor eq ne lt le gt ge nan_to_num tril triu copysign hypot").split():
-    if _name in _ops and not hasattr(Tensor, _name + "_"):
+              "logical_not logical_and logical_or logical_xor eq ne lt le gt ge nan_to_num tril triu copysign hypot addbmm "
+              "addmv addr baddbmm clamp_max clamp_min float_power index_reduce ldexp logit mvlgamma nextafter polygamma renorm "
+              "sgn").split():
+    if hasattr(Tensor, _name) and not hasattr(Tensor, _name + "_"):
         _in_place(_name)
+for _alias, _name in {**_functions._aliases, "ndimension": "dim", "nelement": "numel", "const_data_ptr": "data_ptr"}.items():
+    for _end in ("", "_"):
+        if hasattr(Tensor, _name + _end) and not hasattr(Tensor, _alias + _end):
+            setattr(Tensor, _alias + _end, getattr(Tensor, _name + _end))
 
 
 def _variadic(name):
@@ -104,6 +115,70 @@ def type_as(self, other):
 
 
 @_method
+def sum_to_size(self, size, *more):
+    """The sum over the dimensions that expand() would add or stretch to come from this size to self's."""
+    sizes = [size, *more] if isinstance(size, int) else list(size)
+    added = self.ndim - len(sizes)
+    if added < 0 or any(n not in (1, old) for n, old in zip(sizes, self.shape[added:])):
+        raise ValueError(f"sum_to_size(): {tuple(sizes)} does not expand to {tuple(self.shape)}")
+    dims = [d for d, old in enumerate(self.shape) if d < added or sizes[d - added] != old]
+    return self.sum(dims, True).reshape(sizes) if dims or not sizes else self
+
+
+@_method
+def fill_diagonal_(self, fill_value, wrap=False):
+    """Writes one value where all coordinates are the same; with wrap a tall matrix gets a diagonal in each square of its
+    width, with a row between two."""
+    if self.ndim < 2 or self.ndim > 2 and len(set(self.shape)) > 1:
+        raise ValueError(f"fill_diagonal_(): {tuple(self.shape)} is neither a matrix nor a cube")
+    rows, columns = self.shape[:2]
+    for start in range(0, rows if wrap and self.ndim == 2 else 1, columns + 1):
+        diagonal = self[start:]
+        while diagonal.ndim > 1:
+            diagonal = diagonal.diagonal()
+        diagonal.fill_(fill_value)
+    return self
+
+
+@_method
+def random_(self, *bounds, generator=None, **named):
+    """Overwrites self with integers from [from, to); random_(to) counts from 0. Without `to` they go to the highest that the
+    dtype holds, of floats to the first after which there are gaps; of int64 and uint64 to 2**63 - 2."""
+    known = dict(zip(("to",) if len(bounds) == 1 and "to" not in named else ("from", "to"), bounds)) | named
+    if len(bounds) > 2 or known.keys() - {"from", "to"} or len(known) < len(bounds) + len(named):
+        raise TypeError("random_(): takes 'from' and 'to'")
+    low, high = known.get("from", 0), known.get("to")
+    if high is None:
+        kind = self.dtype
+        top = int(2 / _functions.finfo(kind).eps) if kind.is_floating_point else _functions._range_of(kind)[1]
+        high = min(top + 1, 2**63 - 1)
+    return self.copy_(_ops["randint_like"](self, low, high, generator=generator))
+
+
+def _elementwise(name, others):
+    def method(self, *arguments):
+        *tensors, function = arguments
+        if len(tensors) != others:
+            raise TypeError(f"{name}(): takes {others} tensors and a function")
+        if self.requires_grad:
+            raise ValueError(f"{name}(): a function of numbers has no gradient: detach() first")
+        for other in tensors:
+            _functions._need_tensors(name, other=other)
+            if other.dtype is not self.dtype:
+                raise TypeError(f"{name}(): the tensors must be {self.dtype.name}, not {other.dtype.name}")
+        numbers = [t.expand(self.shape).reshape(-1).tolist() for t in (self, *tensors)]
+        values = [function(*several) for several in zip(*numbers)]
+        return self.copy_(_functions.tensor(values, dtype=self.dtype).reshape(self.shape))
+
+    method.__name__, method.__doc__ = name, "Overwrites each number with what a function of Python's makes of it."
+    _method(method)
+
+
+for _name, _others in (("apply_", 0), ("map_", 1), ("map2_", 2)):
+    _elementwise(_name, _others)
+
+
+@_method
 def detach_(self):
     raise NotImplementedError("detach_() is not there yet: use detach()")
 
@@ -131,8 +206,33 @@ def _conversion(name, dtype):
 
 for _name, _dtype in {"float": _core.float32, "double": _core.float64, "half": _core.float16,
                       "bfloat16": _core.bfloat16, "long": _core.int64, "int": _core.int32, "short": _core.int16,
-                      "char": _core.int8, "byte": _core.uint8, "bool": _core.bool}.items():
+                      "char": _core.int8, "byte": _core.uint8, "bool": _core.bool, "cfloat": _core.complex64,
+                      "cdouble": _core.complex128}.items():
     _conversion(_name, _dtype)
+
+
+_kinds = {"float32": "Float", "float64": "Double", "float16": "Half", "bfloat16": "BFloat16", "int64": "Long", "int32": "Int",
+          "int16": "Short", "int8": "Char", "uint8": "Byte", "bool": "Bool", "complex64": "ComplexFloat",
+          "complex128": "ComplexDouble", "uint16": "UInt16", "uint32": "UInt32", "uint64": "UInt64",
+          "float8_e4m3fn": "Float8_e4m3fn", "float8_e5m2": "Float8_e5m2"}
+
+
+def _type(self, dtype=None, non_blocking=False):
+    """self as that dtype, which may be told by PyTorch's name for its tensors, "weft.FloatTensor"; without one self's
+    name."""
+    if dtype is None:
+        place = "" if self.device.type == "cpu" else f"{self.device.type}."
+        return f"weft.{place}{_kinds[self.dtype.name]}Tensor"
+    if isinstance(dtype, str):
+        found = [name for name, kind in _kinds.items() if dtype == f"weft.{kind}Tensor"]
+        if not found:
+            raise ValueError(f"type(): there is no {dtype!r}")
+        dtype = getattr(_core, found[0])
+    return self.to(dtype, non_blocking=non_blocking)
+
+
+_type.__name__ = "type"  # which in this file is Python's
+_method(_type)
 
 
 def _new(name, make):

@@ -1,10 +1,130 @@
-"""Special functions under PyTorch's path: the ops that are there."""
+"""Special functions under PyTorch's path: the ops that are there, and functions made of them."""
+
+import math
 
 from weft import _core, _functions
+from weft._core import _ops
+from weft.autograd import Function
 
 _names = """digamma erf erfc erfinv exp2 expm1 i0 i0e i1 i1e log1p log_softmax logit logsumexp ndtri polygamma round sinc
 softmax xlog1py xlogy expit:sigmoid gammaln:lgamma multigammaln:mvlgamma psi:digamma"""
 for _name in _names.split():
     _name, _, _op = _name.partition(":")
-    globals()[_name] = getattr(_functions, _op or _name, None) or _core._ops[_op or _name]
+    globals()[_name] = getattr(_functions, _op or _name, None) or _ops[_op or _name]
 del _name, _op, _names
+
+
+def _in_double(function):
+    """The function computed in float64 and rounded once; integers give the default dtype."""
+    def apply(input, *, out=None):
+        _functions._need_tensors(function.__name__, input=input)
+        if input.dtype.is_complex:
+            raise TypeError(f"{function.__name__}(): needs real numbers, not {input.dtype.name}")
+        dtype = input.dtype if input.dtype.is_floating_point else _core.get_default_dtype()
+        result = function(input.to(_core.float64)).to(dtype)
+        if out is None:
+            return result
+        if out.dtype is not dtype or out.shape != result.shape:
+            raise ValueError(f"{function.__name__}(): argument 'out' is {out.dtype.name} {list(out.shape)}, the result "
+                             f"{dtype.name} {list(result.shape)}")
+        return out.copy_(result)
+
+    apply.__name__ = apply.__qualname__ = function.__name__
+    apply.__doc__ = function.__doc__
+    return apply
+
+
+class _Entr(Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return _ops["where"](x < 0, -math.inf, _ops["xlogy"](-x, x))
+
+    @staticmethod
+    def backward(ctx, gradient):
+        x, = ctx.saved_tensors
+        return -gradient * (1 + x.log())
+
+
+@_in_double
+def entr(x):
+    """-x log(x): 0 at 0, -inf below."""
+    return _Entr.apply(x)
+
+
+def _exp_of_square(x, scale):
+    """exp(scale * x²) with an exact exponent, in two parts; |x| is below 2**16."""
+    high = (x * 1024).round() / 1024
+    return (high * high * scale).exp() * ((x - high) * (x + high) * scale).exp()
+
+
+def _erfcx(x):
+    near, far = x.clip(-27, 25), x.clip(25)  # above 25 erfc will soon leave float64's range, and the series is exact
+    series, ratio = 1.0, -0.5 / (far * far)
+    for n in (13, 11, 9, 7, 5, 3, 1):
+        series = 1 + n * ratio * series
+    return _ops["where"](x > 25, series / (far * math.sqrt(math.pi)), _exp_of_square(near, 1) * near.erfc())
+
+
+def _normal_tail(x):
+    """ndtr(-x) of x that is not negative, which would be inexact as erfc of the rounded x / √2."""
+    x = x.clip(0, 40)
+    return _exp_of_square(x, -0.5) * _erfcx(x * math.sqrt(0.5)) * 0.5
+
+
+class _Erfcx(Function):
+    @staticmethod
+    def forward(ctx, x):
+        y = _erfcx(x)
+        ctx.save_for_backward(x, y)
+        return y
+
+    @staticmethod
+    def backward(ctx, gradient):
+        x, y = ctx.saved_tensors
+        return gradient * (2 * x * y - 2 / math.sqrt(math.pi))
+
+
+@_in_double
+def erfcx(x):
+    """exp(x²) erfc(x)."""
+    return _Erfcx.apply(x)
+
+
+class _Ndtr(Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        tail = _normal_tail(x.abs())
+        return _ops["where"](x > 0, 1 - tail, tail)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        x, = ctx.saved_tensors
+        return gradient * (x * x * -0.5).exp() / math.sqrt(2 * math.pi)
+
+
+@_in_double
+def ndtr(x):
+    """The area under the normal distribution's density up to x."""
+    return _Ndtr.apply(x)
+
+
+class _LogNdtr(Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        below = (_erfcx((x * -math.sqrt(0.5)).clip(0)) * 0.5).log() - x * x * 0.5
+        tail = _normal_tail(x.abs())
+        return _ops["where"](x < -1, below, _ops["log1p"](_ops["where"](x > 0, -tail, tail - 1)))
+
+    @staticmethod
+    def backward(ctx, gradient):
+        x, = ctx.saved_tensors
+        return gradient * math.sqrt(2 / math.pi) / _Erfcx.apply(x * -math.sqrt(0.5))
+
+
+@_in_double
+def log_ndtr(x):
+    """log(ndtr(x)), exact where that is near 0 or 1."""
+    return _LogNdtr.apply(x)

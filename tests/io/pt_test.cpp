@@ -7,6 +7,7 @@
 
 #include <weft/io/pt.hpp>
 #include <weft/ops/create.hpp>
+#include <weft/ops/pointwise.hpp>
 
 #include <message_of.hpp>
 #include <temporary_folder.hpp>

@@ -284,9 +284,11 @@ TEST(MoeUnpermute, RaisesOutOfMemoryErrorForMoreThanTheHostCanRead) {
   const Tensor rows = spread({2, 2}), map = tensor({{0, 1}, {-1, -1}}).to(i32), none = full({1, 1}, -1, i64);
   const int64_t huge = int64_t{1} << 46;
   EXPECT_THROW(moe_unpermute(rows, map, none.expand({2, huge}), spread({2}), 2, 2), OutOfMemoryError);
+#if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)  // their operator new does not throw
   EXPECT_THROW(
       moe_unpermute(spread({1, 2}).expand({huge, 2}), map, tensor({{0}, {1}}), spread({1}).expand({huge}), 2, 2),
       OutOfMemoryError);
+#endif
 }
 
 TEST(MoePermute, TakesViewsOfAnyStridesAndOffsets) {

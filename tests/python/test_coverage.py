@@ -9,7 +9,7 @@ ROOT = pathlib.Path(__file__).parent.parent.parent
 RECORDED = json.loads((pathlib.Path(__file__).parent / "pytorch_cases" / "names.json").read_text())
 PLACES = {"torch": ("weft", weft), "torch.Tensor": ("weft.Tensor", weft.Tensor),
           "torch.nn.functional": ("weft.nn.functional", weft.nn.functional), "torch.linalg": ("weft.linalg", weft.linalg),
-          "torch.special": ("weft.special", getattr(weft, "special", None)), "torch.fft": ("weft.fft", None),
+          "torch.special": ("weft.special", weft.special), "torch.fft": ("weft.fft", weft.fft),
           "torch.nn": ("weft.nn", weft.nn)}
 
 

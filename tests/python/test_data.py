@@ -1,6 +1,7 @@
 """Datasets, samplers and loaders: values, order, workers, positions, errors."""
 
 import collections
+import gc
 import itertools
 import json
 import os
@@ -688,6 +689,31 @@ class Shards(data.IterableDataset):
         info = data.get_worker_info()
         for i in range(info.id, self.n, info.num_workers):
             yield weft.full((5000,), i) + weft.rand(()), {"at": i, "seed": info.seed % 1000}
+
+
+class Collecting(data.IterableDataset):
+    """Collects garbage behind each sample."""
+
+    def __iter__(self):
+        for i in range(8):
+            yield weft.full((3,), i)
+            gc.collect()
+
+
+def test_loaders_that_a_worker_drops_close_no_files_of_its_batches():
+    dropped = forked(Shards(9), 1)
+    next(iter(dropped))
+    gc.disable()
+    try:
+        dropped.itself = dropped
+        del dropped  # garbage, which the workers inherit
+        batches = iter(forked(Collecting(), 1, prefetch_factor=6))
+        first = next(batches)
+        time.sleep(0.3)  # the workers go ahead
+        assert len([first, *batches]) == 16
+    finally:
+        gc.enable()
+    gc.collect()
 
 
 def test_iterables_in_processes_are_the_same_in_every_run_and_go_on():

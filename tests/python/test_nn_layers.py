@@ -1,5 +1,6 @@
 """Layers against PyTorch 2.15: what they print, and convolutions with every padding_mode."""
 
+import copy
 import json
 import pathlib
 
@@ -7,7 +8,7 @@ import numpy as np
 import pytest
 
 import weft
-from weft import nn
+from weft import io, nn
 import weft.nn.functional as F
 
 PADDING_MODES = json.loads((pathlib.Path(__file__).parent / "pytorch_cases/padding_modes.json").read_text())
@@ -93,6 +94,8 @@ PReLU(3, 0.1) => PReLU(num_parameters=3)
 Softmax(1) => Softmax(dim=1)
 LogSoftmax(-1) => LogSoftmax(dim=-1)
 Softmax() => Softmax(dim=None)
+Softmin(1) => Softmin(dim=1)
+Softmax2d() => Softmax2d()
 LocalResponseNorm(2) => LocalResponseNorm(2, alpha=0.0001, beta=0.75, k=1.0)
 Unfold(3) => Unfold(kernel_size=3, dilation=1, padding=0, stride=1)
 Fold((4, 5), (2, 2)) => Fold(output_size=(4, 5), kernel_size=(2, 2), dilation=1, padding=0, stride=1)
@@ -112,3 +115,78 @@ def test_a_pool_without_a_stride_lays_windows_side_by_side():
     x = weft.randn(2, 3, 6)
     assert weft.equal(nn.LPPool1d(2, 3)(x), F.lp_pool1d(x, 2, 3, 3))
     assert nn.MaxPool1d(3).stride == 3 and nn.AvgPool1d(2)(x).shape == (2, 3, 3)
+
+
+def test_lazy_layers_become_what_they_are_named_after():
+    net = nn.Sequential(nn.LazyConv2d(4, 3, padding=1), nn.LazyBatchNorm2d(), nn.Flatten(), nn.LazyLinear(2, bias=False))
+    assert [tuple(p.shape) for p in net.parameters()] == [(0,)] * 5
+    assert repr(net[0]) == "LazyConv2d(4, 3, padding=1)" and repr(net[3]) == "LazyLinear(2, bias=False)"
+    calls = []
+    net[3].register_forward_hook(lambda module, inputs, output: calls.append(type(module)))
+    other = copy.deepcopy(net).eval().to(weft.float64)
+    net[0].requires_grad_(False)
+    x = weft.randn(2, 3, 5, 5)
+    assert net(x).shape == (2, 2) and calls == [nn.Linear]
+    assert [type(layer) for layer in net] == [nn.Conv2d, nn.BatchNorm2d, nn.Flatten, nn.Linear]
+    assert repr(net[0]) == repr(nn.Conv2d(3, 4, 3, padding=1)) and net[3].in_features == 100 and net[3].bias is None
+    assert [p.requires_grad for p in net.parameters()] == [False, False, True, True, True]
+    net(x).sum().backward()
+    assert net[3].weight.grad is not None and list(net.state_dict()) == list(nn.Sequential(
+        nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.Flatten(), nn.Linear(100, 2, False)).state_dict())
+    assert other(x.double()).dtype is weft.float64 and not other[1].training
+    assert all(p.dtype is weft.float64 for p in other.parameters())
+    assert repr(io.from_json(io.to_json(net))) == repr(net)
+
+
+def test_lazy_layers_refuse_what_their_layer_does():
+    for wrong, kind in ((lambda: nn.LazyLinear(), TypeError), (lambda: nn.LazyConv1d(2, 3, strides=1), TypeError),
+                        (lambda: nn.LazyConv1d(-2, 3), ValueError), (lambda: nn.LazyConv1d(2, 3)(weft.ones(4)), ValueError),
+                        (lambda: nn.LazyConv1d(2, 1, groups=2)(weft.ones(3, 4)), ValueError),
+                        (lambda: nn.LazyLinear(3)(weft.tensor(1.0)), ValueError),
+                        (lambda: io.to_json(nn.LazyLinear(3)), ValueError)):
+        with pytest.raises(kind):
+            wrong()
+
+
+def test_the_adaptive_softmax_is_a_distribution():
+    layer, x = nn.AdaptiveLogSoftmaxWithLoss(6, 12, [3, 7], div_value=2.0), weft.randn(40, 6)
+    every = layer.log_prob(x)
+    np.testing.assert_allclose(every.exp().sum(1).tolist(), 1, rtol=1e-5)
+    target = weft.randint(12, (40,))
+    output, loss = layer(x, target)
+    np.testing.assert_allclose(output.tolist(), every.gather(1, target[:, None]).squeeze(1).tolist(), rtol=1e-5)
+    assert loss.item() == pytest.approx(-output.mean().item()) and weft.equal(layer.predict(x), every.argmax(1))
+    loss.backward()
+    assert all(p.grad is not None for p in layer.parameters())
+    layer.reset_parameters()
+    assert not weft.equal(layer.log_prob(x), every)
+
+
+def test_parameter_dicts_train_and_copy():
+    weights = nn.ParameterDict({"left": weft.ones(2), "right": weft.zeros(2)})
+    net = nn.Sequential(nn.Linear(2, 2))
+    net.weights = weights
+    assert [name for name, _ in net.named_parameters()][2:] == ["weights.left", "weights.right"]
+    (weights["left"] * 3).sum().backward()
+    assert weights["left"].grad.tolist() == [3, 3] and isinstance(weights["right"], nn.Parameter)
+    other = copy.deepcopy(weights)
+    assert list(other) == ["left", "right"] and other["left"] is not weights["left"]
+    weights |= {"left": weft.zeros(1), "step": 4}
+    assert list(weights) == ["left", "right", "step"] and weights["left"].shape == (1,) and weights.pop("step") == 4
+    assert dict(weights.copy().items())["right"] is weights["right"]
+
+
+def test_gumbel_softmax_draws_by_the_probabilities():
+    p = weft.tensor([0.1, 0.2, 0.7])
+    drawn = F.gumbel_softmax(p.log().expand(20000, 3), hard=True)
+    assert set(drawn.unique().tolist()) == {0, 1} and (drawn.sum(1) == 1).all()
+    np.testing.assert_allclose(drawn.mean(0).tolist(), p.tolist(), atol=0.015)
+    soft = F.gumbel_softmax(weft.zeros(4, 5), tau=0.5)
+    np.testing.assert_allclose(soft.sum(1).tolist(), 1, rtol=1e-6)
+    grads = []
+    for hard in (False, True):
+        x = weft.zeros(4, 5, requires_grad=True)
+        weft.manual_seed(3)
+        (F.gumbel_softmax(x, hard=hard) * weft.arange(5)).sum().backward()
+        grads.append(x.grad)
+    np.testing.assert_allclose(grads[0].numpy(), grads[1].numpy(), atol=1e-6)

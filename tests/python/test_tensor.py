@@ -56,6 +56,51 @@ def test_generators_are_independent_and_repeat():
         weft.rand(2, generator=5)
 
 
+@pytest.mark.parametrize("dtype, highest", [
+    ("float32", 2**24), ("float16", 2**11), ("bfloat16", 2**8), ("uint8", 255), ("int8", 127), ("int16", 2**15 - 1),
+    ("int64", 2**63 - 1), ("bool", True)])
+def test_random_integers_of_every_dtype(dtype, highest):
+    x = weft.zeros(4000, dtype=getattr(weft, dtype))
+    assert x.random_() is x
+    drawn = x.tolist()
+    assert min(drawn) >= 0 and highest / 2 < max(drawn) <= highest and all(n == int(n) for n in drawn)
+    assert set(x.random_(2).tolist()) == {0, 1}
+    if dtype != "bool":
+        assert set(x.random_(2, 5).tolist()) == set(x.random_(2, to=5).tolist()) == {2, 3, 4}
+        assert set(x.random_(**{"from": 7, "to": 8}).tolist()) == {7} and min(x.random_(100, None).tolist()) >= 100
+    state = weft.Generator().manual_seed(3)
+    again = x.random_(generator=state).clone()
+    assert weft.equal(again, x.random_(generator=state.manual_seed(3)))
+
+
+def test_random_integers_refuse_what_the_dtype_does_not_hold():
+    x = weft.zeros(3, dtype=weft.int8)
+    for bounds in ((300,), (0,), (-129, 3), (5, 5)):
+        with pytest.raises(ValueError):
+            x.random_(*bounds)
+    for wrong in (lambda: x.random_(1, 2, 3), lambda: x.random_(1, 2, to=3), lambda: x.random_(high=3),
+                  lambda: x.random_(2.5)):
+        with pytest.raises(TypeError):
+            wrong()
+    assert x.tolist() == [0, 0, 0]
+
+
+def test_types_have_pytorchs_names():
+    x = weft.tensor([1.5, -2.0])
+    assert x.type() == "weft.FloatTensor" and x.type(weft.int32).type() == "weft.IntTensor"
+    assert x.type("weft.DoubleTensor").dtype is weft.float64 and weft.tensor([True]).type() == "weft.BoolTensor"
+    for dtype in {d for d in vars(weft).values() if isinstance(d, weft.dtype)}:
+        assert x.type(weft.zeros(1).to(dtype).type()).dtype is dtype
+    for wrong in ("FloatTensor", "weft.float32"):
+        with pytest.raises(ValueError, match=wrong):
+            x.type(wrong)
+
+
+def test_names_are_listed_once():
+    names = dir(weft)
+    assert len(names) == len(set(names)) and {"fft", "Tensor", "gradient", "replay"} <= set(names)
+
+
 def test_properties():
     x = weft.zeros(2, 3, 4)
     assert (x.ndim, x.dim(), x.numel(), x.itemsize, x.element_size(), x.nbytes) == (3, 3, 24, 4, 4, 96)

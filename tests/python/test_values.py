@@ -164,3 +164,39 @@ def test_unfit_powers_and_probabilities():
     for p in (2.0, nan, -0.5):
         with pytest.raises(ValueError):
             weft.bernoulli(t([0.5, p]))
+
+
+# To 40 digits by mpmath, rounded once.
+points = [-20.25, -5.5, -1.0, -0.3, 0.1, 0.7, 2.4, 5.0, 8.25, 24.9, 25.1, 300.0]
+special_values = {
+    "erfcx": [2.4485613000901127e+178, 27443409954929.71, 5.008980080762283, 1.4537492328427655, 0.8964569799691267,
+              0.525930337349441, 0.21849873453703333, 0.11070463773306863, 0.06789491988272056, 0.022639987776049506,
+              0.02245987581758139, 0.0018806214973780646],
+    "ndtr": [1.77619986494957e-91, 1.8989562465887718e-08, 0.15865525393145705, 0.3820885778110474, 0.539827837277029,
+             0.758036347776927, 0.9918024640754038, 0.9999997133484281, 0.9999999999999999, 1.0, 1.0, 1.0],
+    "log_ndtr": [-208.96076728764925, -17.77937635262526, -1.8410216450092636, -0.9621028181688507, -0.6165050101150263,
+                 -0.2770239422771313, -0.008231320482313337, -2.866516129637636e-07, -7.919726314642478e-17,
+                 -3.7200792751087554e-137, -2.4866601882523463e-139, -0.0],
+}
+
+
+@pytest.mark.parametrize("name", special_values)
+def test_special_functions_are_exact_to_a_few_units(name):
+    function, want = getattr(weft.special, name), special_values[name]
+    np.testing.assert_allclose(function(t(points, dtype=weft.float64)).numpy(), want, rtol=4 * 2.0**-52)
+    np.testing.assert_array_equal(function(t([-1.0, 5.0, nan])).numpy(),
+                                  np.array([want[2], want[7], nan], dtype=np.float32))
+    assert function(t([3, 1])).dtype is weft.float32 and function(weft.zeros(0, 2)).shape == (0, 2)
+    x = t([-3.0, -1.2, 0.4, 2.5], dtype=weft.float64).requires_grad_()
+    assert weft.autograd.gradcheck(function, [x]) and weft.autograd.gradgradcheck(function, [x])
+
+
+def test_special_functions_at_infinity():
+    ends = t([inf, -inf], dtype=weft.float64)
+    for name, want in (("erfcx", [0, inf]), ("ndtr", [1, 0]), ("log_ndtr", [0, -inf]), ("entr", [-inf, -inf])):
+        assert getattr(weft.special, name)(ends).tolist() == want
+        for wrong, kind in (("a", TypeError), (t([1j]), TypeError)):
+            with pytest.raises(kind, match=f"{name}.*"):
+                getattr(weft.special, name)(wrong)
+        with pytest.raises(ValueError, match=f"{name}.*'out'"):
+            getattr(weft.special, name)(weft.ones(2), out=weft.empty(3))

@@ -96,7 +96,11 @@ class _Forked:
         """The life of a worker."""
         code = 1
         try:
-            for pipe in (others, *(pipe for processes in _living for pipe in processes._pipes)):
+            copies = [others]
+            for processes in _living:
+                copies += processes._pipes
+                processes._pipes = []  # who drops them in this process must not close files that have the numbers then
+            for pipe in copies:
                 os.close(pipe[0]), os.close(pipe[1])  # so that the end of the parent is seen
             self._serve(worker, requests, answers)
             code = 0

@@ -1,5 +1,9 @@
 """Modules made of modules, and of parameters."""
 
+from collections import OrderedDict
+from collections.abc import Mapping, MutableMapping
+
+from weft._core import Tensor
 from weft.nn.module import Module, Parameter
 
 
@@ -126,3 +130,89 @@ class ParameterList(Module):
 
     def __getitem__(self, i):
         return list(self._parameters.values())[i]
+
+
+class ParameterDict(Module):
+    """A dict whose tensors are parameters that are registered; other values are attributes alone."""
+
+    keys, values, items, get = Mapping.keys, Mapping.values, Mapping.items, Mapping.get
+    setdefault, clear = MutableMapping.setdefault, MutableMapping.clear
+
+    def __init__(self, parameters=None):
+        super().__init__()
+        self._keys = {}  # in order of registration
+        self.update(parameters or {})
+
+    def __getitem__(self, key):
+        if key not in self._keys:
+            raise KeyError(key)
+        return getattr(self, key)
+
+    def __setitem__(self, key, value):
+        if not isinstance(key, str):
+            raise TypeError(f"ParameterDict(): a key must be a str, not {type(key).__name__}")
+        if key not in self._keys and hasattr(self, key):
+            raise KeyError(f"ParameterDict(): {key!r} is an attribute of the module")
+        if isinstance(value, Tensor):
+            self.register_parameter(key, value if isinstance(value, Parameter) else Parameter(value))
+        else:
+            setattr(self, key, value)
+        self._keys[key] = None
+
+    def __delitem__(self, key):
+        del self._keys[key]
+        delattr(self, key)
+
+    def __contains__(self, key):
+        return key in self._keys
+
+    def __iter__(self):
+        return iter(self._keys)
+
+    def __reversed__(self):
+        return reversed(self._keys)
+
+    def __len__(self):
+        return len(self._keys)
+
+    def __or__(self, other):
+        result = self.copy()
+        result.update(other)
+        return result
+
+    def __ror__(self, other):
+        return ParameterDict(other) | self
+
+    def __ior__(self, other):
+        self.update(other)
+        return self
+
+    def update(self, parameters):
+        """Takes over pairs of key and value, or those of a mapping; of a plain dict in the order of the keys."""
+        if isinstance(parameters, (ParameterDict, OrderedDict)):
+            parameters = parameters.items()
+        elif isinstance(parameters, Mapping):
+            parameters = sorted(parameters.items())
+        for key, value in parameters:
+            self[key] = value
+
+    def pop(self, key):
+        """Takes out a key, and gives its value."""
+        value = self[key]
+        del self[key]
+        return value
+
+    def popitem(self):
+        """Takes out the last key and its value."""
+        if not self._keys:
+            raise KeyError("popitem(): the ParameterDict is empty")
+        key = next(reversed(self._keys))
+        return key, self.pop(key)
+
+    def copy(self):
+        """Another dict of the same parameters."""
+        return ParameterDict(self.items())
+
+    def fromkeys(self, keys, default=None):
+        """A new dict of these keys with one value."""
+        return ParameterDict((key, default) for key in keys)

@@ -2,11 +2,11 @@
 
 import warnings
 
-from weft import _core, _functions
+from weft import _compositions, _core, _functions
 from weft._core import _ops, float64 as _float64
 
 _names = """relu relu6 elu selu celu gelu silu mish leaky_relu prelu rrelu glu softplus softsign softshrink hardshrink
-tanhshrink hardtanh hardsigmoid hardswish threshold logsigmoid sigmoid tanh softmax softmin log_softmax gumbel_softmax
+tanhshrink hardtanh hardsigmoid hardswish threshold logsigmoid sigmoid tanh softmax softmin log_softmax
 linear bilinear layer_norm rms_norm batch_norm group_norm instance_norm local_response_norm normalize one_hot
 cross_entropy nll_loss mse_loss l1_loss huber_loss smooth_l1_loss binary_cross_entropy binary_cross_entropy_with_logits
 kl_div poisson_nll_loss gaussian_nll_loss cosine_embedding_loss margin_ranking_loss triplet_margin_loss
@@ -15,12 +15,12 @@ cosine_similarity pairwise_distance pdist scaled_dot_product_attention attention
 pixel_shuffle pixel_unshuffle channel_shuffle fold conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d
 max_pool1d max_pool2d max_pool3d avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool1d adaptive_avg_pool2d
 adaptive_avg_pool3d adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d lp_pool1d lp_pool2d lp_pool3d
-max_unpool1d max_unpool2d max_unpool3d""".split()
+max_unpool1d max_unpool2d max_unpool3d conv_tbc native_channel_shuffle""".split()
 for _name in _names:
-    if _name in _ops:
-        globals()[_name] = _ops[_name]
-    elif hasattr(_functions, _name):
-        globals()[_name] = getattr(_functions, _name)
+    for _place in (_ops, vars(_functions), vars(_compositions)):
+        if _name in _place:
+            globals()[_name] = _place[_name]
+            break
 
 
 def embedding(input, weight, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False):
@@ -59,6 +59,36 @@ def log_softmax(input, dim=None, _stacklevel=3, dtype=None):
 def softmin(input, dim=None, _stacklevel=3, dtype=None):
     """softmax(-x)."""
     return _ops["softmin"](input, _softmax_dim("softmin", dim, input.ndim), dtype=dtype)
+
+
+def gumbel_softmax(logits, tau=1, hard=False, eps=1e-10, dim=-1):
+    """A draw from the Gumbel-softmax distribution along dim: softmax((logits + noise) / tau); with `hard` 1 at the largest
+    and 0 elsewhere, with the same gradient. eps is not looked at."""
+    noise = -_ops["empty_like"](logits).exponential_().clip(2.0**-24).log()  # a draw of 0 would be infinite noise
+    soft = _ops["softmax"]((logits + noise) / tau, dim)
+    if not hard:
+        return soft
+    chosen = _ops["zeros_like"](soft).scatter(dim, soft.argmax(dim, True), 1.0)
+    return chosen - soft.detach() + soft
+
+
+def linear_cross_entropy(input, linear_weight, target, *, linear_bias=None, weight=None, reduction="mean",
+                         ignore_index=None, label_smoothing=0.0, options=None):
+    """cross_entropy of linear(input, linear_weight, linear_bias), whose weight is [classes, ..., features]."""
+    if options is not None:
+        raise NotImplementedError("linear_cross_entropy(): argument 'options' is there with its default alone")
+    shape = (*input.shape[:-1], *linear_weight.shape[:-1])
+    if input.ndim not in (1, 2) or linear_weight.ndim < 2 or input.ndim == 1 and linear_weight.ndim > 2:
+        raise ValueError(f"linear_cross_entropy(): input {tuple(input.shape)} and weight {tuple(linear_weight.shape)} are "
+                         "not [N, features] and [classes, ..., features], or [features] and [classes, features]")
+    if ignore_index is not None and tuple(target.shape) == shape:
+        raise ValueError("linear_cross_entropy(): probabilities have no 'ignore_index'")
+    if linear_bias is not None and linear_bias.shape != linear_weight.shape[:-1]:
+        raise ValueError(f"linear_cross_entropy(): the bias {tuple(linear_bias.shape)} is not "
+                         f"{tuple(linear_weight.shape[:-1])}")
+    logits = _ops["linear"](input, linear_weight.flatten(0, -2), None if linear_bias is None else linear_bias.flatten())
+    return _ops["cross_entropy"](logits.reshape(shape), target, weight, reduction=reduction, label_smoothing=label_smoothing,
+                                 ignore_index=-100 if ignore_index is None else ignore_index)
 
 
 def dropout(input, p=0.5, training=True, inplace=False):

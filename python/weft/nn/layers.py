@@ -1,15 +1,17 @@
 """The common layers. Parameters start as PyTorch's do, drawn in float32 on the CPU."""
 
+import math
+
 from weft import _core
 from weft.nn import functional as F
 from weft.nn.module import Module, NativeModule, Parameter
 
-__all__ = ["Linear", "Bilinear", "Embedding", "LayerNorm", "RMSNorm", "Dropout", "Identity", "Flatten", "Unflatten", "Softmax", "LogSoftmax",
-           "PReLU", "TransformerBlock", "CrossEntropyLoss", "NLLLoss", "MSELoss", "L1Loss", "HuberLoss", "SmoothL1Loss",
-           "BCEWithLogitsLoss", "BCELoss", "KLDivLoss", "GaussianNLLLoss", "PoissonNLLLoss", "CosineEmbeddingLoss",
-           "HingeEmbeddingLoss", "MarginRankingLoss", "SoftMarginLoss", "MultiMarginLoss", "MultiLabelMarginLoss",
-           "MultiLabelSoftMarginLoss", "TripletMarginLoss", "TripletMarginWithDistanceLoss", "CTCLoss",
-           "CosineSimilarity", "PairwiseDistance"]
+__all__ = ["Linear", "Bilinear", "Embedding", "LayerNorm", "RMSNorm", "Dropout", "Identity", "Flatten", "Unflatten", "Softmax",
+           "Softmin", "Softmax2d", "LogSoftmax", "PReLU", "TransformerBlock", "CrossEntropyLoss", "NLLLoss", "MSELoss",
+           "L1Loss", "HuberLoss", "SmoothL1Loss", "BCEWithLogitsLoss", "BCELoss", "KLDivLoss", "GaussianNLLLoss",
+           "PoissonNLLLoss", "CosineEmbeddingLoss", "HingeEmbeddingLoss", "MarginRankingLoss", "SoftMarginLoss",
+           "MultiMarginLoss", "MultiLabelMarginLoss", "MultiLabelSoftMarginLoss", "TripletMarginLoss",
+           "TripletMarginWithDistanceLoss", "CTCLoss", "LinearCrossEntropyLoss", "CosineSimilarity", "PairwiseDistance"]
 
 
 class _Layer(Module):
@@ -181,6 +183,20 @@ class LogSoftmax(Softmax):
         return F.log_softmax(input, self.dim)
 
 
+class Softmin(Softmax):
+    def forward(self, input):
+        return F.softmin(input, self.dim)
+
+
+class Softmax2d(Module):
+    """softmax over the channels of [N, C, H, W] or [C, H, W]."""
+
+    def forward(self, input):
+        if input.ndim not in (3, 4):
+            raise ValueError(f"Softmax2d(): the input has {input.ndim} dimensions, not 3 or 4")
+        return F.softmax(input, -3)
+
+
 class PReLU(Module):
     """x where it is above 0, else x * weight, which is learned: one number, or one for each channel (dimension 1)."""
 
@@ -317,6 +333,34 @@ _loss("TripletMarginLoss", F.triplet_margin_loss, positional=("margin", "p", "ep
       swap=False)
 _loss("TripletMarginWithDistanceLoss", F.triplet_margin_with_distance_loss, distance_function=None, margin=1.0, swap=False)
 _loss("CTCLoss", F.ctc_loss, positional=("blank",), blank=0, zero_infinity=False)
+
+
+class LinearCrossEntropyLoss(Module):
+    """The cross entropy of a linear layer's results, [N, in_features] to [N, num_classes, *out_features], with targets."""
+
+    def __init__(self, in_features, num_classes, *, out_features=(), bias=False, device=None, dtype=None, reduction="mean",
+                 weight=None, ignore_index=None, label_smoothing=0.0, options=None):
+        super().__init__()
+        if weight is not None and tuple(weight.shape) != (num_classes,):
+            raise ValueError(f"LinearCrossEntropyLoss(): a weight of shape {tuple(weight.shape)} is not [{num_classes}]")
+        if not 0 <= label_smoothing <= 1:
+            raise ValueError(f"LinearCrossEntropyLoss(): argument 'label_smoothing' must be in [0, 1], not {label_smoothing}")
+        self.num_classes, self.out_features, self.reduction = num_classes, tuple(out_features), reduction
+        self.ignore_index, self.label_smoothing, self.options = ignore_index, label_smoothing, options
+        self.register_buffer("weight", weight)
+        self.linear = Linear(in_features, math.prod(self.out_features, start=num_classes), bias, device, dtype)
+
+    def forward(self, input, target):
+        shape, bias = (self.num_classes, *self.out_features), self.linear.bias
+        return F.linear_cross_entropy(input, self.linear.weight.reshape(*shape, -1), target,
+                                      linear_bias=None if bias is None else bias.reshape(shape), weight=self.weight,
+                                      reduction=self.reduction, ignore_index=self.ignore_index,
+                                      label_smoothing=self.label_smoothing, options=self.options)
+
+    def extra_repr(self):
+        return (f"in_features={self.linear.in_features}, num_classes={self.num_classes}, out_features={self.out_features}, "
+                f"bias={self.linear.bias is not None}, reduction={self.reduction}, ignore_index={self.ignore_index}, "
+                f"label_smoothing={self.label_smoothing}, options={self.options}")
 
 
 class CosineSimilarity(Module):

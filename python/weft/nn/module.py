@@ -357,10 +357,10 @@ class Module:
             self._state.set_buffer(name, tensor, saved)
         for name, module in modules.items():
             self._state.set_module(name, module)
-        if parametrized:
-            from weft.nn.utils.parametrize import _adopt
-
-            _adopt(self, parametrized)
+        # A copy of a parametrized module: its lists were copied, and compute what they did.
+        for name, is_parameter, saved, unsafe in parametrized:
+            held = self._modules["parametrizations"]._modules[name]
+            _core._adopt_parametrized(self, name, is_parameter, saved, unsafe, held, list(held.children()))
 
     # ---- calls and hooks ----
 

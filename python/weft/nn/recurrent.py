@@ -4,7 +4,7 @@ from weft import _core
 from weft.nn.layers import _Layer
 from weft.nn.utils.rnn import PackedSequence
 
-__all__ = ["RNNBase", "RNN", "LSTM", "GRU", "RNNCell", "LSTMCell", "GRUCell"]
+__all__ = ["RNNBase", "RNN", "LSTM", "GRU", "RNNCellBase", "RNNCell", "LSTMCell", "GRUCell"]
 
 
 def _zeros(sizes, like):
@@ -104,9 +104,14 @@ class LSTM(RNNBase):
         return output, tuple(states)
 
 
-class _Cell(_Layer):
-    def __init__(self, kind, input_size, hidden_size, bias, device, dtype):
-        super().__init__(_core._recurrent_cell(kind, input_size, hidden_size, bias), device, dtype)
+class RNNCellBase(_Layer):
+    """What RNNCell, GRUCell and LSTMCell share: weights of 1, 3 or 4 chunks of hidden_size rows."""
+
+    def __init__(self, input_size, hidden_size, bias, num_chunks, device=None, dtype=None, *, kind=None):
+        kinds = {1: "TANH", 3: "GRU", 4: "LSTM"}
+        if num_chunks not in kinds:
+            raise ValueError(f"RNNCellBase(): argument 'num_chunks' must be 1, 3 or 4, not {num_chunks!r}")
+        super().__init__(_core._recurrent_cell(kind or kinds[num_chunks], input_size, hidden_size, bias), device, dtype)
         self.input_size, self.hidden_size, self.bias = input_size, hidden_size, bias
         if not bias:
             self.bias_ih = self.bias_hh = None
@@ -118,34 +123,34 @@ class _Cell(_Layer):
         return _zeros((*input.shape[:-1], self.hidden_size), input)
 
 
-class RNNCell(_Cell):
+class RNNCell(RNNCellBase):
     """One step of RNN: the new state of input [batch, input_size] and the old one."""
 
     def __init__(self, input_size, hidden_size, bias=True, nonlinearity="tanh", device=None, dtype=None):
         if nonlinearity not in ("tanh", "relu"):
             raise ValueError(f"RNNCell(): argument 'nonlinearity' must be 'tanh' or 'relu', not {nonlinearity!r}")
-        super().__init__(nonlinearity.upper(), input_size, hidden_size, bias, device, dtype)
+        super().__init__(input_size, hidden_size, bias, 1, device, dtype, kind=nonlinearity.upper())
         self.nonlinearity = nonlinearity
 
     def forward(self, input, hx=None):
         return self._step(f"rnn_{self.nonlinearity}_cell", input, self._first(input) if hx is None else hx)
 
 
-class GRUCell(_Cell):
+class GRUCell(RNNCellBase):
     """One step of GRU: the new state of input [batch, input_size] and the old one."""
 
     def __init__(self, input_size, hidden_size, bias=True, device=None, dtype=None):
-        super().__init__("GRU", input_size, hidden_size, bias, device, dtype)
+        super().__init__(input_size, hidden_size, bias, 3, device, dtype)
 
     def forward(self, input, hx=None):
         return self._step("gru_cell", input, self._first(input) if hx is None else hx)
 
 
-class LSTMCell(_Cell):
+class LSTMCell(RNNCellBase):
     """One step of LSTM: (h, c) of input [batch, input_size] and the old ones."""
 
     def __init__(self, input_size, hidden_size, bias=True, device=None, dtype=None):
-        super().__init__("LSTM", input_size, hidden_size, bias, device, dtype)
+        super().__init__(input_size, hidden_size, bias, 4, device, dtype)
 
     def forward(self, input, hx=None):
         if hx is None:

@@ -101,10 +101,3 @@ def remove_parametrizations(module, tensor_name, leave_parametrized=True):
         if original._impl() == present._impl():
             _put_face(module, tensor_name, original)
     return module
-
-
-def _adopt(module, described):
-    """Parametrizes a copy of a module, whose lists were copied: `described` is what _core._parametrized gave."""
-    for name, is_parameter, saved, unsafe in described:
-        held = module._modules["parametrizations"]._modules[name]
-        _core._adopt_parametrized(module, name, is_parameter, saved, unsafe, held, list(held.children()))
