@@ -463,10 +463,12 @@ void end_by_signal(int signal) {
 }  // namespace weft::fuzz
 
 extern "C" [[gnu::weak]] void __sanitizer_set_death_callback(void (*)());
-/// Vectors with no room for a huge view's values throw, as they do without it.
-extern "C" const char* __asan_default_options() { return "allocator_may_return_null=1"; }
+/// Memory that is not there is refused, as it is without a sanitizer; it looks for these among what a program exports.
+extern "C" [[gnu::visibility("default")]] const char* __asan_default_options() { return "allocator_may_return_null=1"; }
 /// What the undefined-behaviour sanitizer finds comes to the signal handler, which says what ran.
-extern "C" const char* __ubsan_default_options() { return "abort_on_error=1:print_stacktrace=1"; }
+extern "C" [[gnu::visibility("default")]] const char* __ubsan_default_options() {
+  return "abort_on_error=1:print_stacktrace=1";
+}
 
 int main(int argc, char** argv) {
   using namespace weft;
