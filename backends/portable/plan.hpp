@@ -289,14 +289,13 @@ struct BlockScales {
   Matrix scale;
   int64_t rows, columns;
 };
-/// A matrix of codes. An element (i, j) stands for (code - offset) * scale + zero, whose scale and zero are at
-/// (i / block_rows, j / block_columns); without a scale for its code. Codes of 4 bits lie in pairs along rows, the
-/// first in the low half of its byte.
+/// A matrix of codes of 4 or 8 bits, or of floats of more. An element stands for (code - offset) * scale + zero, whose
+/// zero is where its scale is; without a scale for its code. Codes of 4 bits lie in pairs along rows, the first in the
+/// low half of its byte.
 struct Codes {
-  Matrix codes, scale, zero;
-  int64_t block_rows, block_columns;
+  Matrix codes, zero;
+  BlockScales scales;
   int32_t bits, offset;
-  uint8_t is_code;  ///< else the elements are floats
 };
 struct Dequantize {
   int64_t m, n;

@@ -34,22 +34,30 @@ def _in_double(function):
     return apply
 
 
-class _Entr(Function):
-    @staticmethod
-    def forward(ctx, x):
-        ctx.save_for_backward(x)
-        return _ops["where"](x < 0, -math.inf, _ops["xlogy"](-x, x))
+def _with_gradient(value, gradient):
+    """The function with the gradient(g, x, y) of its y = value(x)."""
+    class Formula(Function):
+        @staticmethod
+        def forward(ctx, x):
+            y = value(x)
+            ctx.save_for_backward(x, y)
+            return y
 
-    @staticmethod
-    def backward(ctx, gradient):
-        x, = ctx.saved_tensors
-        return -gradient * (1 + x.log())
+        @staticmethod
+        def backward(ctx, g):
+            return gradient(g, *ctx.saved_tensors)
+
+    return Formula.apply
+
+
+_entr = _with_gradient(lambda x: _ops["where"](x < 0, -math.inf, _ops["xlogy"](-x, x)),
+                       lambda g, x, y: -g * (1 + x.log()))
 
 
 @_in_double
 def entr(x):
     """-x log(x): 0 at 0, -inf below."""
-    return _Entr.apply(x)
+    return _entr(x)
 
 
 def _exp_of_square(x, scale):
@@ -58,7 +66,7 @@ def _exp_of_square(x, scale):
     return (high * high * scale).exp() * ((x - high) * (x + high) * scale).exp()
 
 
-def _erfcx(x):
+def _scaled_erfc(x):
     near, far = x.clip(-27, 25), x.clip(25)  # above 25 erfc will soon leave float64's range, and the series is exact
     series, ratio = 1.0, -0.5 / (far * far)
     for n in (13, 11, 9, 7, 5, 3, 1):
@@ -66,65 +74,45 @@ def _erfcx(x):
     return _ops["where"](x > 25, series / (far * math.sqrt(math.pi)), _exp_of_square(near, 1) * near.erfc())
 
 
-def _normal_tail(x):
-    """ndtr(-x) of x that is not negative, which would be inexact as erfc of the rounded x / √2."""
-    x = x.clip(0, 40)
-    return _exp_of_square(x, -0.5) * _erfcx(x * math.sqrt(0.5)) * 0.5
-
-
-class _Erfcx(Function):
-    @staticmethod
-    def forward(ctx, x):
-        y = _erfcx(x)
-        ctx.save_for_backward(x, y)
-        return y
-
-    @staticmethod
-    def backward(ctx, gradient):
-        x, y = ctx.saved_tensors
-        return gradient * (2 * x * y - 2 / math.sqrt(math.pi))
+_erfcx = _with_gradient(_scaled_erfc, lambda g, x, y: g * (2 * x * y - 2 / math.sqrt(math.pi)))
 
 
 @_in_double
 def erfcx(x):
     """exp(x²) erfc(x)."""
-    return _Erfcx.apply(x)
+    return _erfcx(x)
 
 
-class _Ndtr(Function):
-    @staticmethod
-    def forward(ctx, x):
-        ctx.save_for_backward(x)
-        tail = _normal_tail(x.abs())
-        return _ops["where"](x > 0, 1 - tail, tail)
+def _normal_tail(x):
+    """ndtr(-x) of x that is not negative, which would be inexact as erfc of the rounded x / √2."""
+    x = x.clip(0, 40)
+    return _exp_of_square(x, -0.5) * _scaled_erfc(x * math.sqrt(0.5)) * 0.5
 
-    @staticmethod
-    def backward(ctx, gradient):
-        x, = ctx.saved_tensors
-        return gradient * (x * x * -0.5).exp() / math.sqrt(2 * math.pi)
+
+def _below(x):
+    tail = _normal_tail(x.abs())
+    return _ops["where"](x > 0, 1 - tail, tail)
+
+
+_ndtr = _with_gradient(_below, lambda g, x, y: g * (x * x * -0.5).exp() / math.sqrt(2 * math.pi))
 
 
 @_in_double
 def ndtr(x):
     """The area under the normal distribution's density up to x."""
-    return _Ndtr.apply(x)
+    return _ndtr(x)
 
 
-class _LogNdtr(Function):
-    @staticmethod
-    def forward(ctx, x):
-        ctx.save_for_backward(x)
-        below = (_erfcx((x * -math.sqrt(0.5)).clip(0)) * 0.5).log() - x * x * 0.5
-        tail = _normal_tail(x.abs())
-        return _ops["where"](x < -1, below, _ops["log1p"](_ops["where"](x > 0, -tail, tail - 1)))
+def _log_below(x):
+    far = (_scaled_erfc((x * -math.sqrt(0.5)).clip(0)) * 0.5).log() - x * x * 0.5
+    tail = _normal_tail(x.abs())
+    return _ops["where"](x < -1, far, _ops["log1p"](_ops["where"](x > 0, -tail, tail - 1)))
 
-    @staticmethod
-    def backward(ctx, gradient):
-        x, = ctx.saved_tensors
-        return gradient * math.sqrt(2 / math.pi) / _Erfcx.apply(x * -math.sqrt(0.5))
+
+_log_ndtr = _with_gradient(_log_below, lambda g, x, y: g * math.sqrt(2 / math.pi) / _erfcx(x * -math.sqrt(0.5)))
 
 
 @_in_double
 def log_ndtr(x):
     """log(ndtr(x)), exact where that is near 0 or 1."""
-    return _LogNdtr.apply(x)
+    return _log_ndtr(x)

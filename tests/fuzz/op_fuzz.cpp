@@ -463,8 +463,6 @@ void end_by_signal(int signal) {
 }  // namespace weft::fuzz
 
 extern "C" [[gnu::weak]] void __sanitizer_set_death_callback(void (*)());
-/// Memory that is not there is refused, as it is without a sanitizer; it looks for these among what a program exports.
-extern "C" [[gnu::visibility("default")]] const char* __asan_default_options() { return "allocator_may_return_null=1"; }
 /// What the undefined-behaviour sanitizer finds comes to the signal handler, which says what ran.
 extern "C" [[gnu::visibility("default")]] const char* __ubsan_default_options() {
   return "abort_on_error=1:print_stacktrace=1";

@@ -1,7 +1,4 @@
 // Products with codes: those of many rows are decoded once, and multiplied by cuBLASLt.
-#include <array>
-#include <utility>
-
 #include "converted.hpp"
 #include "library.hpp"
 #include "../../portable/host/coded.hpp"
@@ -10,31 +7,21 @@ namespace weft::cuda {
 
 namespace {
 
-using portable::host::CodedMatrix;
+using portable::host::CodedMatrix, portable::host::transposed;
 
 /// From so many rows on, reading the codes again for each tile costs more than their numbers' memory.
 constexpr int64_t many = 64;
 bool by_library(const View& out) { return out.layout.sizes[0] >= many && out.layout.numel > 0 && find_lt() != nullptr; }
 
-/// What codes [n, k] stand for, for the duration of a kernel's host code, as a matrix [k, n] or [n, k].
+/// What codes [n, k] stand for, for the duration of a kernel's host code.
 class Decoded {
  public:
   Decoded(const CodedMatrix& from, int64_t n, int64_t k, DType type)
-      : memory_(portable::host::device_of(from.codes), static_cast<size_t>(n * k * itemsize(type))), view_(from.codes) {
-    view_.layout.dtype = type;
-    set_contiguous(view_.layout, std::array{n, k}, itemsize(type));
-    view_.layout.contiguous = 1;
-    view_.data = memory_.data();
+      : memory_(portable::host::device_of(from.codes), static_cast<size_t>(n * k * itemsize(type))),
+        view_(portable::host::matrix_on(from.codes, memory_.data(), n, k, type)) {
     portable::host::decode(view_, from);
   }
   const View& view() const { return view_; }
-  View transposed() const {
-    View turned = view_;
-    std::swap(turned.layout.sizes[0], turned.layout.sizes[1]);
-    std::swap(turned.layout.strides[0], turned.layout.strides[1]);
-    turned.layout.contiguous = 0;
-    return turned;
-  }
 
  private:
   portable::host::ScratchMemory memory_;
@@ -55,7 +42,7 @@ void quantized_matmul(const View& out, const View& x, const View& codes, const V
   rows.read();
   vector.read();
   const View start = bias.data != nullptr ? broadcast_view(vector.view(), sizes_of(out.layout)) : View();
-  matmul(result.view(), rows.view(), weight.transposed(), start);
+  matmul(result.view(), rows.view(), transposed(weight.view()), start);
   result.write_back();
 }
 
@@ -70,7 +57,7 @@ void blockwise_matmul(const View& out, const View& start, const View& a, const V
   const Decoded left(portable::host::coded(a, a_scale, a_rows, columns), m, k, DType::f32),
       right(portable::host::coded(b, b_scale, b_rows, columns), n, k, DType::f32);
   addend.read();
-  matmul(result.view(), left.view(), right.transposed(), addend.view());
+  matmul(result.view(), left.view(), transposed(right.view()), addend.view());
   result.write_back();
 }
 

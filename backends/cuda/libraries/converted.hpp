@@ -23,9 +23,8 @@ class Converted {
       view_.data = memory_->data();
     }
     l.dtype = type;
+    set_contiguous(l, sizes_of(given.layout), itemsize(type));
     l.contiguous = 1;
-    int64_t stride = itemsize(type);
-    for (int d = l.rank - 1; d >= 0; stride *= l.sizes[d--]) l.strides[d] = stride;
   }
 
   const View& view() const { return view_; }

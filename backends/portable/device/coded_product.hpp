@@ -35,20 +35,20 @@ struct CodedRows {
 
   WEFT_DEVICE bool runs_along() const { return form.codes.column <= form.codes.row; }
   WEFT_DEVICE Place row(int64_t i) const {
-    const int64_t block = form.scale.present ? quotient(i, form.block_rows) : 0;
+    const int64_t block = form.scales.scale.present ? quotient(i, form.scales.rows) : 0;
     Place p;
     p.code = i * form.codes.row;
-    p.scale = block * form.scale.row;
+    p.scale = block * form.scales.scale.row;
     p.zero = block * form.zero.row;
     p.shift = 0;
     p.inside = i < rows;
     return p;
   }
   WEFT_DEVICE Place at_depth(int64_t k) const {
-    const int64_t block = form.scale.present ? quotient(k, form.block_columns) : 0;
+    const int64_t block = form.scales.scale.present ? quotient(k, form.scales.columns) : 0;
     Place p;
     p.code = (form.bits == 4 ? k >> 1 : k) * form.codes.column;
-    p.scale = block * form.scale.column;
+    p.scale = block * form.scales.scale.column;
     p.zero = block * form.zero.column;
     p.shift = form.bits == 4 ? (int)(k & 1) * 4 : 0;
     p.inside = k < depth;
@@ -58,7 +58,7 @@ struct CodedRows {
     if (!row.inside || !k.inside) return 0;
     const In from = codes + row.code + k.code;
     const float code =
-        form.is_code ? code_of(peek<uint8_t>(from) >> k.shift) : Memory<float>::load(from, form.codes.dtype);
+        form.bits > 8 ? Memory<float>::load(from, form.codes.dtype) : code_of(peek<uint8_t>(from) >> k.shift);
     return number_of(code, row, k);
   }
 
@@ -67,7 +67,7 @@ struct CodedRows {
     return form.bits == 4 ? (float)(bits & 15u) : number_of_byte(bits, form.codes.dtype);
   }
   WEFT_DEVICE float number_of(float code, const Place& row, const Place& k) const {
-    if (!form.scale.present) return code;
+    if (!form.scales.scale.present) return code;
     const float scaled = (code - (float)form.offset) * peek<float>(scales + row.scale + k.scale);
     return form.zero.present ? scaled + peek<float>(zeros + row.zero + k.zero) : scaled;
   }
@@ -81,6 +81,10 @@ WEFT_DEVICE void put_coded(Out out, In start, const CodedProduct& plan, int64_t 
   Memory<float>::store(out + row * plan.out.row + column * plan.out.column, plan.out.dtype, value);
 }
 
+WEFT_DEVICE float scale_at(In scales, const BlockScales& at, int64_t i, int64_t j) {
+  return peek<float>(scales + quotient(i, at.rows) * at.scale.row + quotient(j, at.columns) * at.scale.column);
+}
+
 /// The scales of a segment's sums, for rows of a or b.
 struct SumScales {
   In data;
@@ -88,8 +92,7 @@ struct SumScales {
   int64_t rows;
 
   WEFT_DEVICE float of(int64_t row, int64_t k) const {
-    if (!at.scale.present || row >= rows) return 1;
-    return peek<float>(data + quotient(row, at.rows) * at.scale.row + quotient(k, at.columns) * at.scale.column);
+    return at.scale.present && row < rows ? scale_at(data, at, row, k) : 1;
   }
 };
 

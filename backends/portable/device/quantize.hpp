@@ -14,10 +14,6 @@ WEFT_DEVICE float rounded_to(DType t, float x) {
   return t == DType::bf16 ? to_float(to_bfloat16(x)) : t == DType::f16 ? to_float(to_float16(x)) : x;
 }
 
-WEFT_DEVICE float scale_at(In scales, const BlockScales& at, int64_t i, int64_t j) {
-  return peek<float>(scales + i / at.rows * at.scale.row + j / at.columns * at.scale.column);
-}
-
 WEFT_DEVICE void dequantize_item(Out out, In codes, In scales, In zeros, const Dequantize& plan, int64_t item) {
   if (item >= plan.m * plan.n) return;
   const int64_t i = quotient(item, plan.n), j = item - i * plan.n;

@@ -15,9 +15,9 @@ constinit Entry few_entry(named::coded_few);
 /// Up to so many rows a team sums each number; beyond, tiles do.
 constexpr int64_t few = 8;
 
-/// Floats as they are.
-CodedMatrix plain(const View& x) {
-  CodedMatrix m = {x, {}, {}, {}};
+/// Elements as they are; `scale` is for who scales sums of them.
+CodedMatrix plain(const View& x, const View& scale = {}) {
+  CodedMatrix m = {x, scale, {}, {}};
   m.form.codes = matrix_of(x);
   m.form.bits = 8 * static_cast<int32_t>(itemsize(x.layout.dtype));
   return m;
@@ -29,7 +29,7 @@ int32_t run_of(const CodedMatrix& b, const portable::CodedProduct& plan) {
   const int32_t run = 32 / form.bits;
   const bool aligned = reinterpret_cast<uintptr_t>(b.codes.data) % 4 == 0 && form.codes.row % 4 == 0;
   const bool together = form.codes.column == 1 && plan.k % run == 0;
-  const bool one_scale = form.block_columns % run == 0 && plan.b_sums.columns % run == 0;
+  const bool one_scale = form.scales.columns % run == 0 && plan.b_sums.columns % run == 0;
   return aligned && together && one_scale ? run : 1;
 }
 
@@ -67,12 +67,8 @@ void multiply(portable::CodedProduct& plan, const View& out, const View& start, 
 }  // namespace
 
 CodedMatrix coded(const View& codes, const View& scale, int64_t rows, int64_t columns) {
-  CodedMatrix m = plain(codes);
-  m.scale = scale;
-  m.form.scale = matrix_of(scale);
-  m.form.block_rows = rows;
-  m.form.block_columns = columns;
-  m.form.is_code = true;
+  CodedMatrix m = plain(codes, scale);
+  m.form.scales = {matrix_of(scale), rows, columns};
   return m;
 }
 
@@ -98,13 +94,7 @@ void blockwise_matmul(const View& out, const View& start, const View& a, const V
   portable::CodedProduct plan = {};
   plan.a_sums = {matrix_of(a_scale), a_rows, block_columns};
   plan.b_sums = {matrix_of(b_scale), b_rows, block_columns};
-  const auto unscaled = [](const View& codes, const View& scale) {
-    CodedMatrix m = coded(codes, scale, 1, 1);
-    m.form.scale.present = false;
-    m.form.block_columns = 0;
-    return m;
-  };
-  multiply(plan, out, start, unscaled(a, a_scale), unscaled(b, b_scale), a.layout.sizes[1]);
+  multiply(plan, out, start, plain(a, a_scale), plain(b, b_scale), a.layout.sizes[1]);
 }
 
 void quantized_matmul(const View& out, const View& x, const View& codes, const View& scale, const View& zero,

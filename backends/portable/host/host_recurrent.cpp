@@ -17,22 +17,8 @@ void* row_of(const View& matrix, int64_t row) {
   return static_cast<char*>(matrix.data) + row * matrix.layout.strides[0];
 }
 
-/// A contiguous matrix of the dtype and on the device of another one.
 View matrix(const View& like, void* data, int64_t rows, int64_t columns) {
-  View view = like;
-  const int64_t item = itemsize(like.layout.dtype);
-  view.data = data;
-  view.layout.sizes[0] = rows, view.layout.sizes[1] = columns;
-  view.layout.strides[0] = columns * item, view.layout.strides[1] = item;
-  view.layout.numel = rows * columns;
-  return view;
-}
-
-View transposed(View view) {
-  std::swap(view.layout.sizes[0], view.layout.sizes[1]);
-  std::swap(view.layout.strides[0], view.layout.strides[1]);
-  view.layout.contiguous = 0;
-  return view;
+  return matrix_on(like, data, rows, columns, like.layout.dtype);
 }
 
 struct Run {

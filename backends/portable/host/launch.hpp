@@ -2,10 +2,12 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
 #include <initializer_list>
 #include <string>
+#include <utility>
 
 #include "../../../tensor/atomic.hpp"
 #include "accelerator.hpp"
@@ -185,6 +187,21 @@ inline portable::Matrix matrix_of(const View& view) {
   m.row = view.layout.strides[0];
   m.column = view.layout.strides[1];
   return m;
+}
+
+/// A contiguous matrix on the device of another view.
+inline View matrix_on(const View& like, void* data, int64_t rows, int64_t columns, DType type) {
+  View view = {data, like.layout};
+  view.layout.dtype = type;
+  set_contiguous(view.layout, std::array{rows, columns}, itemsize(type));
+  view.layout.contiguous = 1;
+  return view;
+}
+inline View transposed(View matrix) {
+  std::swap(matrix.layout.sizes[0], matrix.layout.sizes[1]);
+  std::swap(matrix.layout.strides[0], matrix.layout.strides[1]);
+  matrix.layout.contiguous = 0;
+  return matrix;
 }
 
 /// Raises DTypeError for a number type that the device lacks.
