@@ -384,11 +384,11 @@ template <class A, class B>
 Value box_result(const std::pair<A, B>& results) {
   return std::vector<Tensor>{results.first, results.second};
 }
-WEFT_API Tensor tensor_of(const TensorMeta& meta);
-inline Value box_result(const TensorMeta& meta) { return tensor_of(meta); }
+WEFT_API Tensor meta_tensor(const TensorMeta& meta);
+inline Value box_result(const TensorMeta& meta) { return meta_tensor(meta); }
 inline Value box_result(const std::vector<TensorMeta>& metas) {
   std::vector<Tensor> tensors;
-  for (const TensorMeta& meta : metas) tensors.push_back(tensor_of(meta));
+  for (const TensorMeta& meta : metas) tensors.push_back(meta_tensor(meta));
   return tensors;
 }
 

@@ -2,6 +2,7 @@
 // tensors in ops/detail; both are found by argument-dependent lookup.
 #pragma once
 
+#include "namespace.hpp"
 #include "../../tensor/number.hpp"
 
 #if !defined(__OPENCL_CPP_VERSION__)
@@ -18,9 +19,6 @@
   X(floor) X(log) X(log10) X(log1p) X(log2) X(rint) X(sin) X(sinh) X(sqrt) X(tan) X(tanh) X(trunc)
 #define WEFT_ELEMENTARY_FUNCTIONS_OF_TWO(X) X(atan2) X(copysign) X(fmod) X(hypot) X(pow)
 // clang-format on
-
-/// The namespace of the formulas; backends/cpu compiles them again in one for each SIMD target.
-#define WEFT_FUNCTORS functors
 
 // clang-format off
 namespace weft::functors {
@@ -62,6 +60,7 @@ template <class T> WEFT_FN T maximum(T a, T b) { return select(a != a, a, select
 template <class T> WEFT_FN T minimum(T a, T b) { return select(a != a, a, select(b != b, b, select(a < b, a, b))); }
 
 template <class T> WEFT_FN T abs(T x) { return select(x < T(0), T(-x), T(x + T(0))); }
+template <class T> WEFT_FN T sigmoid(T x) { return T(1) / (T(1) + exp(-x)); }
 
 }  // namespace weft::functors
 // clang-format on

@@ -2,6 +2,8 @@
 #if !defined(WEFT_FUNCTORS_SAVED) || defined(WEFT_SIMD_FUNCTORS)  // each SIMD target compiles the formulas again
 #define WEFT_FUNCTORS_SAVED
 
+#include "namespace.hpp"
+
 namespace weft::WEFT_FUNCTORS {
 
 /// Of one operand.

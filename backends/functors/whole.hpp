@@ -2,6 +2,7 @@
 #if !defined(WEFT_FUNCTORS_WHOLE) || defined(WEFT_SIMD_FUNCTORS)  // each SIMD target compiles the formulas again
 #define WEFT_FUNCTORS_WHOLE
 
+#include "namespace.hpp"
 #include "../../tensor/number.hpp"
 
 // clang-format off

@@ -143,7 +143,7 @@ const OpSlot& slot_for(OpName op, std::span<const ArgumentType> types, size_t re
   return slot;
 }
 
-Tensor tensor_of(const TensorMeta& meta) { return empty(meta.shape, {meta.dtype, Device(DeviceType::meta)}); }
+Tensor meta_tensor(const TensorMeta& meta) { return empty(meta.shape, {meta.dtype, Device(DeviceType::meta)}); }
 
 KernelRegistration register_kernel(OpName op, DeviceType device, DTypes dtypes, OpBody body, OpPolicy policy) {
   OpSlot& slot = known_slot(op);
