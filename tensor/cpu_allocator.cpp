@@ -1,8 +1,9 @@
 // The CPU's caching allocator. Four size classes per power of two; blocks up to 1 MiB wait for reuse in bins of the
-// thread that freed them, larger ones and what is too much for a bin in shared bins. `allocated` counts the bytes that
-// were asked for, `reserved` the size classes.
+// thread that freed them, larger ones and what is too much for a bin in shared bins. The smallest are carved from
+// slabs. `allocated` counts the bytes that were asked for, `reserved` the size classes.
 #include "allocator.hpp"
 
+#include <malloc.h>
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/sysinfo.h>
@@ -14,6 +15,7 @@
 #include <mutex>
 
 #include "atomic.hpp"
+#include "slabs.hpp"
 #include "storage.hpp"
 
 namespace weft {
@@ -45,6 +47,7 @@ constexpr size_t class_bytes(int c) {
 }
 constexpr int local_classes = class_of(local_block_limit) + 1;
 constexpr int shared_classes = class_of(class_limit) + 1;
+constexpr int slab_classes = caching ? class_of(detail::Slabs::most_bytes) + 1 : 0;
 static_assert(class_of(256) == 3 && class_of(257) == 4 && class_bytes(4) == 320 && class_of(320) == 4);
 static_assert(class_of(321) == 5 && class_of(512) == 7 && class_bytes(7) == 512 && class_of(513) == 8);
 static_assert(class_bytes(class_of(local_block_limit)) == local_block_limit &&
@@ -119,6 +122,9 @@ class CpuAllocator final : public Allocator {
   void* allocate_slow(int size_class);
   void* allocate_large(size_t bytes);
   void* take_from_system(size_t bytes);
+  void* new_block(size_t bytes);
+  void drop_block(void* data, size_t bytes);
+  void trim();
   void free_slow(void* data, size_t bytes);
   void start_thread();
   void note_new_epoch();
@@ -137,6 +143,7 @@ class CpuAllocator final : public Allocator {
   size_t past_allocations_ = 0;
   LocalBins* threads_ = nullptr;
   Block* shared_[shared_classes] = {};
+  detail::Slabs slabs_[std::max(slab_classes, 1)];
 };
 
 /// Never destroyed: static tensors die after any static of ours.
@@ -236,14 +243,30 @@ void* CpuAllocator::allocate_large(size_t bytes) {
   return data;
 }
 
+void* CpuAllocator::new_block(size_t bytes) {
+  const int c = class_of(bytes);
+  return c < slab_classes ? slabs_[c].allocate(bytes) : system_allocate(bytes);
+}
+/// Slabs are given back by `trim`.
+void CpuAllocator::drop_block(void* data, size_t bytes) {
+  const int c = class_of(bytes);
+  if (c < slab_classes) slabs_[c].free(data);
+  else system_free(data, bytes);
+  reserved_ -= bytes;
+}
+void CpuAllocator::trim() {
+  for (int c = 0; c < slab_classes; ++c) slabs_[c].trim();
+}
+
 void* CpuAllocator::take_from_system(size_t bytes) {
   const size_t most = std::min(peak_ + peak_ / 2 + cache_slack, limit_);
   if (reserved_ + bytes > most) evict(most > bytes ? most - bytes : 0);
-  void* data = system_allocate(bytes);
+  void* data = new_block(bytes);
   if (data == nullptr) {
     flush_local(local);
     evict(0);
-    data = system_allocate(bytes);
+    trim();
+    data = new_block(bytes);
     if (data == nullptr) return nullptr;
   }
   reserved_ += bytes;
@@ -258,8 +281,7 @@ void CpuAllocator::free_slow(void* data, size_t bytes) {
     if (local.epoch != epoch_.load(MemoryOrder::relaxed)) note_new_epoch();
     push(shared_[class_of(bytes)], data);
   } else {
-    system_free(data, bytes);
-    reserved_ -= bytes;
+    drop_block(data, bytes);
   }
 }
 
@@ -305,10 +327,7 @@ void CpuAllocator::child_begins() {
 void CpuAllocator::note_new_epoch() {
   local.epoch = epoch_.load(MemoryOrder::relaxed);
   for (int c = 0; c < local_classes; ++c) {
-    while (local.heads[c] != nullptr) {
-      system_free(pop(local.heads[c]), class_bytes(c));
-      reserved_ -= class_bytes(c);
-    }
+    while (local.heads[c] != nullptr) drop_block(pop(local.heads[c]), class_bytes(c));
   }
   local.bytes = 0;
 }
@@ -322,10 +341,7 @@ void CpuAllocator::flush_local(LocalBins& bins) {
 
 void CpuAllocator::evict(size_t down_to) {
   for (int c = shared_classes - 1; c >= 0 && reserved_ > down_to; --c) {
-    while (shared_[c] != nullptr && reserved_ > down_to) {
-      system_free(pop(shared_[c]), class_bytes(c));
-      reserved_ -= class_bytes(c);
-    }
+    while (shared_[c] != nullptr && reserved_ > down_to) drop_block(pop(shared_[c]), class_bytes(c));
   }
 }
 
@@ -357,10 +373,15 @@ void CpuAllocator::reset_peak() {
 }
 
 void CpuAllocator::empty_cache() {
-  std::lock_guard lock(mutex_);
-  epoch_.fetch_add(1, MemoryOrder::relaxed);
-  if (phase == Phase::alive) note_new_epoch();
-  evict(0);
+  {
+    std::lock_guard lock(mutex_);
+    epoch_.fetch_add(1, MemoryOrder::relaxed);
+    if (phase == Phase::alive) note_new_epoch();
+    evict(0);
+    trim();
+  }
+  detail::trim_free_lists();
+  if (caching) malloc_trim(0);
 }
 
 void CpuAllocator::set_limit(size_t bytes) {

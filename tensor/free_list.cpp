@@ -1,5 +1,7 @@
 #include "free_list.hpp"
 
+#include "slabs.hpp"
+
 #include <pthread.h>
 
 #include <cstdlib>
@@ -15,11 +17,7 @@ namespace {
 constexpr uint32_t thread_limit = 256;
 constexpr uint32_t batch = 64;
 
-void* new_block(int size_class) {
-  void* block = std::aligned_alloc(block_granule, (size_class + 1) * block_granule);
-  if (block == nullptr) throw std::bad_alloc();
-  return block;
-}
+constexpr size_t class_bytes(int size_class) { return (size_class + 1) * block_granule; }
 
 // Blocks are linked through themselves: giving one back needs no memory.
 void push(void*& head, void* block) {
@@ -35,6 +33,7 @@ void* pop(void*& head) {
 struct Depot {
   std::mutex mutex;
   void* heads[block_classes] = {};
+  Slabs slabs[block_classes];
 };
 
 // Never destroyed: static tensors die after any static of ours.
@@ -78,13 +77,19 @@ struct ExitHook {
 
 void* allocate_block_slow(int size_class) {
 #if defined(__SANITIZE_ADDRESS__)
-  return new_block(size_class);
+  void* const block = std::aligned_alloc(block_granule, class_bytes(size_class));
+  if (block == nullptr) throw std::bad_alloc();
+  return block;
 #else
   if (phase == Phase::unborn) start_thread();
   Depot& d = depot();
   std::lock_guard lock(d.mutex);
   void*& stock = d.heads[size_class];
-  if (stock == nullptr) return new_block(size_class);
+  if (stock == nullptr) {
+    void* const block = d.slabs[size_class].allocate(class_bytes(size_class));
+    if (block == nullptr) throw std::bad_alloc();
+    return block;
+  }
   void* result = pop(stock);
   FreeLists& lists = free_lists;
   for (uint32_t i = 0; i < batch && stock != nullptr && lists.counts[size_class] < lists.limit; ++i) {
@@ -92,6 +97,18 @@ void* allocate_block_slow(int size_class) {
     ++lists.counts[size_class];
   }
   return result;
+#endif
+}
+
+void trim_free_lists() {
+#if !defined(__SANITIZE_ADDRESS__)
+  for (int c = 0; c < block_classes; ++c) {
+    if (phase == Phase::alive) give_to_depot(free_lists, c, free_lists.counts[c]);
+    Depot& d = depot();
+    std::lock_guard lock(d.mutex);
+    while (d.heads[c] != nullptr) d.slabs[c].free(pop(d.heads[c]));
+    d.slabs[c].trim();
+  }
 #endif
 }
 

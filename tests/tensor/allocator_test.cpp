@@ -3,6 +3,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstring>
+#include <fstream>
 #include <mutex>
 #include <random>
 #include <thread>
@@ -13,6 +14,7 @@
 
 #include <weft/tensor/allocator.hpp>
 #include <weft/tensor/error.hpp>
+#include <weft/weft.hpp>
 
 namespace weft {
 namespace {
@@ -48,6 +50,44 @@ TEST_F(CpuAllocator, BlocksAreAlignedAndWritable) {
     a.free(p, bytes);
   }
 }
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+size_t resident_bytes() {
+  std::ifstream file("/proc/self/statm");
+  size_t pages = 0;
+  file >> pages >> pages;
+  return pages * static_cast<size_t>(sysconf(_SC_PAGESIZE));
+}
+
+TEST_F(CpuAllocator, SmallTensorsCostLittleAndTheirMemoryIsGivenBack) {
+  constexpr size_t count = 100000;
+  for (const int64_t numbers : {64, 10, 300}) {
+    std::vector<Tensor> tensors;
+    tensors.reserve(count);
+    empty_cache();
+    const size_t before = resident_bytes();
+    for (size_t i = 0; i < count; ++i) tensors.push_back(ones({numbers}));
+    const size_t data = numbers * 4 <= 64 ? 0 : static_cast<size_t>(numbers) * 4;
+    EXPECT_LT(resident_bytes() - before, count * (data + data / 4 + 450)) << numbers;
+    // Some of them stay, and keep what they hold.
+    const Tensor first = tensors.front(), last = tensors.back();
+    tensors.clear();
+    empty_cache();
+    EXPECT_LT(resident_bytes(), before + 4 * mib) << numbers;
+    EXPECT_EQ(sum(first + last).item<float>(), 2.0f * static_cast<float>(numbers));
+  }
+}
+
+TEST_F(CpuAllocator, MemoryThatOtherThreadsFreedIsGivenBack) {
+  std::vector<Tensor> tensors;
+  for (int i = 0; i < 50000; ++i) tensors.push_back(ones({64}));
+  empty_cache();
+  const size_t before = resident_bytes();
+  std::thread([&] { tensors.clear(); }).join();
+  empty_cache();
+  EXPECT_LT(resident_bytes(), before - 20 * mib);
+}
+#endif
 
 TEST_F(CpuAllocator, CountsWhatWasAskedFor) {
   const MemoryStats before = memory_stats();
