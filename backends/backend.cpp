@@ -75,8 +75,8 @@ void check_device(Device device, const char* op, Location where) {
       where);
 }
 
-void synchronize(Device device) {
-  check_device(device, "synchronize", Location::none());
+void synchronize(Device device, Location where) {
+  check_device(device, "synchronize", where);
   if (Backend* backend = find_backend(device.type)) backend->synchronize(device.index);
 }
 

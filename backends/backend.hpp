@@ -59,7 +59,7 @@ WEFT_API std::string why_no_device(Device device);
 /// DeviceError with that reason, unless there is such a device.
 WEFT_API void check_device(Device device, const char* op = nullptr, Location where = {});
 /// Waits until all work queued on the device is done. DeviceError where there is no such device.
-WEFT_API void synchronize(Device device);
+WEFT_API void synchronize(Device device, Location where = {});
 
 namespace detail {
 /// Defined by the backends that are built in: fills kernel_tables and registers allocators, or returns nullptr and says

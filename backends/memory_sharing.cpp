@@ -32,8 +32,8 @@ class HostSharing final : public MemorySharing {
       const std::string reason = std::strerror(errno);
       if (descriptor >= 0) ::close(descriptor);
       throw OutOfMemoryError(
-          format_error({.problem = fmt::format("no {} bytes that processes share: {}", bytes, reason)}), bytes, 0, 0,
-          0);
+          format_error({.problem = fmt::format("no {} bytes that processes share: {}", bytes, reason)}), {}, bytes, 0,
+          0, 0, 0);
     }
     const std::lock_guard lock(mutex_);
     blocks_[static_cast<char*>(base)] = {bytes, descriptor};

@@ -17,6 +17,15 @@ struct JsonTree;
 
 namespace weft::data {
 
+namespace detail {
+/// A position between brackets, with the place of the call.
+struct Position {
+  Position(int64_t number_, Location where_ = {}) : number(number_), where(where_) {}  // NOLINT: converts implicitly
+  int64_t number;
+  Location where;
+};
+}  // namespace detail
+
 /// A JSON value that is read, never changed. What is asked for and is another kind of value is a FormatError. A part
 /// keeps the whole alive.
 class WEFT_API Json {
@@ -32,10 +41,10 @@ class WEFT_API Json {
   int64_t size() const;
   bool has(std::string_view name) const;
   /// A field of an object; KeyError where there is none of this name.
-  Json operator[](std::string_view name) const { return field(name); }
+  Json operator[](detail::Name name) const { return field(name.text, name.where); }
   Json field(std::string_view name, Location where = {}) const;
   /// An item of a list, or a field of an object by its place; IndexError.
-  Json operator[](int64_t i) const { return item(i); }
+  Json operator[](detail::Position i) const { return item(i.number, i.where); }
   Json item(int64_t i, Location where = {}) const;
   /// Of an object, in the order of the text.
   std::vector<std::string> names() const;

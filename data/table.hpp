@@ -1,6 +1,7 @@
 // Columns by name, of numbers or of texts, as files of tables hold them.
 #pragma once
 
+#include <concepts>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,6 +22,16 @@ struct Column {
   int64_t rows() const { return is_text() ? static_cast<int64_t>(texts.size()) : values.size(0); }
 };
 
+namespace detail {
+/// A name between brackets, with the place of the call.
+struct Name {
+  template <std::convertible_to<std::string_view> T>
+  Name(const T& text_, Location where_ = {}) : text(text_), where(where_) {}  // NOLINT: converts implicitly
+  std::string_view text;
+  Location where;
+};
+}  // namespace detail
+
 /// A value; tensors of the columns are shared by copies.
 class WEFT_API Table {
  public:
@@ -33,7 +44,7 @@ class WEFT_API Table {
   /// KeyError where there is none of this name.
   const Column& column(std::string_view name, Location where = {}) const;
   /// The numbers of a column. KeyError; DTypeError for a column of texts.
-  const Tensor& operator[](std::string_view name) const { return values(name); }
+  const Tensor& operator[](detail::Name name) const { return values(name.text, name.where); }
   const Tensor& values(std::string_view name, Location where = {}) const;
   /// KeyError; DTypeError for a column of numbers.
   const std::vector<std::string>& texts(std::string_view name, Location where = {}) const;

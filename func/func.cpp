@@ -14,14 +14,15 @@
 
 namespace weft::func {
 
-void detail::check_count(size_t given, size_t wanted) {
+void detail::check_count(size_t given, size_t wanted, Location where) {
   if (given == wanted) return;
-  raise<ValueError>({.problem = fmt::format("a function of {} tensors was given {}", wanted, given)});
+  raise<ValueError>({.op = "func", .problem = fmt::format("a function of {} tensors was given {}", wanted, given)},
+                    where);
 }
 
-Tensor Function::operator()(std::initializer_list<Tensor> inputs) const {
+Tensor Function::operator()(std::initializer_list<Tensor> inputs, Location where) const {
   const Outputs out = call_(std::span(inputs.begin(), inputs.size()));
-  if (out.tensors.empty()) raise<ValueError>({.op = "func", .problem = "the function returned no tensor"}, {});
+  if (out.tensors.empty()) raise<ValueError>({.op = "func", .problem = "the function returned no tensor"}, where);
   return out.tensors.front();
 }
 

@@ -49,7 +49,7 @@ constexpr size_t tensor_count() {
   else if constexpr (takes_tensors<F>(std::make_index_sequence<n>())) return n;
   else return tensor_count<F, n + 1>();
 }
-WEFT_API void check_count(size_t given, size_t wanted);
+WEFT_API void check_count(size_t given, size_t wanted, Location where);
 }  // namespace detail
 
 /// A function of tensors, from anything that can be called with them. ValueError where it is called with another number
@@ -58,13 +58,13 @@ class WEFT_API Function {
  public:
   template <class F>
     requires(!std::same_as<std::remove_cvref_t<F>, Function>)
-  Function(F function) {  // NOLINT: converts implicitly
+  Function(F function, Location where = {}) {  // NOLINT: converts implicitly
     constexpr size_t count = detail::tensor_count<F>();
     if constexpr (count == 0) {
       call_ = [f = std::move(function)](std::span<const Tensor> x) mutable -> Outputs { return f(x); };
     } else {
-      call_ = [f = std::move(function)](std::span<const Tensor> x) mutable -> Outputs {
-        detail::check_count(x.size(), count);
+      call_ = [f = std::move(function), where](std::span<const Tensor> x) mutable -> Outputs {
+        detail::check_count(x.size(), count, where);
         return [&]<size_t... i>(std::index_sequence<i...>)->Outputs { return f(x[i]...); }
         (std::make_index_sequence<count>());
       };
@@ -72,8 +72,8 @@ class WEFT_API Function {
   }
   Outputs operator()(std::span<const Tensor> inputs) const { return call_(inputs); }
   /// The first output.
-  Tensor operator()(std::initializer_list<Tensor> inputs) const;
-  Tensor operator()(const Tensor& input) const { return (*this)({input}); }
+  Tensor operator()(std::initializer_list<Tensor> inputs, Location where = {}) const;
+  Tensor operator()(const Tensor& input, Location where = {}) const { return (*this)({input}, where); }
 
  private:
   Callback<Outputs(std::span<const Tensor>)> call_;
@@ -157,8 +157,9 @@ struct VmapOptions {
 /// call where they have room for a dimension more, else example by example. Where that does not go, f is called for
 /// each example in order: on a device, where a gradient is to flow through, where f reads values (item), writes to what
 /// it shares with others, or draws `different` numbers; it is called once more where it writes to its inputs.
-/// ValueError where no input has examples, where their numbers differ or are 0; IndexError for a dimension that a
-/// tensor lacks.
+/// Without examples f is called once with a stand-in, from which the outputs have their shapes and dtypes. ValueError
+/// where no input has an example dimension and where their numbers differ; IndexError for a dimension that a tensor
+/// lacks.
 WEFT_API Function vmap(const Function& f, VmapOptions options = {}, Location where = {});
 
 }  // namespace weft::func

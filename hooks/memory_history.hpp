@@ -62,7 +62,7 @@ struct MemorySnapshot {
 
 /// What was noted of a device: without a history tensors of a megabyte and more. Parameters and their gradients are
 /// known however small they are. DeviceError where there is no such device.
-WEFT_API MemorySnapshot memory_snapshot(Device device = {}, const NamedTensors& parameters = {});
+WEFT_API MemorySnapshot memory_snapshot(Device device = {}, const NamedTensors& parameters = {}, Location where = {});
 
 /// A line whose tensors take more bytes from step to step: in number in three steps in a row, in bytes in seven, or as
 /// a trend over 15 steps or more in which some fall. What fills up to a limit, or again after it was emptied, is none.

@@ -38,27 +38,26 @@ ChannelNorm<Self, over, least, most>::ChannelNorm(int64_t channels, const BatchN
 template <class Self, NormOver over, int least, int most>
 Tensor ChannelNorm<Self, over, least, most>::forward(const Tensor& x, Location where) {
   if (x.dim() < least || x.dim() > most) {
-    raise<ShapeError>(
-        {.op = ("nn::" + this->class_name()).c_str(),
-         .problem = fmt::format("x {} has {} dimensions, not {} to {}", x.shape().text(), x.dim(), least, most)},
-        where);
+    const std::string expected = least == most ? std::to_string(least) : fmt::format("{} to {}", least, most);
+    raise<ShapeError>({.op = ("nn::" + this->class_name()).c_str(),
+                       .problem = fmt::format("x: expected {} dimensions, got shape {}", expected, x.shape().text())},
+                      where);
   }
   const bool own = this->is_training() || !running_mean.defined();
+  const bool counts = this->is_training() && num_batches_tracked.defined() && !recomputing();
   double momentum = settings_.momentum.value_or(0);
-  if (this->is_training() && num_batches_tracked.defined() && !recomputing()) {
-    num_batches_tracked.add_(1);
-    const bool counts_alike = !settings_.momentum || (over == NormOver::batch && RenewedStatistics::covers(*this));
-    if (counts_alike) momentum = 1 / static_cast<double>(num_batches_tracked.template item<int64_t>());
-  }
+  const bool counts_alike = !settings_.momentum || (over == NormOver::batch && RenewedStatistics::covers(*this));
+  if (counts && counts_alike) momentum = 1 / static_cast<double>(num_batches_tracked.template item<int64_t>() + 1);
   const MemberTensor scale = this->borrowed(weight, where), offset = this->borrowed(bias, where);
+  const bool batched = over == NormOver::batch || x.dim() == most;
+  Tensor y = batched ? x : x.unsqueeze(0);
   if constexpr (over == NormOver::batch) {
-    return batch_norm(x, running_mean, running_var, scale, offset, {own, momentum, settings_.eps}, where);
+    y = batch_norm(y, running_mean, running_var, scale, offset, {own, momentum, settings_.eps}, where);
   } else {
-    const bool batched = x.dim() == most;
-    const Tensor y = instance_norm(batched ? x : x.unsqueeze(0), running_mean, running_var, scale, offset,
-                                   {own, momentum, settings_.eps}, where);
-    return batched ? y : y.squeeze(0);
+    y = instance_norm(y, running_mean, running_var, scale, offset, {own, momentum, settings_.eps}, where);
   }
+  if (counts) num_batches_tracked.add_(1);  // a refused call counts nothing
+  return batched ? y : y.squeeze(0);
 }
 
 }  // namespace detail

@@ -1,8 +1,10 @@
 #include "detail/common.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include "create.hpp"
+#include "detail/zero_slopes.hpp"
 #include "pointwise.hpp"
 #include "reduce.hpp"
 #include "../tensor/overlap.hpp"
@@ -67,6 +69,11 @@ void raise_target_dtype(DType dtype, const Tensor& target) {
                      .remedy = "use the out-of-place form, or convert the target first"});
 }
 
+void check_target_dtype(DType dtype, const Tensor& target) {
+  const auto rank = [](DType t) { return is_complex(t) ? 3 : is_floating(t) ? 2 : t == DType::boolean ? 0 : 1; };
+  if (WEFT_UNLIKELY(rank(dtype) > rank(target.dtype()))) raise_target_dtype(dtype, target);
+}
+
 void check_writable(const Tensor& target) {
   const Layout& layout = target.raw_view().layout;
   for (int i = 0; i < layout.rank; ++i) {
@@ -95,11 +102,14 @@ void check_out_unrecorded(std::initializer_list<const Tensor*> tensors) {
 
 void check_out(const Tensor& out, std::span<const int64_t> sizes, DType dtype, Device device,
                std::initializer_list<const Tensor*> inputs) {
-  if (!std::ranges::equal(out.sizes(), sizes) || out.dtype() != dtype || out.device() != device) {
-    raise<ShapeError>({.problem = "the target does not fit the result",
-                       .details = fmt::format("target {}, result {} {} on {}", describe(out), name(dtype),
-                                              Dims(sizes).text(), device.name())});
-  }
+  const auto refuse = [&]<class E>(std::type_identity<E>) {
+    raise<E>({.problem = "the target does not fit the result",
+              .details = fmt::format("target {}, result {} {} on {}", describe(out), name(dtype), Dims(sizes).text(),
+                                     device.name())});
+  };
+  if (WEFT_UNLIKELY(out.device() != device)) refuse(std::type_identity<DeviceError>());
+  if (WEFT_UNLIKELY(out.dtype() != dtype)) refuse(std::type_identity<DTypeError>());
+  if (WEFT_UNLIKELY(!std::ranges::equal(out.sizes(), sizes))) refuse(std::type_identity<ShapeError>());
   check_writable(out);
   check_out_unrecorded({&out});
   check_out_unrecorded(inputs);
@@ -115,6 +125,40 @@ Tensor sum_to(Tensor&& g, std::span<const int64_t> sizes) {
   Tensor out = std::move(g);
   if (!reduced.empty()) out = sum(out, reduced, true);
   if (extra > 0) out = out.view(Dims(sizes));
+  return out;
+}
+
+namespace {
+
+constexpr size_t most_operands = 3;
+
+struct ZeroSlopes {
+  std::array<Dims, most_operands> shapes;
+  void operator()(Node& self, Tensor* incoming, Tensor* outgoing) {
+    for (int i = 0; i < static_cast<int>(most_operands); ++i) {
+      if (self.wants(i + 1)) outgoing[i + 1] = zeros(shapes[i], {incoming[0].dtype(), incoming[0].device()});
+    }
+    if (self.wants(0)) outgoing[0] = std::move(incoming[0]);
+  }
+};
+
+}  // namespace
+
+Tensor with_zero_slopes(Tensor gradient, const Node& node, std::span<const Dims> shapes) {
+  if (!recording()) return gradient;
+  ZeroSlopes slopes;
+  std::ranges::copy(shapes, slopes.shapes.begin());
+  NodeHandle made(make_node<most_operands + 1>(std::move(slopes)));
+  set_edge(made.get(), 0, gradient.impl());
+  for (size_t i = 0; i < shapes.size(); ++i) {
+    const Edge& edge = node.edges[i];
+    if (!edge) continue;
+    made.get()->edges[i + 1].set(edge.node(), edge.output());
+    made.get()->order = std::max(made.get()->order, edge.node()->order + 1);
+  }
+  const NoGradGuard unrecorded;
+  const Tensor out = gradient.clone();
+  set_history(out.impl(), made.take());
   return out;
 }
 

@@ -11,8 +11,9 @@ namespace weft {
 /// The matrix product [..., m, k] x [..., k, n] -> [..., m, n]; the leading (batch) dimensions broadcast. A 1-d operand
 /// stands for a row on the left and a column on the right, and that dimension is absent from the result.
 WEFT_API Tensor matmul(const Tensor& a, const Tensor& b, Location where = {});
-/// matmul into `out`, which is returned. ShapeError unless it has the result's shape, dtype and device, AutogradError
-/// where recording is on and a tensor requires a gradient, ValueError where elements of out overlap.
+/// matmul into `out`, which is returned. ShapeError, DTypeError or DeviceError unless it has the result's shape, dtype
+/// and device, AutogradError where recording is on and a tensor requires a gradient, ValueError where elements of out
+/// overlap.
 WEFT_API const Tensor& matmul_out(const Tensor& out, const Tensor& a, const Tensor& b, Location where = {});
 
 /// [m, k] x [k, n] -> [m, n]
@@ -27,7 +28,7 @@ WEFT_API Tensor dot(const Tensor& a, const Tensor& b, Location where = {});
 /// [m] x [n] -> [m, n]: every product of an element of a and one of b. Dtypes promote, and bool is allowed.
 WEFT_API Tensor outer(const Tensor& a, const Tensor& b, Location where = {});
 /// beta * input + alpha * (a x b) for matrices a and b; input broadcasts to [m, n] and is not read where beta is 0.
-WEFT_API Tensor addmm(const Tensor& input, const Tensor& a, const Tensor& b, double beta = 1, double alpha = 1,
+WEFT_API Tensor addmm(const Tensor& input, const Tensor& a, const Tensor& b, Scalar beta = 1, Scalar alpha = 1,
                       Location where = {});
 
 /// Sums of products over the last `count` dimensions of a and the first of b, in their order: a's others, then b's.

@@ -30,7 +30,8 @@ WEFT_API Tensor pad_sequence(std::span<const Tensor> sequences, bool batch_first
                              std::string_view padding_side = "right", Location where = {});
 
 namespace detail {
-/// batch_sizes as numbers that fall or stay, of at least one step, and add up to `rows`; else ValueError.
+/// batch_sizes as numbers that fall or stay, of at least one step, and add up to `rows`; else ValueError. DTypeError
+/// unless i64, ShapeError for another rank.
 std::vector<int64_t> rows_of_steps(const Tensor& batch_sizes, int64_t rows);
 }  // namespace detail
 

@@ -5,12 +5,16 @@
 // within its category). Results are new contiguous tensors. ShapeError where shapes do not broadcast, DeviceError
 // where devices differ (0-d CPU tensors go with any device), DTypeError for dtypes that the op does not take or that
 // have no common one, ZeroDivisionError where floor_divide, trunc_divide, remainder or fmod divide integers by 0,
-// ValueError for pow of integers with a negative exponent.
+// ValueError for pow of integers with a negative exponent, and for a number or 0-d tensor that the integer dtype of the
+// result does not hold. Comparisons are exact: neither numbers nor integers are rounded or wrapped around to the other
+// operand's dtype; only fractions are rounded to that of a floating-point tensor.
 //
-// name_(x, …) writes into x and returns it: DTypeError where the result's dtype does not go into x's, ShapeError where
+// name_(x, …) computes in the promoted dtype, writes into x and returns it: DTypeError where the result is complex,
+// floating-point or an integer and x is not complex, not floating-point or bool, ShapeError where
 // the result's shape is not x's, and the errors of in-place writes in <weft/tensor/methods.hpp>. name_out(out, …)
-// writes into out and is never recorded: ShapeError unless out has the result's shape, dtype and device, AutogradError
-// where recording is on and a tensor requires a gradient, ValueError where elements of out overlap.
+// writes into out and is never recorded: ShapeError, DTypeError or DeviceError unless out has the result's shape, dtype
+// and device, AutogradError where recording is on and a tensor requires a gradient, ValueError where elements of out
+// overlap.
 #pragma once
 
 #include <optional>
@@ -58,20 +62,23 @@ WEFT_API Tensor round(const Operand& x, int64_t decimals);
 WEFT_API const Tensor& round_(const Tensor& x, int64_t decimals, Location where = {});
 /// log(1 + exp(beta x)) / beta, or x where beta x is above `threshold`.
 WEFT_API Tensor softplus(const Operand& x, double beta, double threshold = 20);
-/// a + alpha * b and a - alpha * b, 16-bit floats rounded once. DTypeError for a fraction among integers.
+/// a + alpha * b and a - alpha * b, 16-bit floats rounded once. DTypeError for a fraction among integers, and for a
+/// complex alpha among real numbers.
 WEFT_API Tensor add(const Operand& a, const Operand& b, Scalar alpha);
 WEFT_API Tensor sub(const Operand& a, const Operand& b, Scalar alpha);
-/// a + value * b * c. DTypeError for a fraction among integers.
+/// a + value * b * c. Errors as add.
 WEFT_API Tensor addcmul(const Operand& a, const Operand& b, const Operand& c, Scalar value);
 
 /// The parameters of these have PyTorch's defaults: a slope of 0.01, alpha 1, a width of 0.5, bounds -1 and 1.
+/// ValueError for a celu with alpha 0, a softshrink of negative width, and a hardtanh whose lower bound is above the
+/// upper one. Integers stay integers in hardtanh and threshold, whose numbers are truncated.
 WEFT_API Tensor leaky_relu(const Operand& x);
 WEFT_API Tensor elu(const Operand& x);
 WEFT_API Tensor celu(const Operand& x);
 WEFT_API Tensor softshrink(const Operand& x);
 WEFT_API Tensor hardshrink(const Operand& x);
 WEFT_API Tensor hardtanh(const Operand& x);
-/// a + value * b / c.
+/// a + value * b / c. Errors as add.
 WEFT_API Tensor addcdiv(const Operand& a, const Operand& b, const Operand& c, Scalar value);
 /// x where it is above 0, else x * weight (He et al. 2015); weight has one element, or one for each channel, which
 /// dimension 1 of x counts (ShapeError).
@@ -80,8 +87,8 @@ WEFT_API Tensor prelu(const Operand& x, const Tensor& weight);
 WEFT_API Tensor logit(const Operand& x, std::optional<double> eps = {});
 /// The first half of x along `dim` times the sigmoid of the second (Dauphin et al. 2017). ShapeError for an odd size.
 WEFT_API Tensor glu(const Operand& x, int64_t dim = -1);
-/// x with NaN replaced by `nan`, infinity by `posinf` and -infinity by `neginf`, or by the ends of x's dtype. Integers
-/// and bool stay as they are.
+/// x with NaN replaced by `nan`, infinity by `posinf` and -infinity by `neginf`, or by the ends of x's dtype; of
+/// complex numbers each part by itself. Integers and bool stay as they are.
 WEFT_API Tensor nan_to_num(const Operand& x, double nan = 0, std::optional<double> posinf = {},
                            std::optional<double> neginf = {});
 /// pow in float64, whatever the dtypes.
@@ -99,7 +106,8 @@ WEFT_API Tensor where(const Operand& condition, const Operand& a, const Operand&
 /// The coordinates of the non-zero elements: i64 [count], one tensor for each dimension of `condition`.
 WEFT_API std::vector<Tensor> where(const Tensor& condition, Location where = {});
 /// x with `value`, which broadcasts and is converted to x's dtype, where `mask` (bool, else DTypeError) holds; x and
-/// mask broadcast. ValueError where an integer dtype does not hold a number.
+/// mask broadcast. ValueError where an integer dtype does not hold a number. Boxed calls, such as Python's, take a
+/// number or a 0-d tensor alone, as PyTorch does (ShapeError).
 WEFT_API Tensor masked_fill(const Operand& x, const Operand& mask, const Operand& value);
 /// In place; `mask` must broadcast to x.
 WEFT_API const Tensor& masked_fill_(const Tensor& x, const Tensor& mask, const Operand& value);

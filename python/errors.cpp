@@ -11,7 +11,8 @@
 #include "../tensor/atomic.hpp"
 #include "../tensor/error.hpp"
 #include "../tensor/shortened.hpp"
-#include "linalg_error.hpp"
+#include "convert.hpp"
+#include "error_types.hpp"
 
 namespace weft::python {
 
@@ -93,6 +94,40 @@ PyObject* linalg_error() noexcept {
   return kind != nullptr ? kind : PyExc_RuntimeError;
 }
 
+PyObject* out_of_memory_error() noexcept {
+  static PyObject* const kind =
+      PyErr_NewExceptionWithDoc("weft.OutOfMemoryError",
+                                "A failed allocation. `requested`, `free`, `allocated`, `reserved` and `limit` are in "
+                                "bytes, `limit` is 0 where none "
+                                "was set; `device` is where the memory was asked for.",
+                                PyExc_MemoryError, nullptr);
+  return kind != nullptr ? kind : PyExc_MemoryError;
+}
+
+namespace {
+
+/// Sets what there is memory for: the error itself counts.
+void set_out_of_memory(const OutOfMemoryError& e) noexcept {
+  PyErr_SetString(out_of_memory_error(), e.what());
+  PyObject *type, *value, *trace;
+  PyErr_Fetch(&type, &value, &trace);
+  PyErr_NormalizeException(&type, &value, &trace);
+  const auto set = [&](const char* name, PyObject* field) {
+    if (field == nullptr || PyObject_SetAttrString(value, name, field) != 0) PyErr_Clear();
+    Py_XDECREF(field);
+  };
+  set("device", from_device(e.device));
+  const std::pair<const char*, size_t> fields[] = {{"requested", e.requested},
+                                                   {"free", e.free},
+                                                   {"allocated", e.allocated},
+                                                   {"reserved", e.reserved},
+                                                   {"limit", e.limit}};
+  for (const auto& [name, bytes] : fields) set(name, PyLong_FromSize_t(bytes));
+  PyErr_Restore(type, value, trace);
+}
+
+}  // namespace
+
 void set_error_from_exception() noexcept {
   try {
     throw;
@@ -101,7 +136,7 @@ void set_error_from_exception() noexcept {
   } catch (const CarriedError& e) {
     e.restore();
   } catch (const OutOfMemoryError& e) {
-    PyErr_SetString(PyExc_MemoryError, e.what());
+    set_out_of_memory(e);
   } catch (const IndexError& e) {
     PyErr_SetString(PyExc_IndexError, e.what());
   } catch (const KeyError& e) {

@@ -48,7 +48,7 @@ void bind_memory_history(nb::module_& m) {
           "svg", [](History& self, Device device) { return self.open().svg(device); }, nb::arg("device") = Device(),
           "The memory of the last step over time, by kind, and what stood where it was highest.");
   m.def("_memory_snapshot", [](Device device, const std::vector<std::pair<std::string, Tensor>>& named) {
-    return memory_snapshot(device, NamedTensors(named.begin(), named.end())).json();
+    return memory_snapshot(device, NamedTensors(named.begin(), named.end()), here()).json();
   });
 }
 

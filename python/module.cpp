@@ -9,7 +9,7 @@
 
 #include "caster.hpp"
 #include "dtypes.hpp"
-#include "linalg_error.hpp"
+#include "error_types.hpp"
 #include "tensor_type.hpp"
 #include "trampoline.hpp"
 
@@ -49,7 +49,7 @@ void bind_devices(nb::module_& m) {
   m.def(
       "memory_stats",
       [](Device device) {
-        const MemoryStats s = memory_stats(device);
+        const MemoryStats s = memory_stats(device, here());
         nb::dict stats;
         stats["allocated"] = s.allocated;
         stats["reserved"] = s.reserved;
@@ -61,10 +61,10 @@ void bind_devices(nb::module_& m) {
       },
       nb::arg("device") = Device(), "Bytes that tensors hold on a device.");
   m.def(
-      "set_memory_limit", [](Device device, size_t bytes) { set_memory_limit(device, bytes); }, nb::arg("device"),
-      nb::arg("bytes"), "Allocations beyond raise MemoryError; 0 lifts the limit.");
+      "set_memory_limit", [](Device device, size_t bytes) { set_memory_limit(device, bytes, here()); },
+      nb::arg("device"), nb::arg("bytes"), "Allocations beyond raise OutOfMemoryError; 0 lifts the limit.");
   m.def(
-      "empty_cache", [](Device device) { empty_cache(device); }, nb::arg("device") = Device());
+      "empty_cache", [](Device device) { empty_cache(device, here()); }, nb::arg("device") = Device());
   m.def("get_num_threads", &num_threads, "How many threads a kernel of the CPU uses at most.");
   m.def(
       "set_num_threads", [](int count) { set_num_threads(count); }, nb::arg("count"), "Sets get_num_threads().");
@@ -89,8 +89,12 @@ void bind_types(nb::module_& m) {
       "get_default_dtype", [=] { return object(default_dtype()); },
       "The dtype of new tensors, of Python floats, and of what integers become where an op needs floats.");
   m.def(
-      "set_default_dtype", [=](nb::handle d) { set_default_dtype(dtype(d, "set_default_dtype")); }, nb::arg("d"),
-      "Sets get_default_dtype(): float16, bfloat16, float32 or float64.");
+      "set_default_dtype",
+      [=](nb::handle d) {
+        if (PyType_Check(d.ptr())) throw_type_error("set_default_dtype() takes a weft.dtype, not a type of Python's");
+        set_default_dtype(dtype(d, "set_default_dtype"));
+      },
+      nb::arg("d"), "Sets get_default_dtype(): float16, bfloat16, float32 or float64.");
   m.def(
       "promote_types",
       [=](nb::handle a, nb::handle b) { return object(promote(dtype(a, "promote_types"), dtype(b, "promote_types"))); },
@@ -121,6 +125,7 @@ void warn_in_python(const Warning& warning) {
 NB_MODULE(_core, m) {
   using namespace weft::python;
   m.attr("LinAlgError") = nanobind::borrow(linalg_error());
+  m.attr("OutOfMemoryError") = nanobind::borrow(out_of_memory_error());
   nanobind::set_leak_warnings(false);
   nanobind::register_exception_translator([](const std::exception_ptr& p, void*) {
     try {

@@ -94,9 +94,8 @@ void bind_stream(nb::module_& m) {
       "synchronize",
       [](Device device) {
         const Location where = here();
-        check_device(device, "synchronize", where);
         const WithoutGil waiting;
-        synchronize(device);
+        synchronize(device, where);
       },
       nb::arg("device") = Device(), "Waits for all streams of a device.");
   m.def("_record_stream", [](const Tensor& tensor, const Stream& stream) { record_stream(tensor, stream); });

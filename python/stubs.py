@@ -131,6 +131,9 @@ def of_tensor():
 
 def of_class(name, value):
     """Classes of the package's own: their methods; others may have any attribute."""
+    if issubclass(value, BaseException):
+        return (f"class {name}({value.__base__.__name__}):\n" + document(value.__doc__ or "", 4) +
+                "    def __getattr__(self, name: _str) -> Any: ...\n")
     bases = [b.__name__ for b in value.__mro__[1:] if b.__module__.startswith("weft") and b.__name__[0] != "_"][:1]
     lines = [f"class {name}({', '.join(bases)}):\n" if bases else f"class {name}:\n",
              document((inspect.getdoc(value) or "").replace("\\", "\\\\"), 4)]

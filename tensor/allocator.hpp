@@ -51,12 +51,12 @@ void start_backend(DeviceType type);
 }  // namespace detail
 
 /// The memory of a device, all zeros for meta. These four raise DeviceError where there is no such device.
-WEFT_API MemoryStats memory_stats(Device device = {});
+WEFT_API MemoryStats memory_stats(Device device = {}, Location where = {});
 /// Sets both peaks to the present use.
-WEFT_API void reset_peak(Device device = {});
+WEFT_API void reset_peak(Device device = {}, Location where = {});
 /// Returns cached blocks to the system or driver.
-WEFT_API void empty_cache(Device device = {});
+WEFT_API void empty_cache(Device device = {}, Location where = {});
 /// Allocations that would take `allocated` beyond `bytes` raise OutOfMemoryError; 0 lifts the limit.
-WEFT_API void set_memory_limit(Device device, size_t bytes);
+WEFT_API void set_memory_limit(Device device, size_t bytes, Location where = {});
 
 }  // namespace weft

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "config.hpp"
+#include "location.hpp"
 #include "view.hpp"
 
 namespace weft {
@@ -21,17 +22,17 @@ class Dims {
     values_[0] = static_cast<int64_t>(value);
   }
   template <std::integral T>
-  Dims(std::initializer_list<T> values) {
-    assign(values.begin(), values.size());
+  Dims(std::initializer_list<T> values, Location where = {}) {
+    assign(values.begin(), values.size(), where);
   }
-  Dims(std::initializer_list<int64_t> values) { assign(values.begin(), values.size()); }
+  Dims(std::initializer_list<int64_t> values, Location where = {}) { assign(values.begin(), values.size(), where); }
   /// A std::vector, std::array or std::span of integers.
   template <class R>
     requires requires(const R& r) {
       requires std::integral<std::remove_cvref_t<decltype(*r.data())>>;
       r.size();
     }
-  Dims(const R& values) { assign(values.data(), values.size()); }
+  Dims(const R& values, Location where = {}) { assign(values.data(), values.size(), where); }
 
   /// `count` times `value`.
   static Dims filled(int count, int64_t value) {
@@ -51,7 +52,7 @@ class Dims {
   operator std::span<const int64_t>() const { return {values_, static_cast<size_t>(size_)}; }
 
   void push_back(int64_t value) {
-    if (size_ == max_rank) raise_too_many();
+    if (size_ == max_rank) raise_too_many(Location::none());
     values_[size_++] = value;
   }
   void insert(int at, int64_t value) {
@@ -81,12 +82,12 @@ class Dims {
 
  private:
   template <class T>
-  void assign(const T* values, size_t count) {
-    if (count > static_cast<size_t>(max_rank)) raise_too_many();
+  void assign(const T* values, size_t count, Location where) {
+    if (count > static_cast<size_t>(max_rank)) raise_too_many(where);
     size_ = static_cast<int>(count);
     for (size_t i = 0; i < count; ++i) values_[i] = static_cast<int64_t>(values[i]);
   }
-  [[noreturn]] WEFT_API static void raise_too_many();
+  [[noreturn]] WEFT_API static void raise_too_many(Location where);
 
   int64_t values_[max_rank];
   int size_ = 0;

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "call.hpp"
+#include "device.hpp"
 
 namespace weft {
 
@@ -36,12 +37,21 @@ WEFT_DECLARE_ERROR(NotImplementedError);  ///< no kernel for the device, or a me
 WEFT_DECLARE_ERROR(NonFiniteError);
 #undef WEFT_DECLARE_ERROR
 
-/// A failed allocation; all figures in bytes. `limit` is 0 where none was set.
+/// A failed allocation; all figures in bytes. `free` is the memory that the system or the driver calls free, 0 where it
+/// does not say; `limit` is 0 where none was set.
 class WEFT_API OutOfMemoryError : public Error {
  public:
-  OutOfMemoryError(const std::string& message, size_t requested_, size_t allocated_, size_t reserved_, size_t limit_)
-      : Error(message), requested(requested_), allocated(allocated_), reserved(reserved_), limit(limit_) {}
-  size_t requested, allocated, reserved, limit;
+  OutOfMemoryError(const std::string& message, Device device_, size_t requested_, size_t free_, size_t allocated_,
+                   size_t reserved_, size_t limit_)
+      : Error(message),
+        device(device_),
+        requested(requested_),
+        free(free_),
+        allocated(allocated_),
+        reserved(reserved_),
+        limit(limit_) {}
+  Device device;
+  size_t requested, free, allocated, reserved, limit;
 };
 
 /// The three lines of an error; empty lines are left out.

@@ -90,14 +90,16 @@ std::vector<StorageNote> large_storages(Device device) {
 void raise_out_of_memory(Device device, size_t bytes, const char* purpose) {
   const MemoryStats stats = memory_stats(device);
   // What the system calls free leaves out what it would give back.
-  const std::string free = device.is_cpu() ? "" : fmt::format("{} free, ", stats.free);
+  const std::string free = device.is_cpu() ? "" : fmt::format(", {} free", stats.free);
+  const std::string limit = stats.limit == 0 ? "" : fmt::format(", limit {}", stats.limit);
   const std::string largest = largest_storages(device);
   const ErrorText text{.op = current_call.op != nullptr ? current_call.entry : "allocate",
                        .problem = fmt::format("no {} bytes{} on {}", bytes, purpose, device.name()),
-                       .details = fmt::format("{} allocated, {} reserved, {}limit {}{}{}", stats.allocated,
-                                              stats.reserved, free, stats.limit, largest.empty() ? "" : "; ", largest),
-                       .remedy = "free tensors, use smaller batches or raise set_memory_limit"};
-  throw OutOfMemoryError(format_error(text), bytes, stats.allocated, stats.reserved, stats.limit);
+                       .details = fmt::format("{} allocated, {} reserved{}{}{}{}", stats.allocated, stats.reserved,
+                                              free, limit, largest.empty() ? "" : "; ", largest),
+                       .remedy = stats.limit == 0 ? "free tensors or use smaller batches"
+                                                  : "free tensors, use smaller batches or raise set_memory_limit"};
+  throw OutOfMemoryError(format_error(text), device, bytes, stats.free, stats.allocated, stats.reserved, stats.limit);
 }
 
 std::string largest_storages(Device device) {

@@ -9,9 +9,9 @@
 
 namespace weft {
 
-void Dims::raise_too_many() {
+void Dims::raise_too_many(Location where) {
   raise<ShapeError>({.op = "shape", .problem = fmt::format("a tensor has at most {} dimensions", max_rank)},
-                    Location::none());
+                    detail::place_of(where));
 }
 
 std::string Dims::text() const { return fmt::format("[{}]", fmt::join(begin(), end(), ", ")); }

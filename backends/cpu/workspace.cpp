@@ -13,8 +13,8 @@ Workspace::Workspace(size_t bytes) : data_(nullptr), bytes_(std::max<size_t>(byt
   if (data_ != nullptr) return;
   const MemoryStats stats = cpu_allocator().stats();
   const ErrorText text{.problem = std::to_string(bytes_) + " bytes of working memory do not fit",
-                       .remedy = "free tensors or raise the memory limit"};
-  throw OutOfMemoryError(format_error(text), bytes_, stats.allocated, stats.reserved, stats.limit);
+                       .remedy = stats.limit == 0 ? "free tensors" : "free tensors or raise set_memory_limit"};
+  throw OutOfMemoryError(format_error(text), {}, bytes_, stats.free, stats.allocated, stats.reserved, stats.limit);
 }
 
 Workspace::~Workspace() {

@@ -164,7 +164,7 @@ void* HpuDevice::host_memory(size_t bytes) {
                                   max_allocation_),
            .remedy = "raise the driver's limits, or use the CPU"},
           Location::none()),
-      bytes, 0, 0, total_memory_);
+      Device(DeviceType::hpu, index()), bytes, free, 0, 0, 0);
 }
 
 void* HpuDevice::take_memory(size_t bytes) {

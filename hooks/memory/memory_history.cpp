@@ -204,7 +204,7 @@ MemorySnapshot MemoryHistory::snapshot(Device device, const NamedTensors& more) 
   return detail::snapshot_of(device, std::move(tensors));
 }
 
-MemorySnapshot memory_snapshot(Device device, const NamedTensors& parameters) {
+MemorySnapshot memory_snapshot(Device device, const NamedTensors& parameters, Location where) {
   {
     const std::lock_guard lock(the_one_mutex);
     if (the_one != nullptr) return the_one->snapshot(device, parameters);
@@ -227,7 +227,7 @@ MemorySnapshot memory_snapshot(Device device, const NamedTensors& parameters) {
     if (n.noted || storage->allocator == nullptr || n.tensor.device() != device) continue;
     tensors.push_back({.bytes = storage->bytes, .kind = n.kind, .name = n.name});
   }
-  return detail::snapshot_of(device, std::move(tensors));
+  return detail::snapshot_of(device, std::move(tensors), where);
 }
 
 // ---- growth ---------------------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ struct NamedStorage {
 };
 /// Of the parameters and of the gradients that they have now.
 std::map<const Storage*, NamedStorage> named_storages(const NamedTensors& parameters);
-MemorySnapshot snapshot_of(Device device, std::vector<LiveMemory> tensors);
+MemorySnapshot snapshot_of(Device device, std::vector<LiveMemory> tensors, Location where = Location::none());
 
 /// "1.5 MiB: activation of relu at net.cpp:12, 3 tensors": those that hold most.
 std::vector<std::string> lines_of(const MemorySnapshot& snapshot, size_t most);

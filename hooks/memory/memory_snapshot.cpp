@@ -34,10 +34,10 @@ std::map<const Storage*, NamedStorage> named_storages(const NamedTensors& parame
   return named;
 }
 
-MemorySnapshot snapshot_of(Device device, std::vector<LiveMemory> tensors) {
+MemorySnapshot snapshot_of(Device device, std::vector<LiveMemory> tensors, Location where) {
   std::stable_sort(tensors.begin(), tensors.end(),
                    [](const LiveMemory& a, const LiveMemory& b) { return a.bytes > b.bytes; });
-  return {device, memory_stats(device), std::move(tensors)};
+  return {device, memory_stats(device, where), std::move(tensors)};
 }
 
 }  // namespace detail

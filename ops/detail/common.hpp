@@ -98,12 +98,14 @@ void check_elements(Check check) {
 
 /// DTypeError: a result of `dtype` cannot be written into `target`.
 [[noreturn]] void raise_target_dtype(DType dtype, const Tensor& target);
+/// raise_target_dtype where writing would drop an imaginary part, a fraction, or from a bool all but one bit.
+void check_target_dtype(DType dtype, const Tensor& target);
 
 /// ValueError where writing to `target` would write one element twice: stride 0 with a size > 1, or other overlaps.
 void check_writable(const Tensor& target);
 
-/// Of a name_out function: ShapeError unless out has the result's shape, dtype and device, ValueError as
-/// check_writable, AutogradError where an op on out or the inputs would be recorded.
+/// Of a name_out function: ShapeError, DTypeError or DeviceError unless out has the result's shape, dtype and device,
+/// ValueError as check_writable, AutogradError where an op on out or the inputs would be recorded.
 void check_out(const Tensor& out, std::span<const int64_t> sizes, DType dtype, Device device,
                std::initializer_list<const Tensor*> inputs);
 void check_out_unrecorded(std::initializer_list<const Tensor*> tensors);

@@ -22,8 +22,11 @@ void refuse_meta(const Tensor& lengths) {
 }  // namespace
 
 std::vector<int64_t> detail::rows_of_steps(const Tensor& sizes, int64_t rows) {
-  if (checked(sizes).dtype() != DType::i64 || sizes.dim() != 1) {
-    raise<ValueError>({.problem = "batch_sizes is not a list of int64"});
+  if (checked(sizes).dtype() != DType::i64) {
+    raise<DTypeError>({.problem = fmt::format("batch_sizes: expected int64, got {}", name(sizes.dtype()))});
+  }
+  if (sizes.dim() != 1) {
+    raise<ShapeError>({.problem = "batch_sizes: expected one dimension, got shape " + sizes.shape().text()});
   }
   refuse_meta(sizes);
   std::vector<int64_t> numbers = sizes.to_vector<int64_t>();

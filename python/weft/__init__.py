@@ -11,7 +11,8 @@ from weft import _core
 _core._pass_over_files_in(_os.path.join(__path__[0], ""))
 
 from weft._core import (  # noqa: E402, F401
-    CapturedStep, Event, GradEvent, Generator, HookHandle, KvCache, LayeredKvCache, MultiTransformerLayer, PagedKvCache, Stream,
+    CapturedStep, Event, GradEvent, Generator, HookHandle, KvCache, LayeredKvCache, MultiTransformerLayer,
+    OutOfMemoryError, PagedKvCache, Stream,
     Tensor, __version__, alibi_slopes, attention_backends, capture, config, current_stream, default_stream, device,
     device_count, dtype, empty_cache, fused_multi_transformer, get_default_dtype, get_num_threads, get_rng_state,
     initial_seed, live_tensors, load_device_plugin, manual_seed, memory_stats, promote_types, set_default_dtype,

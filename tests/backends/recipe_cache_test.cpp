@@ -317,7 +317,7 @@ TEST(RecipeCache, AFailureIsReportedAndNotKept) {
 TEST(RecipeCache, RunningOutOfMemoryPassesAsItIs) {
   Programs cache;
   const RecipeKey key("op", Device());
-  EXPECT_THROW(cache.find(key, []() -> Shared<Program> { throw OutOfMemoryError("full", 1, 2, 3, 4); }),
+  EXPECT_THROW(cache.find(key, []() -> Shared<Program> { throw OutOfMemoryError("full", {}, 1, 2, 3, 4, 5); }),
                OutOfMemoryError);
   EXPECT_THROW(cache.find(key, []() -> Shared<Program> { throw std::bad_alloc(); }), std::bad_alloc);
   EXPECT_EQ(cache.find(key, [] { return program(1); })->value, 1);

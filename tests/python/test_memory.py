@@ -7,6 +7,31 @@ import weft
 from weft.hooks import GradientRecorder, MemoryHistory, memory_snapshot
 
 
+def test_memory_that_is_not_there_is_an_error_with_figures():
+    before = weft.memory_stats()
+    with pytest.raises(weft.OutOfMemoryError, match=r"no \d+ bytes on cpu(.|\n)*test_memory.py:\d+") as caught:
+        weft.empty(1 << 60, dtype=weft.uint8)
+    error = caught.value
+    assert isinstance(error, MemoryError)
+    assert error.requested == 1 << 60 and error.limit == 0 and error.device == weft.device("cpu")
+    assert error.free > 0 and error.reserved >= error.allocated >= before["allocated"]
+    assert "limit" not in str(error)
+    weft.set_memory_limit("cpu", before["allocated"] + (1 << 20))
+    try:
+        with pytest.raises(weft.OutOfMemoryError, match="raise set_memory_limit") as caught:
+            weft.ones(1 << 20)
+        assert caught.value.limit == before["allocated"] + (1 << 20)
+    finally:
+        weft.set_memory_limit("cpu", 0)
+
+
+@pytest.mark.parametrize("call", [weft.memory_stats, weft.empty_cache, weft.synchronize, memory_snapshot,
+                                  lambda device: weft.set_memory_limit(device, 1)])
+def test_a_device_that_is_not_there_is_an_error_with_the_line(call):
+    with pytest.raises(RuntimeError, match=r"there is no device hpu:77(.|\n)*test_memory.py:\d+"):
+        call("hpu:77")
+
+
 def test_tensors_are_named_by_their_python_line_and_kind():
     net = weft.nn.Linear(64, 32)
     optimizer = weft.optim.Adam(net.parameters(), lr=1e-3)
