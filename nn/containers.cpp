@@ -36,16 +36,19 @@ void raise_missing_name(Key key, const std::vector<std::string>& names) {
 }  // namespace detail
 
 AnyModule::AnyModule(const AnyModule& other)
-    : Module(other), held_(detail::cloning_now() ? other.held_->copy() : other.held_) {}
+    : Module(other), held_(detail::cloning_now() ? other.held_->copy() : other.held_) {
+  become_copy(other);
+}
 
 void Sequential::append_layer(AnyModule layer) {
-  register_module(std::to_string(layers_.size()), layer);
-  layers_.push_back(std::move(layer));
+  register_module(std::to_string(layers_->size()), layer);
+  layers_->push_back(std::move(layer));
+  settle_all();
 }
 
 Tensor Sequential::forward(const Tensor& x, Location where) const {
   Tensor out = x;
-  for (const AnyModule& layer : layers_) out = layer(Input(out, where));
+  for (const AnyModule& layer : *layers_) out = layer(Input(out, where));
   return out;
 }
 

@@ -79,12 +79,17 @@ class WEFT_API AnyModule : public Module {
     return AnyModule(Unchecked(), std::move(layer));
   }
   AnyModule(const AnyModule& other);
-  // Not of what an index returns: that would leave the registered module as it is.
-  AnyModule& operator=(const AnyModule& other) & = default;
+  // Not to a copy, as an index of a constant container returns.
+  AnyModule& operator=(const AnyModule& other) & {
+    assign(other);
+    held_ = other.held_;
+    return *this;
+  }
 
   Tensor operator()(const Input& x) const { return held_->call(x); }
 
-  /// The module itself: `net[0].as<nn::Linear>().weight`. ValueError where it is of another class.
+  /// The module itself: `net[0].as<nn::Linear>().weight`. ValueError where it is of another class. Assigning to it as a
+  /// whole is a ValueError: assign to the element, `net[0] = nn::Linear(8, 2)`.
   template <class L>
   L& as(Location where = {}) const {
     static_assert(std::is_base_of_v<Module, L>, "as<...>() names a class of modules");
@@ -105,7 +110,8 @@ class WEFT_API AnyModule : public Module {
   };
   template <class L>
   struct HeldLayer final : HeldBase {
-    explicit HeldLayer(L layer_) : layer(std::move(layer_)) {}
+    explicit HeldLayer(L layer_) : layer(std::move(layer_)) { hold(layer); }
+    HeldLayer(const HeldLayer& other) : layer(other.layer) { hold(layer); }
     Tensor call(const Input& x) override {
       if constexpr (detail::ModuleOfOneTensor<L>) return layer(x);
       else detail::raise_no_layer(layer, x.where);
@@ -115,8 +121,29 @@ class WEFT_API AnyModule : public Module {
     L layer;
   };
 
+  /// Marks a layer that cannot be assigned to as a whole.
+  static void hold(Module& layer);
+
   Shared<HeldBase> held_;
 };
+
+namespace detail {
+
+/// The elements of a container, which its copies share; a clone has its own.
+template <class T>
+class Elements {
+ public:
+  Elements() = default;
+  Elements(const Elements& other) : all_(cloning_now() ? Shared<std::vector<T>>::make(*other.all_) : other.all_) {}
+  Elements& operator=(const Elements&) = default;
+  std::vector<T>& operator*() const { return *all_; }
+  std::vector<T>* operator->() const { return all_.get(); }
+
+ private:
+  Shared<std::vector<T>> all_ = Shared<std::vector<T>>::make();
+};
+
+}  // namespace detail
 
 /// Layers called one after the other: `nn::Sequential net(nn::Linear(2, 16), nn::Tanh(), nn::Linear(16, 1))`. Anything
 /// that makes a Tensor from a `const Tensor&` will do; each is registered under its position. An empty one gives x
@@ -125,11 +152,13 @@ class WEFT_API Sequential : public Layer<Sequential> {
  public:
   template <class... Layers>
   explicit Sequential(Layers... layers) {
-    layers_.reserve(sizeof...(layers));
+    layers_->reserve(sizeof...(layers));
     (append(std::move(layers)), ...);
   }
   // No moves: what is moved from would go without its layers, and still be a module of that state.
-  Sequential(const Sequential&) = default;
+  Sequential(const Sequential& other) : Layer(other), layers_(other.layers_) {
+    if (detail::cloning_now()) settle_all();
+  }
   Sequential& operator=(const Sequential&) = default;
 
   template <class L>
@@ -140,18 +169,24 @@ class WEFT_API Sequential : public Layer<Sequential> {
   }
   Tensor forward(const Tensor& x, Location where) const;
 
-  size_t size() const { return layers_.size(); }
-  bool empty() const { return layers_.empty(); }
-  /// One layer; negative counts from the end. IndexError where there is none.
-  AnyModule operator[](detail::Place i) const {
-    return layers_[detail::checked_place("nn::Sequential", i.number, layers_.size(), i.where)];
-  }
-  auto begin() const { return layers_.begin(); }
-  auto end() const { return layers_.end(); }
+  size_t size() const { return layers_->size(); }
+  bool empty() const { return layers_->empty(); }
+  /// One layer, to which another may be assigned: `net[0] = nn::Linear(8, 2)`. Negative counts from the end. IndexError
+  /// where there is none.
+  AnyModule& operator[](detail::Place i) { return (*layers_)[place(i)]; }
+  AnyModule operator[](detail::Place i) const { return (*layers_)[place(i)]; }
+  auto begin() const { return std::as_const(*layers_).begin(); }
+  auto end() const { return std::as_const(*layers_).end(); }
 
  private:
   void append_layer(AnyModule layer);
-  std::vector<AnyModule> layers_;
+  void settle_all() {
+    for (const AnyModule& layer : *layers_) settle(layer);
+  }
+  size_t place(detail::Place i) const {
+    return detail::checked_place("nn::Sequential", i.number, layers_->size(), i.where);
+  }
+  detail::Elements<AnyModule> layers_;
 };
 
 /// Modules by position, each registered under it: `for (const Block& block : blocks) x = block(x);`. It is not called
@@ -167,30 +202,41 @@ class ModuleList : public Module {
     for (const M& m : modules) append(m);
   }
   // No moves, as of a Sequential.
-  ModuleList(const ModuleList&) = default;
-  ModuleList& operator=(const ModuleList&) = default;
-
-  ModuleList& append(M module, Location where = {}) {
-    register_module(std::to_string(modules_.size()), module, where);
-    modules_.push_back(std::move(module));
+  ModuleList(const ModuleList& other) : Module(other), modules_(other.modules_) {
+    become_copy(other);
+    if (detail::cloning_now()) settle_all();
+  }
+  ModuleList& operator=(const ModuleList& other) {
+    assign(other);
+    modules_ = other.modules_;
     return *this;
   }
 
-  size_t size() const { return modules_.size(); }
-  bool empty() const { return modules_.empty(); }
-  /// One module; negative counts from the end. IndexError where there is none.
-  M& operator[](detail::Place i) { return modules_[place(i)]; }
-  const M& operator[](detail::Place i) const { return modules_[place(i)]; }
-  auto begin() { return modules_.begin(); }
-  auto end() { return modules_.end(); }
-  auto begin() const { return modules_.begin(); }
-  auto end() const { return modules_.end(); }
+  ModuleList& append(M module, Location where = {}) {
+    register_module(std::to_string(modules_->size()), module, where);
+    modules_->push_back(std::move(module));
+    settle_all();
+    return *this;
+  }
+
+  size_t size() const { return modules_->size(); }
+  bool empty() const { return modules_->empty(); }
+  /// One module, to which another may be assigned. Negative counts from the end. IndexError where there is none.
+  M& operator[](detail::Place i) { return (*modules_)[place(i)]; }
+  const M& operator[](detail::Place i) const { return (*modules_)[place(i)]; }
+  auto begin() { return modules_->begin(); }
+  auto end() { return modules_->end(); }
+  auto begin() const { return std::as_const(*modules_).begin(); }
+  auto end() const { return std::as_const(*modules_).end(); }
 
  private:
-  size_t place(detail::Place i) const {
-    return detail::checked_place("nn::ModuleList", i.number, modules_.size(), i.where);
+  void settle_all() {
+    for (const M& module : *modules_) settle(module);
   }
-  std::vector<M> modules_;
+  size_t place(detail::Place i) const {
+    return detail::checked_place("nn::ModuleList", i.number, modules_->size(), i.where);
+  }
+  detail::Elements<M> modules_;
 };
 
 /// Modules by name, in order of insertion, each registered under its name. It is not called itself.
@@ -203,45 +249,56 @@ class ModuleDict : public Module {
     for (const Item& item : items) insert(item.first, item.second);
   }
   // No moves, as of a Sequential.
-  ModuleDict(const ModuleDict&) = default;
-  ModuleDict& operator=(const ModuleDict&) = default;
+  ModuleDict(const ModuleDict& other) : Module(other), items_(other.items_) {
+    become_copy(other);
+    if (detail::cloning_now()) settle_all();
+  }
+  ModuleDict& operator=(const ModuleDict& other) {
+    assign(other);
+    items_ = other.items_;
+    return *this;
+  }
 
   /// ValueError where the name is taken, empty, or holds a dot.
   ModuleDict& insert(const std::string& name, M module, Location where = {}) {
     register_module(name, module, where);
-    items_.emplace_back(name, std::move(module));
+    items_->emplace_back(name, std::move(module));
+    settle_all();
     return *this;
   }
 
-  size_t size() const { return items_.size(); }
-  bool empty() const { return items_.empty(); }
-  bool contains(std::string_view name) const { return number_of(name) < items_.size(); }
+  size_t size() const { return items_->size(); }
+  bool empty() const { return items_->empty(); }
+  bool contains(std::string_view name) const { return number_of(name) < items_->size(); }
   std::vector<std::string> keys() const {
     std::vector<std::string> out;
-    for (const Item& item : items_) out.push_back(item.first);
+    for (const Item& item : *items_) out.push_back(item.first);
     return out;
   }
-  /// IndexError where there is no such name.
-  M& operator[](detail::Key key) { return items_[checked_number(key)].second; }
-  const M& operator[](detail::Key key) const { return items_[checked_number(key)].second; }
+  /// One module, to which another may be assigned. IndexError where there is no such name.
+  M& operator[](detail::Key key) { return (*items_)[checked_number(key)].second; }
+  const M& operator[](detail::Key key) const { return (*items_)[checked_number(key)].second; }
   /// Pairs of name and module.
-  auto begin() { return items_.begin(); }
-  auto end() { return items_.end(); }
-  auto begin() const { return items_.begin(); }
-  auto end() const { return items_.end(); }
+  auto begin() { return items_->begin(); }
+  auto end() { return items_->end(); }
+  auto begin() const { return std::as_const(*items_).begin(); }
+  auto end() const { return std::as_const(*items_).end(); }
 
  private:
+  void settle_all() {
+    for (const Item& item : *items_) settle(item.second);
+  }
   size_t number_of(std::string_view name) const {
     size_t i = 0;
-    while (i < items_.size() && items_[i].first != name) ++i;
+    while (i < items_->size() && (*items_)[i].first != name) ++i;
     return i;
   }
   size_t checked_number(detail::Key key) const {
     const size_t i = number_of(key.name);
-    if (i == items_.size()) detail::raise_missing_name(key, keys());
+    if (i == items_->size()) detail::raise_missing_name(key, keys());
     return i;
   }
-  std::vector<Item> items_;
+  detail::Elements<Item> items_;
 };
 
 }  // namespace weft::nn

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <exception>
+#include <memory>
 #include <ostream>
 #include <set>
 #include <unordered_map>
@@ -25,11 +27,32 @@ namespace detail {
 
 struct CloneScope::Memo {
   std::unordered_map<const void*, Shared<void>> states;
+  std::unordered_map<const Slot*, Shared<Slot>> slots;
   std::unordered_map<const TensorImpl*, Tensor> tensors;
 };
 
 namespace {
 thread_local CloneScope::Memo* cloning = nullptr;
+}
+
+void Slot::clone_all(const Module::State& original, Module::State& clone) {
+  for (const Shared<Slot>& slot : original.slots.all) {
+    const auto copy = Shared<Slot>::make(Slot{.kind = slot->kind,
+                                              .name = slot->name,
+                                              .saved = slot->saved,
+                                              .owner = &clone,
+                                              .offset = slot->offset,
+                                              .home = slot->home == nullptr ? nullptr : slot.get(),
+                                              .assign = slot->assign});
+    cloning->slots.emplace(slot.get(), copy);
+    clone.slots.all.push_back(copy);
+  }
+}
+
+Shared<Slot> Slot::of_copy(const Shared<Slot>& original) {
+  if (cloning == nullptr || original == nullptr) return original;
+  const auto found = cloning->slots.find(original.get());
+  return found == cloning->slots.end() ? Shared<Slot>() : found->second;
 }
 
 CloneScope::CloneScope() : memo_(new Memo), outer_(std::exchange(cloning, memo_.get())) {}
@@ -86,7 +109,9 @@ void move_held(Tensor& held, DType dtype, Location where) { move_to(held, dtype,
 }  // namespace detail
 
 ModuleTensor::ModuleTensor(const ModuleTensor& other)
-    : Tensor(detail::cloning == nullptr ? Tensor(other) : detail::cloned(other)) {}
+    : Tensor(detail::cloning == nullptr ? Tensor(other) : detail::cloned(other)) {
+  detail::Slot::follow(*this, detail::Slot::of_copy(other.slot_));
+}
 
 ModuleTensor::ModuleTensor(const Tensor& tensor, bool requires_grad, Location where)
     : Tensor(checked(tensor, requires_grad ? "nn::Parameter" : "nn::Buffer", where).detach()) {
@@ -124,10 +149,16 @@ Module::Module() : Module(typeid(Module)) {}
 Module::Module(const std::type_info& type) : state_(Shared<State>::make()) { state_->type = &type; }
 
 Module::Module(const Module& other) : state_(other.state_) {
-  if (detail::cloning == nullptr) return;
-  Shared<void>& copy = detail::cloning->states[other.state_.get()];
-  if (copy == nullptr) copy = Shared<State>::make(*other.state_);
-  state_ = Shared<State>(copy, static_cast<State*>(copy.get()));
+  if (detail::cloning != nullptr) {
+    Shared<void>& copy = detail::cloning->states[other.state_.get()];
+    if (copy == nullptr) {
+      const auto fresh = Shared<State>::make(*other.state_);
+      detail::Slot::clone_all(*other.state_, *fresh);
+      copy = fresh;
+    }
+    state_ = Shared<State>(copy, static_cast<State*>(copy.get()));
+  }
+  if (WEFT_UNLIKELY(detail::Slot::is_plain(other))) become_copy(other);
 }
 
 const detail::ModuleHooks* Module::hooks() const { return state_->hooks.get(); }
@@ -135,11 +166,13 @@ const detail::LowRank* Module::adapter() const { return state_->adapter.held.get
 
 HookHandle Module::add_hook(detail::ForwardHook hook) {
   const auto& list = state_->hooks.made().forward;
+  hook.setting = Shared<weft::detail::Setting>::make();
   return HookHandle(list, list->add(std::move(hook)));
 }
 
 HookHandle Module::add_hook(weft::detail::Hook hook) {
   const auto& list = state_->hooks.made().backward;
+  hook.setting = Shared<weft::detail::Setting>::make();
   return HookHandle(list, list->add(std::move(hook)));
 }
 
@@ -164,19 +197,26 @@ using detail::joined;
 
 void Module::register_parameter(std::string name, Parameter& parameter, Location where) {
   detail::check_name(name, state_->has(name), where);
-  if (parameter.defined()) state_->parameters.push_back({std::move(name), parameter, true});
+  if (parameter.defined()) state_->parameters.push_back({name, detail::held_as_it_is(parameter), true});
+  track();
+  detail::Slot::follow(parameter, detail::Slot::add(detail::Slot::Kind::parameter, name, true, *this, &parameter));
 }
 
 void Module::register_buffer(std::string name, Buffer& buffer, Location where, bool saved) {
   detail::check_name(name, state_->has(name), where);
-  if (buffer.defined()) state_->buffers.push_back({std::move(name), buffer, saved});
+  if (buffer.defined()) state_->buffers.push_back({name, detail::held_as_it_is(buffer), saved});
+  track();
+  detail::Slot::follow(buffer, detail::Slot::add(detail::Slot::Kind::buffer, name, saved, *this, &buffer));
 }
 
 void Module::register_module(std::string name, Module& module, Location where) {
   detail::check_name(name, state_->has(name), where);
   detail::check_not_circular(*this, module, name, where);
-  state_->children.emplace_back(std::move(name), module);
+  state_->children.emplace_back(name, module);
+  state_->changes.note();
   module.state_->registered = true;
+  track();
+  detail::Slot::follow(module, detail::Slot::add(detail::Slot::Kind::child, name, true, *this, &module));
 }
 
 std::string Module::next_name(std::string_view& names) {
@@ -203,7 +243,28 @@ std::string Module::class_name() const {
 
 namespace detail {
 
-constinit thread_local const Module* ForwardScope::running = nullptr;
+constinit thread_local const ForwardScope* ForwardScope::running = nullptr;
+
+struct ForwardScope::Undo {
+  int exceptions = std::uncaught_exceptions();
+  std::vector<Callback<void()>> steps;
+};
+
+void ForwardScope::undo_on_failure(Callback<void()> undo) {
+  const ForwardScope* around = running != nullptr ? running->outer_ : nullptr;
+  if (around == nullptr) return;
+  if (around->undo_ == nullptr) around->undo_ = new Undo;
+  around->undo_->steps.push_back(std::move(undo));
+}
+
+void ForwardScope::finish() noexcept {
+  const std::unique_ptr<Undo> undo(std::exchange(undo_, nullptr));
+  if (std::uncaught_exceptions() <= undo->exceptions) return;
+  try {
+    for (const Callback<void()>& step : undo->steps) step();
+  } catch (...) {  // the call's own error is the one to tell
+  }
+}
 
 // A forgotten member still computes, so nothing else would tell. What trains nothing may be used unregistered, and so
 // may a module made on the way of what the outer one holds.

@@ -12,6 +12,9 @@
 // What is not registered has no name: no optimizer, file or `to` finds it. A module with parameters that is called
 // inside another's `forward` and was never registered gives a warning.
 //
+// Assigning to a registered member, `net.fc = nn::Linear(8, 2)` or `head.weight = token.weight`, replaces it in the
+// module and in all its copies.
+//
 // Copies of a module share parameters, buffers, children and the training flag; `clone` makes one that shares nothing.
 // Thread-safety is that of Tensor: many threads may call one module, changing it needs the caller's own lock.
 #pragma once
@@ -33,18 +36,30 @@
 
 namespace weft::nn {
 
+namespace detail {
+/// One registered member: its entry in the module's state, and the objects that show it.
+struct Slot;
+}  // namespace detail
+
 /// A tensor that a module holds. It is one tensor for all copies of the module, and `Module::to` moves it in place, so
-/// that optimizers and other holders follow. Not made directly: see Parameter and Buffer.
+/// that optimizers and other holders follow. Assigning to a registered member replaces the tensor in the module, in its
+/// copies and in `parameters()`; an undefined one takes it away. ValueError where the member is parametrized, adapted
+/// by LoRA or quantized. Not made directly: see Parameter and Buffer.
 class WEFT_API ModuleTensor : public Tensor {
  public:
   ModuleTensor() = default;
   ModuleTensor(const ModuleTensor& other);
-  ModuleTensor(ModuleTensor&&) noexcept = default;
-  ModuleTensor& operator=(const ModuleTensor&) = default;
-  ModuleTensor& operator=(ModuleTensor&&) noexcept = default;
+  ModuleTensor(ModuleTensor&& other) noexcept;
+  ModuleTensor& operator=(const ModuleTensor& other);
+  ModuleTensor& operator=(ModuleTensor&& other);
+  ~ModuleTensor();
 
  protected:
   ModuleTensor(const Tensor& tensor, bool requires_grad, Location where);
+
+ private:
+  friend struct detail::Slot;
+  Shared<detail::Slot> slot_;
 };
 
 /// A leaf that requires a gradient, over the memory of the given tensor. DTypeError or ValueError unless it is f16,
@@ -113,16 +128,25 @@ struct StateAccess;
 // One run of a module's `forward` on this thread.
 class WEFT_API ForwardScope {
  public:
-  ForwardScope(const Module& module, Location where) : outer_(std::exchange(running, &module)) {
-    if (WEFT_UNLIKELY(outer_ != nullptr)) check_registered(module, *outer_, where);
+  ForwardScope(const Module& module, Location where) : module_(&module), outer_(std::exchange(running, this)) {
+    if (WEFT_UNLIKELY(outer_ != nullptr)) check_registered(module, *outer_->module_, where);
   }
-  ~ForwardScope() { running = outer_; }
+  ~ForwardScope() {
+    running = outer_;
+    if (WEFT_UNLIKELY(undo_ != nullptr)) finish();
+  }
   ForwardScope(const ForwardScope&) = delete;
+  /// For a parametrization that changes its state: called where the call of the layer around it raises.
+  static void undo_on_failure(Callback<void()> undo);
 
  private:
+  struct Undo;
   static void check_registered(const Module& module, const Module& outer, Location where);
-  static constinit thread_local const Module* running;
-  const Module* outer_;
+  void finish() noexcept;
+  static constinit thread_local const ForwardScope* running;
+  const Module* module_;
+  const ForwardScope* outer_;
+  mutable Undo* undo_ = nullptr;
 };
 }  // namespace detail
 
@@ -133,7 +157,8 @@ class WEFT_API Module {
  public:
   Module();
   Module(const Module& other);
-  Module& operator=(const Module& other) = default;
+  Module& operator=(const Module& other);
+  ~Module();
 
   /// All parameters, children's included, in order of registration; a shared one once.
   std::vector<Tensor> parameters() const;
@@ -267,20 +292,39 @@ class WEFT_API Module {
   /// Null for a layer that LoRA does not adapt.
   const detail::LowRank* adapter() const;
 
+  /// For copy constructors of classes with members: members of this object are members of the copied module.
+  void become_copy(const Module& other);
+  /// For assignments of such classes, in place of Module's: a registered member is replaced in its parent, too.
+  void assign(const Module& other);
+  /// The address of a registered element of a container, whose copies share it.
+  static void settle(const Module& element);
+  static void settle(const ModuleTensor& element);
+
  private:
   friend class detail::ForwardScope;
+  friend class AnyModule;
   friend class OpenModule;
   friend class ModuleRegistry;
+  friend struct detail::Slot;
   friend struct detail::StateAccess;
 
   template <class Member>
   void register_member(std::string name, Member& member, Location where) {
-    if constexpr (std::derived_from<Member, Module>) register_module(std::move(name), member, where);
-    else if constexpr (std::derived_from<Member, Buffer>) register_buffer(std::move(name), member, where);
+    if constexpr (std::derived_from<Member, Module>) {
+      register_module(std::move(name), member, where);
+      if constexpr (std::is_copy_assignable_v<Member>) {
+        set_replacement(member, [](Module& to, const Module& from) {
+          static_cast<Member&>(to) = static_cast<const Member&>(from);
+        });
+      }
+    } else if constexpr (std::derived_from<Member, Buffer>) register_buffer(std::move(name), member, where);
     else register_parameter(std::move(name), member, where);
   }
   /// Takes the first name off the list.
   static std::string next_name(std::string_view& names);
+  static void set_replacement(const Module& member, void (*assign)(Module& to, const Module& from));
+  /// From now on this object is one whose members the state's slots find.
+  void track();
   HookHandle add_hook(detail::ForwardHook hook);
   HookHandle add_hook(weft::detail::Hook hook);
   std::vector<NamedTensor> saved_paths(const std::string& path, bool buffers = true) const;
@@ -288,6 +332,8 @@ class WEFT_API Module {
 
   struct State;
   Shared<State> state_;
+  Shared<detail::Slot> slot_;  // in the parent
+  bool tracked_ = false;
 };
 
 namespace detail {
@@ -442,6 +488,11 @@ template <class Self>
 class Layer : public Module {  // NOLINT(bugprone-crtp-constructor-accessibility): `Net{}` must work
  public:
   Layer() : Module(typeid(Self)) {}  // NOLINT(bugprone-crtp-constructor-accessibility)
+  Layer(const Layer& other) : Module(other) { become_copy(other); }
+  Layer& operator=(const Layer& other) {
+    assign(other);
+    return *this;
+  }
 
   /// Whether a call with such arguments compiles.
   template <class... Arguments>

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "../tensor/atomic.hpp"
+#include "../tensor/configuration.hpp"
 #include "config.hpp"
 #include "layer_in_parts-inl.hpp"
 #include "module.hpp"
@@ -62,12 +63,80 @@ void replace_memory(const Tensor& held, const Tensor& value, Location where);
 /// `other`, a head of its own with the same shape, dtype and device, gets the memory of `held`, which gets its. Nobody
 /// is told; versions go with the memory.
 WEFT_API void exchange_memory(const Tensor& held, const Tensor& other);
+/// A handle of the tensor itself; a Parameter or Buffer would be another tensor.
+inline ModuleTensor held_as_it_is(const Tensor& tensor) {
+  ModuleTensor held;
+  static_cast<Tensor&>(held) = tensor;
+  return held;
+}
 /// Moves or converts a tensor that a module holds, with its gradient.
 void move_held(Tensor& held, DType dtype, Location where);
 /// ValueError for a name that is empty, holds a dot, or is `taken`.
 void check_name(const std::string& name, bool taken, Location where);
 /// ValueError where `held` is `holder` or holds it.
 void check_not_circular(const Module& holder, const Module& held, const std::string& name, Location where);
+
+struct Slot {
+  /// `held`: no member, but the layer inside of an AnyModule.
+  enum class Kind { parameter, buffer, child, held };
+
+  Kind kind;
+  std::string name = {};
+  bool saved = true;
+  Module::State* owner = nullptr;  // null also once that is gone
+  /// Of a member from the start of its module, in each copy of that.
+  ptrdiff_t offset = 0;
+  /// Of an element of a container, which stands at one address for all copies.
+  const void* home = nullptr;
+  void (*assign)(Module& to, const Module& from) = nullptr;
+  /// Those here are the registered members and copies of them, of which `is_member` tells.
+  std::vector<ModuleTensor*> tensors = {};
+  std::vector<Module*> modules = {};
+
+  /// The members at present.
+  std::vector<ModuleTensor*> member_tensors() const;
+  std::vector<Module*> member_modules() const;
+  /// What all members and the registry hold from now on. ValueError where something else computes the tensor.
+  void set(Tensor value);
+  void set(const Module& value);
+
+  static bool is_member(const ModuleTensor& tensor);
+  static bool is_member(const Module& module);
+  /// `shows` is another object of the slot from now on, or of none.
+  static void follow(ModuleTensor& shows, Shared<Slot> slot);
+  static void follow(Module& shows, Shared<Slot> slot);
+  /// The address of an element of a container, which copies of that share.
+  static void settle(const Module& element);
+  static void settle(const ModuleTensor& element);
+  /// Adds the slot of a member at `address` to its module.
+  static Shared<Slot> add(Kind kind, std::string name, bool saved, const Module& module, const void* address);
+  /// Adds the slots of `original` to a clone of it.
+  static void clone_all(const Module::State& original, Module::State& clone);
+  /// The slot of a copy: while cloning, that of the clone.
+  static Shared<Slot> of_copy(const Shared<Slot>& original);
+  static void track(const Module& module, Module::State* from, Module::State* to);
+  static void take_state(Module& module, const Module& other);
+  /// Whether its class derives from Module itself, so that Module copies it.
+  static bool is_plain(const Module& module);
+
+  /// ValueError where something else computes the tensor of that name.
+  static void check_replaceable(const Module::State& state, std::string_view name, Location where);
+
+ private:
+  bool has_at(const void* address) const;
+};
+
+/// The slots of a state and the objects that have members at their offsets. Copies start empty.
+struct Slots {
+  Slots() = default;
+  Slots(const Slots&) {}
+  ~Slots();
+
+  Slot* find(std::string_view name) const;
+
+  std::vector<Shared<Slot>> all;
+  std::vector<const void*> modules;
+};
 
 }  // namespace detail
 
@@ -79,7 +148,9 @@ struct Module::State {
   };
   std::vector<Entry> parameters, buffers;
   std::vector<std::pair<std::string, Module>> children;
-  bool training = true;
+  weft::detail::Flag<true> training;
+  // Of its members, for captured steps.
+  weft::detail::Changes changes;
   const std::type_info* type = nullptr;
   // In place of the type's.
   std::string class_name;
@@ -96,6 +167,7 @@ struct Module::State {
   Shared<const detail::LayerInParts> in_parts;
   std::vector<detail::ParametrizedTensor> parametrized;
   detail::LowPrecision low_precision;
+  detail::Slots slots;
 
   bool has(const std::string& name) const {
     const auto named = [&](const Entry& e) { return e.name == name; };

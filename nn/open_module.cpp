@@ -26,17 +26,26 @@ bool erase_child(Children& children, std::string_view name) {
   return std::erase_if(children, [&](const auto& child) { return child.first == name; }) > 0;
 }
 
-// The handle itself; a Parameter or Buffer would be another tensor.
-ModuleTensor held_as_it_is(const Tensor& tensor) {
-  ModuleTensor held;
-  static_cast<Tensor&>(held) = tensor;
-  return held;
-}
+using detail::held_as_it_is;
 
 template <class Entries>
 void put(Entries& entries, const std::string& name, const Tensor& tensor, bool saved) {
   if (auto* present = entry_of(entries, name)) *present = {name, held_as_it_is(tensor), saved};
   else entries.push_back({name, held_as_it_is(tensor), saved});
+}
+
+// A member of a class in C++ is replaced there, too; nothing but a tensor of its kind can stand there.
+detail::Slot* checked_slot(const detail::Slots& slots, const std::string& name, detail::Slot::Kind kind,
+                           Location where) {
+  detail::Slot* slot = slots.find(name);
+  if (slot == nullptr || (slot->member_tensors().empty() && slot->member_modules().empty())) return nullptr;
+  if (slot->kind == kind && kind != detail::Slot::Kind::child) return slot;
+  constexpr const char* kinds[] = {"parameter", "buffer", "module"};
+  raise<ValueError>({.op = "nn::OpenModule",
+                     .problem = fmt::format("\"{}\" is a {} of a module that computes in C++, and stays one", name,
+                                            kinds[static_cast<int>(slot->kind)]),
+                     .remedy = "replace its parameters, or the whole module that computes"},
+                    where);
 }
 
 template <class Entries>
@@ -65,6 +74,9 @@ Tensor OpenModule::own(const Tensor& tensor, Location where) { return Buffer(ten
 void OpenModule::set_parameter(const std::string& name, const Tensor& tensor, Location where) {
   detail::check_name(name, is_parametrized(*this, name), where);
   checked(tensor, "nn::OpenModule", where);
+  detail::Slot::check_replaceable(*state_, name, where);
+  state_->changes.note();
+  if (auto* slot = checked_slot(state_->slots, name, detail::Slot::Kind::parameter, where)) return slot->set(tensor);
   put(state_->parameters, name, tensor, true);
   erase_entry(state_->buffers, name);
   erase_child(state_->children, name);
@@ -73,6 +85,9 @@ void OpenModule::set_parameter(const std::string& name, const Tensor& tensor, Lo
 void OpenModule::set_buffer(const std::string& name, const Tensor& tensor, bool saved, Location where) {
   detail::check_name(name, is_parametrized(*this, name), where);
   checked(tensor, "nn::OpenModule", where);
+  detail::Slot::check_replaceable(*state_, name, where);
+  state_->changes.note();
+  if (auto* slot = checked_slot(state_->slots, name, detail::Slot::Kind::buffer, where)) return slot->set(tensor);
   put(state_->buffers, name, tensor, saved);
   erase_entry(state_->parameters, name);
   erase_child(state_->children, name);
@@ -83,6 +98,9 @@ void OpenModule::set_module(const std::string& name, const Module& module, Locat
   const bool is_other = before && !before->same_as(module);
   detail::check_name(name, is_parametrized(*this, name) || (holds_lists(*this, name) && is_other), where);
   detail::check_not_circular(*this, module, name, where);
+  if (before && !is_other) return;
+  checked_slot(state_->slots, name, detail::Slot::Kind::child, where);
+  state_->changes.note();
   auto& children = state_->children;
   const auto present = std::ranges::find_if(children, [&](const auto& child) { return child.first == name; });
   if (present != children.end()) present->second = module;
@@ -94,6 +112,13 @@ void OpenModule::set_module(const std::string& name, const Module& module, Locat
 
 bool OpenModule::remove(std::string_view name) {
   if (holds_lists(*this, name)) return false;
+  state_->changes.note();
+  if (const detail::Slot* slot = state_->slots.find(name)) {
+    if (auto* member = checked_slot(state_->slots, std::string(name), slot->kind, Location::none())) {
+      member->set(Tensor());
+      return true;
+    }
+  }
   return erase_entry(state_->parameters, name) || erase_entry(state_->buffers, name) ||
          erase_child(state_->children, name);
 }

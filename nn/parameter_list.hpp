@@ -16,26 +16,41 @@ class ParameterList : public Module {
     for (const Parameter& p : parameters) append(p);
   }
   // No moves, as of a Sequential.
-  ParameterList(const ParameterList&) = default;
-  ParameterList& operator=(const ParameterList&) = default;
-
-  ParameterList& append(Parameter parameter, Location where = {}) {
-    register_parameter(std::to_string(parameters_.size()), parameter, where);
-    parameters_.push_back(std::move(parameter));
+  ParameterList(const ParameterList& other) : Module(other), parameters_(other.parameters_) {
+    become_copy(other);
+    if (detail::cloning_now()) settle_all();
+  }
+  ParameterList& operator=(const ParameterList& other) {
+    assign(other);
+    parameters_ = other.parameters_;
     return *this;
   }
 
-  size_t size() const { return parameters_.size(); }
-  bool empty() const { return parameters_.empty(); }
-  /// One parameter; negative counts from the end. IndexError where there is none.
-  const Parameter& operator[](detail::Place i) const {
-    return parameters_[detail::checked_place("nn::ParameterList", i.number, parameters_.size(), i.where)];
+  ParameterList& append(Parameter parameter, Location where = {}) {
+    register_parameter(std::to_string(parameters_->size()), parameter, where);
+    parameters_->push_back(std::move(parameter));
+    settle_all();
+    return *this;
   }
-  auto begin() const { return parameters_.begin(); }
-  auto end() const { return parameters_.end(); }
+
+  size_t size() const { return parameters_->size(); }
+  bool empty() const { return parameters_->empty(); }
+  /// One parameter, to which another may be assigned. Negative counts from the end. IndexError where there is none.
+  Parameter& operator[](detail::Place i) { return (*parameters_)[place(i)]; }
+  const Parameter& operator[](detail::Place i) const { return (*parameters_)[place(i)]; }
+  auto begin() { return parameters_->begin(); }
+  auto end() { return parameters_->end(); }
+  auto begin() const { return std::as_const(*parameters_).begin(); }
+  auto end() const { return std::as_const(*parameters_).end(); }
 
  private:
-  std::vector<Parameter> parameters_;
+  void settle_all() {
+    for (const Parameter& parameter : *parameters_) settle(parameter);
+  }
+  size_t place(detail::Place i) const {
+    return detail::checked_place("nn::ParameterList", i.number, parameters_->size(), i.where);
+  }
+  detail::Elements<Parameter> parameters_;
 };
 
 }  // namespace weft::nn

@@ -207,7 +207,7 @@ TEST_F(ForgottenMembers, AreFoundInVectorsToo) {
   EXPECT_EQ(texts.size(), 1u);
 }
 
-TEST_F(ForgottenMembers, ReplacingARegisteredMemberForgetsIt) {
+TEST_F(ForgottenMembers, AreNotThoseThatReplaceARegisteredMember) {
   struct Replaced : nn::Layer<Replaced> {
     nn::Linear known{2, 2};
     Replaced() { WEFT_REGISTER(known); }
@@ -217,7 +217,7 @@ TEST_F(ForgottenMembers, ReplacingARegisteredMemberForgetsIt) {
   EXPECT_THAT(texts, ElementsAre());
   net.known = nn::Linear(2, 2);
   (void)net(ones({1, 2}));
-  EXPECT_THAT(texts, ElementsAre(HasSubstr("[Replaced] a Linear")));
+  EXPECT_THAT(texts, ElementsAre());
 }
 
 TEST_F(ForgottenMembers, WhatTrainsNothingMayBeUsedUnregistered) {

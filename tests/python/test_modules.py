@@ -354,3 +354,118 @@ def test_modules_survive_strange_members():
         net.to("nowhere")
     with pytest.raises(TypeError):
         net.to(weft.int64)
+
+
+# ---- tying and replacing ----
+
+
+class Reader(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.token, self.head = nn.Embedding(5, 4), nn.Linear(4, 5, bias=False)
+
+    def forward(self, x):
+        return self.head(self.token(x))
+
+
+def test_a_tied_parameter_is_one_in_all_that_a_module_gives():
+    net, x = Reader(), weft.tensor([0, 3])
+    net.head.weight = net.token.weight
+    assert [name for name, _ in net.named_parameters()] == ["token.weight"]
+    net(x).sum().backward()
+    assert net.head.weight.grad is not None and (net.token.weight.grad[4] != 0).any()
+    net.double()
+    assert net.head.weight is net.token.weight and net(x).dtype is weft.float64
+    other = Reader().double()
+    other.head.weight = other.token.weight
+    other.load_state_dict(net.state_dict())
+    assert other.head.weight is other.token.weight and weft.equal(other(x), net(x))
+    twin = copy.deepcopy(net)
+    assert twin.head.weight is twin.token.weight is not net.token.weight and len(list(twin.parameters())) == 1
+    optimizer = optim.SGD(net.parameters(), lr=1.0)
+    before = net.token.weight.detach().clone()
+    optimizer.step()
+    assert not weft.equal(before, net.head.weight)
+    net.zero_grad()
+    assert net.head.weight.grad is None
+
+
+@pytest.mark.parametrize("change", [
+    lambda net: setattr(net, "2", nn.Linear(3, 4)), lambda net: net.__setitem__(2, nn.Linear(3, 4)),
+    lambda net: net.__setitem__(-1, nn.Linear(3, 4)), lambda net: net.register_module("2", nn.Linear(3, 4)),
+    lambda net: setattr(net[2], "weight", nn.Parameter(weft.ones(4, 3))) or setattr(net[2], "bias", None),
+    lambda net: net[2].register_parameter("weight", nn.Parameter(weft.ones(4, 3))) or net[2].register_parameter("bias", None)])
+def test_what_is_replaced_is_what_parameters_states_and_calls_have(change):
+    net = nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1)).eval()
+    before = list(net.parameters())
+    change(net)
+    assert net(weft.ones(1, 2)).shape == (1, 4) and net.state_dict()["2.weight"].shape == (4, 3)
+    assert net[2].weight is list(net.parameters())[2] and not any(net[2].weight is p for p in before)
+    assert net.train()[2].training and net.half()[2].weight.dtype is weft.float16
+
+
+def test_containers_replace_insert_and_take_out_modules():
+    net = nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1))
+    del net[1]
+    assert [name for name, _ in net.named_parameters()] == ["0.weight", "0.bias", "1.weight", "1.bias"]
+    net.insert(1, nn.Tanh())
+    assert isinstance(net[1], nn.Tanh) and net(weft.ones(1, 2)).shape == (1, 1)
+    assert isinstance(net.pop(), nn.Linear) and len(net) == 2
+    net += [nn.Linear(3, 5)]
+    assert len(net + [nn.ReLU()]) == 4 and len(net) == 3
+    layers = nn.ModuleList([nn.Linear(2, 2), nn.Linear(2, 2)])
+    layers[1], layers[0].weight = nn.Linear(2, 7), layers[1].weight
+    assert layers[1].weight.shape == (7, 2) and len(list(layers.parameters())) == 4
+    layers[0:2] = [nn.ReLU()]
+    assert len(layers) == 1 and not list(layers.parameters())
+    named = nn.ModuleDict({"a": nn.Linear(2, 2), "b": nn.ReLU()})
+    named["a"] = nn.Linear(2, 3)
+    named.update({"c": nn.Tanh()})
+    assert list(named) == ["a", "b", "c"] and named.pop("a").out_features == 3
+    del named["b"]
+    assert not list(named.parameters()) and list(named) == ["c"]
+    named.clear()
+    assert len(named) == 0
+    parameters = nn.ParameterList([weft.ones(2), weft.ones(3)])
+    parameters[-1] = weft.zeros(5)
+    parameters += [weft.ones(1)]
+    assert [p.shape[0] for p in parameters.parameters()] == [2, 5, 1] and isinstance(parameters[1:], nn.ParameterList)
+    parameters[0] = parameters[2]
+    assert len(list(parameters.parameters())) == 2
+
+
+@pytest.mark.parametrize("name, value", [("weight", weft.ones(5, 4)), ("weight", 3), ("weight", nn.Linear), ("head", weft.ones(2))])
+def test_a_value_of_another_kind_is_refused(name, value):
+    net = Reader()
+    before = dict(net.named_parameters())
+    with pytest.raises(TypeError, match="is registered"):
+        setattr(net if name == "head" else net.head, name, value)
+    assert all(p is before[path] for path, p in net.named_parameters())
+
+
+def test_layers_that_compute_in_cpp_compute_with_the_parameters_that_are_assigned():
+    block, x = nn.TransformerBlock(8, 2).eval(), weft.randn(1, 3, 8)
+    y = block(x)
+    block.down.weight = nn.Parameter(weft.zeros(*block.down.weight.shape))
+    block.down.bias = nn.Parameter(weft.zeros(8))
+    changed = block(x)
+    assert not weft.equal(y, changed)
+    block.attention.proj.weight = nn.Parameter(weft.zeros(8, 8))
+    block.attention.proj.bias = None
+    assert weft.equal(block(x), x) and "attention.proj.bias" not in block.state_dict()
+    block.up.weight = nn.Parameter(block.down.weight.detach().t().contiguous())
+    names = [name for name, _ in block.named_parameters()]
+    with pytest.raises(ValueError, match="computes in C"):
+        block.down = nn.Linear(32, 8)
+    with pytest.raises(ValueError, match="computes in C"):
+        del block.down
+    assert [name for name, _ in block.named_parameters()] == names and weft.equal(block(x), x)
+
+
+@pytest.mark.parametrize("make, match", [(nn.QuantizedLinear, "quantized"), (nn.LoRALinear, "adapted by LoRA")])
+def test_a_weight_that_something_else_computes_is_not_replaced(make, match):
+    layer = make(4, 4)
+    before = list(layer.state_dict())
+    with pytest.raises(ValueError, match=match):
+        layer.weight = nn.Parameter(weft.ones(4, 4))
+    assert list(layer.state_dict()) == before

@@ -1,5 +1,6 @@
 """Modules made of modules, and of parameters."""
 
+import operator
 from collections import OrderedDict
 from collections.abc import Mapping, MutableMapping
 
@@ -7,7 +8,85 @@ from weft._core import Tensor
 from weft.nn.module import Module, Parameter
 
 
-class Sequential(Module):
+class _Numbered(Module):
+    """What Sequential and ModuleList share: modules by position, which can be replaced, inserted and taken out."""
+
+    def append(self, module):
+        self.register_module(str(len(self)), module)
+        return self
+
+    def extend(self, modules):
+        self._hold_or_restore(lambda: [self.append(module) for module in list(modules)])
+        return self
+
+    def insert(self, index, module):
+        modules = list(self)
+        modules.insert(index, module)
+        self._renumber(modules)
+        return self
+
+    def pop(self, key=-1):
+        module = self[self._place(key)]
+        del self[key]
+        return module
+
+    def _place(self, i):
+        place = operator.index(i)
+        if not -len(self) <= place < len(self):
+            raise IndexError(f"there is no module {place} of {len(self)}")
+        return place % len(self)
+
+    def _renumber(self, modules):
+        """Holds these modules from now on, named by their positions."""
+        self._hold_or_restore(lambda: self._hold({str(i): module for i, module in enumerate(modules)}))
+
+    def _hold_or_restore(self, change):
+        """Where the change is refused, the modules are those of before."""
+        before = dict(self._modules)
+        try:
+            change()
+        except Exception:
+            self._hold(before)
+            raise
+
+    def _hold(self, named):
+        for name in list(self._modules):
+            delattr(self, name)
+        for name, module in named.items():
+            self.register_module(name, module)
+
+    def __len__(self):
+        return len(self._modules)
+
+    def __iter__(self):
+        return self.children()
+
+    def __getitem__(self, i):
+        modules = list(self.children())
+        return type(self)._of_slice(modules[i]) if isinstance(i, slice) else modules[i]
+
+    def __setitem__(self, i, module):
+        if isinstance(i, slice):
+            modules = list(self)
+            modules[i] = module
+            return self._renumber(modules)
+        if not isinstance(module, Module):
+            raise TypeError(f"{type(self).__name__}() holds modules, not {type(module).__name__}")
+        self.register_module(list(self._modules)[self._place(i)], module)
+
+    def __delitem__(self, i):
+        modules = list(self)
+        del modules[i if isinstance(i, slice) else self._place(i)]
+        self._renumber(modules)
+
+    def __add__(self, other):
+        return type(self)._of_slice([*self, *other])
+
+    def __iadd__(self, other):
+        return self.extend(other)
+
+
+class Sequential(_Numbered):
     """Modules called one after the other."""
 
     def __init__(self, *modules):
@@ -32,26 +111,12 @@ class Sequential(Module):
             input = module(input)
         return input
 
-    def append(self, module):
-        self.register_module(str(len(self)), module)
-        return self
-
-    def __len__(self):
-        return len(self._modules)
-
-    def __iter__(self):
-        return self.children()
-
-    def __getitem__(self, i):
-        modules = list(self.children())
-        return type(self)._of_slice(modules[i]) if isinstance(i, slice) else modules[i]
-
     @staticmethod
     def _of_slice(modules):
         return Sequential(*modules)
 
 
-class ModuleList(Module):
+class ModuleList(_Numbered):
     """A list of modules that are registered."""
 
     _is_list = True
@@ -60,18 +125,12 @@ class ModuleList(Module):
         super().__init__()
         self.extend(modules)
 
-    append, __len__, __iter__ = Sequential.append, Sequential.__len__, Sequential.__iter__
-    __getitem__, get_config = Sequential.__getitem__, Sequential.get_config
+    get_config = Sequential.get_config
     _of_children = classmethod(Sequential._of_children.__func__)  # type: ignore
 
     @staticmethod
     def _of_slice(modules):
         return ModuleList(modules)
-
-    def extend(self, modules):
-        for module in modules:
-            self.append(module)
-        return self
 
 
 class ModuleDict(Module):
@@ -89,7 +148,29 @@ class ModuleDict(Module):
         return self._modules[name]
 
     def __setitem__(self, name, module):
+        if not isinstance(module, Module):
+            raise TypeError(f"ModuleDict() holds modules, not {type(module).__name__}")
         self.register_module(name, module)
+
+    def __delitem__(self, name):
+        if name not in self._modules:
+            raise KeyError(name)
+        delattr(self, name)
+
+    def pop(self, key):
+        """Takes out a module, and gives it."""
+        module = self[key]
+        del self[key]
+        return module
+
+    def clear(self):
+        for name in list(self):
+            del self[name]
+
+    def update(self, modules):
+        """Takes over pairs of name and module, or those of a mapping."""
+        for name, module in modules.items() if isinstance(modules, (Mapping, ModuleDict)) else modules:
+            self[name] = module
 
     def __contains__(self, name):
         return name in self._modules
@@ -122,6 +203,13 @@ class ParameterList(Module):
         self.register_parameter(str(len(self)), parameter if isinstance(parameter, Parameter) else Parameter(parameter))
         return self
 
+    def extend(self, parameters):
+        for parameter in parameters:
+            self.append(parameter)
+        return self
+
+    __iadd__ = extend
+
     def __len__(self):
         return len(self._parameters)
 
@@ -129,7 +217,17 @@ class ParameterList(Module):
         return iter(self._parameters.values())
 
     def __getitem__(self, i):
-        return list(self._parameters.values())[i]
+        parameters = list(self._parameters.values())[i]
+        return ParameterList(parameters) if isinstance(i, slice) else parameters
+
+    def __setitem__(self, i, parameter):
+        if not isinstance(parameter, Tensor):
+            raise TypeError(f"ParameterList() holds tensors, not {type(parameter).__name__}")
+        place = operator.index(i)
+        if not -len(self) <= place < len(self):
+            raise IndexError(f"there is no parameter {place} of {len(self)}")
+        self.register_parameter(str(place % len(self)),
+                                parameter if isinstance(parameter, Parameter) else Parameter(parameter))
 
 
 class ParameterDict(Module):

@@ -1,0 +1,248 @@
+// Registered members and the registry are one thing: what is assigned to a member is found by its slot.
+#include <algorithm>
+#include <mutex>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "containers.hpp"
+#include "module_state-inl.hpp"
+
+namespace weft::nn {
+
+namespace detail {
+
+namespace {
+
+/// Of all slots: they change where modules are made, copied and assigned to.
+constinit std::mutex slots_in_use;
+
+const void* before(const void* address, ptrdiff_t offset) { return static_cast<const char*>(address) - offset; }
+
+std::vector<ModuleTensor*>& list_of(Slot& slot, const ModuleTensor&) { return slot.tensors; }
+std::vector<Module*>& list_of(Slot& slot, const Module&) { return slot.modules; }
+
+template <class Held>
+void move_to(Held& shows, Shared<Slot>& present, Shared<Slot>& slot) {
+  if (present == slot) return;
+  const std::lock_guard lock(slots_in_use);
+  if (slot != nullptr) list_of(*slot, shows).push_back(&shows);
+  if (present != nullptr) std::erase(list_of(*present, shows), &shows);
+  std::swap(present, slot);
+}
+
+/// Where the entry of an absent member belongs, so that the order of registration stays.
+template <class Entries>
+auto place_of(Entries& entries, const Slots& slots, const Slot& absent) {
+  bool behind = false;
+  for (const Shared<Slot>& slot : slots.all) {
+    const auto found = std::ranges::find(
+        entries, slot->name, [](const auto& entry) -> auto& { return entry.name; });
+    if (behind && slot->kind == absent.kind && found != entries.end()) return found;
+    behind |= slot.get() == &absent;
+  }
+  return entries.end();
+}
+
+}  // namespace
+
+bool Slot::has_at(const void* address) const {
+  if (owner == nullptr) return false;
+  return home != nullptr ? home == address : std::ranges::count(owner->slots.modules, before(address, offset)) > 0;
+}
+
+bool Slot::is_member(const ModuleTensor& tensor) {
+  if (tensor.slot_ == nullptr) return false;
+  const std::lock_guard lock(slots_in_use);
+  return tensor.slot_->has_at(&tensor);
+}
+
+bool Slot::is_member(const Module& module) {
+  if (module.slot_ == nullptr) return false;
+  const std::lock_guard lock(slots_in_use);
+  return module.slot_->has_at(&module);
+}
+
+std::vector<ModuleTensor*> Slot::member_tensors() const {
+  const std::lock_guard lock(slots_in_use);
+  std::vector<ModuleTensor*> out;
+  std::ranges::copy_if(tensors, std::back_inserter(out), [&](const ModuleTensor* t) { return has_at(t); });
+  return out;
+}
+
+std::vector<Module*> Slot::member_modules() const {
+  const std::lock_guard lock(slots_in_use);
+  std::vector<Module*> out;
+  std::ranges::copy_if(modules, std::back_inserter(out), [&](const Module* m) { return has_at(m); });
+  return out;
+}
+
+void Slot::check_replaceable(const Module::State& state, std::string_view name, Location where) {
+  const bool parametrized = std::ranges::any_of(state.parametrized, [&](const auto& p) { return p.name == name; });
+  const bool adapted = name == "weight" && state.adapter.held != nullptr;
+  const bool quantized = name == "weight" && state.low_precision.kind == LowPrecision::Kind::quantized;
+  if (!parametrized && !adapted && !quantized) return;
+  raise<ValueError>({.op = "nn::Module",
+                     .problem = fmt::format("\"{}\" is {}: it has no tensor of its own to replace", name,
+                                            parametrized ? "parametrized"
+                                            : adapted    ? "adapted by LoRA"
+                                                         : "quantized"),
+                     .remedy = parametrized ? fmt::format("nn::set_parametrized_tensor(layer, \"{}\", value)", name)
+                                            : "replace the layer, or its weight before that"},
+                    where);
+}
+
+void Slot::set(Tensor value) {
+  Module::State& state = *owner;
+  check_replaceable(state, name, Location::none());
+  state.changes.note();
+  const std::vector<ModuleTensor*> members = member_tensors();
+  auto& entries = kind == Kind::parameter ? state.parameters : state.buffers;
+  const auto found = std::ranges::find(entries, name, &Module::State::Entry::name);
+  if (!value.defined()) {
+    if (found != entries.end()) entries.erase(found);
+  } else if (found != entries.end()) {
+    static_cast<Tensor&>(found->tensor) = value;
+  } else {
+    entries.insert(place_of(entries, state.slots, *this), {name, held_as_it_is(value), saved});
+  }
+  for (ModuleTensor* member : members) static_cast<Tensor&>(*member) = value;
+}
+
+void Slot::set(const Module& value) {
+  auto& children = owner->children;
+  const auto found = std::ranges::find(
+      children, name, [](const auto& child) -> auto& { return child.first; });
+  if (found != children.end() && found->second.same_as(value)) return;
+  for (const Module& below : value.modules()) {
+    if (below.state_.get() != owner) continue;
+    raise<ValueError>({.op = "nn::Module", .problem = "a module cannot hold itself: " + name}, Location::none());
+  }
+  const std::vector<Module*> members = member_modules();
+  if (found != children.end()) found->second = value;
+  else children.emplace_back(name, value);
+  value.state_->registered = true;
+  owner->changes.note();
+  if (assign == nullptr) return;
+  for (Module* member : members) assign(*member, value);
+}
+
+void Slot::follow(ModuleTensor& shows, Shared<Slot> slot) { move_to(shows, shows.slot_, slot); }
+void Slot::follow(Module& shows, Shared<Slot> slot) { move_to(shows, shows.slot_, slot); }
+
+void Slot::settle(const Module& element) {
+  const std::lock_guard lock(slots_in_use);
+  if (element.slot_ != nullptr) element.slot_->home = &element;
+}
+
+void Slot::settle(const ModuleTensor& element) {
+  const std::lock_guard lock(slots_in_use);
+  if (element.slot_ != nullptr) element.slot_->home = &element;
+}
+
+void Slot::track(const Module& module, Module::State* from, Module::State* to) {
+  const std::lock_guard lock(slots_in_use);
+  if (to != nullptr) to->slots.modules.push_back(&module);
+  if (from != nullptr) std::erase(from->slots.modules, &module);
+}
+
+void Slot::take_state(Module& module, const Module& other) {
+  if (module.state_ == other.state_) return;
+  if (module.tracked_) track(module, module.state_.get(), other.state_.get());
+  module.state_ = other.state_;
+}
+
+bool Slot::is_plain(const Module& module) { return module.tracked_ && *module.state_->type == typeid(Module); }
+
+Slots::~Slots() {
+  const std::lock_guard lock(slots_in_use);
+  for (const Shared<Slot>& slot : all) slot->owner = nullptr;
+}
+
+Shared<Slot> Slot::add(Kind kind, std::string name, bool saved, const Module& module, const void* address) {
+  const std::lock_guard lock(slots_in_use);
+  Slots& slots = module.state_->slots;
+  if (Slot* absent = slots.find(name)) absent->owner = nullptr;
+  std::erase_if(slots.all, [&](const auto& slot) { return slot->name == name; });
+  const ptrdiff_t offset = static_cast<const char*>(address) - reinterpret_cast<const char*>(&module);
+  slots.all.push_back(Shared<Slot>::make(
+      Slot{.kind = kind, .name = std::move(name), .saved = saved, .owner = module.state_.get(), .offset = offset}));
+  return slots.all.back();
+}
+
+Slot* Slots::find(std::string_view name) const {
+  const auto found = std::ranges::find_if(all, [&](const auto& slot) { return slot->name == name; });
+  return found == all.end() ? nullptr : found->get();
+}
+
+}  // namespace detail
+
+using detail::Slot;
+
+// A registered member keeps what the registry has.
+ModuleTensor::ModuleTensor(ModuleTensor&& other) noexcept
+    : Tensor(other.slot_ == nullptr ? Tensor(std::move(other)) : Tensor(other)) {
+  Slot::follow(*this, other.slot_);
+}
+
+ModuleTensor& ModuleTensor::operator=(const ModuleTensor& other) {
+  if (this == &other) return *this;
+  if (Slot::is_member(*this)) {
+    if (impl() != other.impl()) slot_->set(other);
+  } else {
+    Tensor::operator=(other);
+    Slot::follow(*this, other.slot_);
+  }
+  return *this;
+}
+
+ModuleTensor& ModuleTensor::operator=(ModuleTensor&& other) { return *this = std::as_const(other); }
+
+ModuleTensor::~ModuleTensor() { Slot::follow(*this, {}); }
+
+Module& Module::operator=(const Module& other) {
+  if (WEFT_UNLIKELY(Slot::is_plain(other))) assign(other);
+  else Slot::take_state(*this, other);
+  return *this;
+}
+
+Module::~Module() {
+  if (tracked_) Slot::track(*this, state_.get(), nullptr);
+  Slot::follow(*this, {});
+}
+
+void Module::track() {
+  if (std::exchange(tracked_, true)) return;
+  Slot::track(*this, nullptr, state_.get());
+}
+
+void Module::become_copy(const Module& other) {
+  if (other.tracked_) track();
+  if (!Slot::is_member(*this)) Slot::follow(*this, Slot::of_copy(other.slot_));
+}
+
+void Module::assign(const Module& other) {
+  if (slot_ != nullptr && slot_->kind == Slot::Kind::held && slot_->home == this) {
+    raise<ValueError>({.op = "nn::AnyModule",
+                       .problem = fmt::format("a {} inside of an AnyModule is not assigned to", class_name()),
+                       .remedy = "assign to the element: net[0] = nn::Linear(8, 2)"},
+                      Location::none());
+  }
+  if (Slot::is_member(*this)) slot_->set(other);
+  Slot::take_state(*this, other);
+  become_copy(other);
+  state_->changes.note();
+}
+
+void Module::settle(const Module& element) { Slot::settle(element); }
+void Module::settle(const ModuleTensor& element) { Slot::settle(element); }
+
+void Module::set_replacement(const Module& member, void (*assign)(Module& to, const Module& from)) {
+  member.slot_->assign = assign;
+}
+
+void AnyModule::hold(Module& layer) {
+  Slot::follow(layer, Shared<Slot>::make(Slot{.kind = Slot::Kind::held, .home = &layer}));
+}
+
+}  // namespace weft::nn
