@@ -25,6 +25,8 @@ struct OpObject {
   Form form;
   /// Of the registry, when `function` was looked up.
   uint32_t version;
+  /// PyTorch's keywords that change nothing in this form: a dictionary of the values that they may have beside None.
+  PyObject* idle_keywords;
 };
 PyTypeObject* op_type = nullptr;
 
@@ -170,11 +172,11 @@ Value run(const Function& f, const BoxedFunction& function, const Bound& bound, 
   }
 }
 
-// What was computed for an in-place form; as of every op, a target without fractions takes none.
+// What was computed for an in-place form.
 PyObject* write_back(PyObject* target, const Tensor& result, const std::string& op, Location where) {
   const Tensor& x = tensor_of(target);
   const CallScope call(op.c_str(), where);
-  if (is_floating(result.dtype()) && !is_floating(x.dtype())) raise_target_dtype(result.dtype(), x);
+  check_target_dtype(result.dtype(), x);
   x.copy_(result);
   return Py_NewRef(target);
 }
@@ -203,6 +205,34 @@ void write_out(const Function& f, const Tensor& out, const Tensor& result, Locat
   out.copy_(result, where);
 }
 
+// The results in the tensors that `out` names: one, or a sequence of as many.
+PyObject* write_results(const Function& f, PyObject* out, const Value& value, Location where) {
+  const auto* one = std::get_if<Tensor>(&value);
+  const auto* several = std::get_if<std::vector<Tensor>>(&value);
+  if (one == nullptr && several == nullptr) {
+    throw_error(PyExc_NotImplementedError, std::string(f.record->name) + "() has no form with 'out'");
+  }
+  const std::span<const Tensor> results = one != nullptr ? std::span(one, 1) : std::span<const Tensor>(*several);
+  const Ref targets(is_tensor(out) ? PyTuple_Pack(1, out) : PySequence_Tuple(out));
+  if (PyTuple_GET_SIZE(targets.get()) != std::ssize(results)) {
+    throw_error(PyExc_ValueError, std::string(f.record->name) + "(): argument 'out' has " +
+                                      std::to_string(PyTuple_GET_SIZE(targets.get())) + " tensors for " +
+                                      std::to_string(results.size()) + " results");
+  }
+  for (size_t i = 0; i < results.size(); ++i) {
+    write_out(f, tensor_of(PyTuple_GET_ITEM(targets.get(), i)), results[i], where);
+  }
+  if (results.size() == 1) return Py_NewRef(PyTuple_GET_ITEM(targets.get(), 0));
+  return f.result_type == nullptr ? Py_NewRef(targets.get()) : PyObject_CallObject(f.result_type, targets.get());
+}
+
+/// Tensors alone, one or a tuple or list of several.
+bool are_tensors(PyObject* out) {
+  if (!PyTuple_Check(out) && !PyList_Check(out)) return is_tensor(out);
+  const auto items = std::span(PySequence_Fast_ITEMS(out), static_cast<size_t>(PySequence_Fast_GET_SIZE(out)));
+  return std::ranges::all_of(items, is_tensor);
+}
+
 PyObject* result_of(const Function& f, Value&& value) {
   auto* several = std::get_if<std::vector<Tensor>>(&value);
   if (f.result_type == nullptr || several == nullptr) return from_value(std::move(value));
@@ -219,21 +249,15 @@ PyObject* call_general(OpObject* self, PyObject* const* arguments, size_t count,
                      "'");
   }
   const bool writes = bound.out != nullptr && bound.out != Py_None;
-  if (writes && !is_tensor(bound.out)) {
+  if (writes && !are_tensors(bound.out)) {
     throw_type_error(std::string(f.record->name) + "(): argument 'out' must be a Tensor, not " + type_name(bound.out));
   }
-  if (writes && f.record->out.run != nullptr) {
+  if (writes && is_tensor(bound.out) && f.record->out.run != nullptr) {
     run(f, f.record->out, bound, &tensor_of(bound.out));
     return Py_NewRef(bound.out);
   }
   Value result = run(f, f.record->function, bound);
-  if (writes) {
-    auto* tensor = std::get_if<Tensor>(&result);
-    if (tensor == nullptr)
-      throw_error(PyExc_NotImplementedError, std::string(f.record->name) + "() has no form with 'out'");
-    write_out(f, tensor_of(bound.out), *tensor, here());
-    return Py_NewRef(bound.out);
-  }
+  if (writes) return write_results(f, bound.out, result, here());
   // In-place ops give the object that they were called on.
   if (auto* tensor = std::get_if<Tensor>(&result); tensor != nullptr && bound.objects[0] != nullptr &&
                                                    is_tensor(bound.objects[0]) &&
@@ -259,8 +283,9 @@ PyObject* call_unary(const Function& f, PyObject* x) {
 PyObject* call_binary(const Function& f, PyObject* a, PyObject* b) {
   const Location where = here();
   OperandOf first, second;
-  if (!first.set(a, where)) bad_type(f, 0, a);
-  if (!second.set(b, where)) bad_type(f, 1, b);
+  const auto set = f.record->pointwise.binary_in_place != nullptr ? &OperandOf::set : &OperandOf::set_compared;
+  if (!(first.*set)(a, where)) bad_type(f, 0, a);
+  if (!(second.*set)(b, where)) bad_type(f, 1, b);
   Tensor result;
   {
     const WithoutGil others(is_large(first.get()) || is_large(second.get()));
@@ -318,8 +343,8 @@ PyObject* call_in_place(OpObject* self, PyObject* const* arguments, size_t count
 }
 
 // Whether a keyword of the call changes nothing. NotImplementedError where it has another value than its default.
-bool is_idle(const Function& f, PyObject* keyword, PyObject* value) {
-  PyObject* idle = PyDict_GetItemWithError(f.idle_keywords, keyword);
+bool is_idle(const OpObject& op, PyObject* keyword, PyObject* value) {
+  PyObject* idle = PyDict_GetItemWithError(op.idle_keywords, keyword);
   if (idle == nullptr) {
     if (PyErr_Occurred()) throw PythonError();
     return false;
@@ -328,8 +353,8 @@ bool is_idle(const Function& f, PyObject* keyword, PyObject* value) {
   const int same = is_tensor(value) ? 0 : PySequence_Contains(idle, value);
   if (same < 0) throw PythonError();
   if (same == 0) {
-    throw_error(PyExc_NotImplementedError, std::string(f.record->name) + "(): argument '" + text_of(keyword) +
-                                               "' is there with its default alone");
+    throw_error(PyExc_NotImplementedError,
+                text_of(op.name) + "(): argument '" + text_of(keyword) + "' is there with its default alone");
   }
   return true;
 }
@@ -351,7 +376,7 @@ PyObject* call_without_idle(OpObject* self, PyObject* const* arguments, size_t c
   for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(keywords); ++k) {
     PyObject* const name = PyTuple_GET_ITEM(keywords, k);
     PyObject* const value = arguments[count + static_cast<size_t>(k)];
-    if (is_idle(*self->function, name, value)) continue;
+    if (is_idle(*self, name, value)) continue;
     left.push_back(value);
     names.push_back(name);
   }
@@ -375,7 +400,6 @@ std::unique_ptr<Function> make_function(const OpRecord& record);
     Function*& now = known[record];
     if (now == nullptr) {
       now = make_function(*record).release();
-      now->idle_keywords = old->idle_keywords;
       if (now->signature->results == old->signature->results) now->result_type = old->result_type;
     }
     self->function = now;
@@ -425,7 +449,7 @@ PyObject* op_call_tensors(PyObject* callable, PyObject* const* arguments, size_t
     const uint32_t version = detail::op_registry_version.load(MemoryOrder::acquire);
     if (WEFT_UNLIKELY(version != self->version)) follow_registry(self, version);
     const auto count = static_cast<size_t>(PyVectorcall_NARGS(flags));
-    const bool idle = keywords != nullptr && self->function->idle_keywords != nullptr;
+    const bool idle = keywords != nullptr && self->idle_keywords != nullptr;
     return idle ? call_without_idle(self, arguments, count, keywords) : call(self, arguments, count, keywords);
   });
 }
@@ -463,7 +487,7 @@ PyObject* op_accept_idle(PyObject* self, PyObject* keywords) {
     PyErr_SetString(PyExc_TypeError, "accept_idle(): argument 'keywords' must be a dict");
     return nullptr;
   }
-  Py_XSETREF(op_of(self)->function->idle_keywords, Py_NewRef(keywords));
+  Py_XSETREF(op_of(self)->idle_keywords, Py_NewRef(keywords));
   return Py_NewRef(Py_None);
 }
 PyObject* op_results(PyObject* self, void*) {

@@ -16,8 +16,6 @@ struct Function {
   size_t positional = 0;
   /// Names of the results where an op gives several: max(x, 0).indices.
   PyObject* result_type = nullptr;
-  /// Keywords of PyTorch's that change nothing here: a dictionary of the values that they may have beside None.
-  PyObject* idle_keywords = nullptr;
 
   const std::vector<Argument>& arguments() const { return signature->arguments; }
 };

@@ -57,6 +57,8 @@ def get_device(input):
 def adjoint(input):
     """The conjugates of matrices, transposed; of real ones a view."""
     _need_tensors("adjoint", input=input)
+    if input.dim() == 0:
+        return input.conj()
     return input.mH if input.is_complex() else input.mT
 
 
@@ -80,7 +82,7 @@ def nonzero_static(input, *, size, fill_value=-1, out=None):
     return _ops["cat"]([found, rest], out=out)
 
 
-def index_reduce(input, dim, index, source, reduce, *, include_self=True):
+def index_reduce(input, dim, index, source, reduce, *, include_self=True, out=None):
     """input with the slices of source at index along dim: their 'prod', 'mean', 'amax' or 'amin', with input's own slice
     unless include_self is False."""
     _need_tensors("index_reduce", input=input, index=index, source=source)
@@ -92,7 +94,7 @@ def index_reduce(input, dim, index, source, reduce, *, include_self=True):
         raise ValueError(f"index_reduce(): index {tuple(index.shape)} and source {tuple(source.shape)} do not fit dimension "
                          f"{dim} of {tuple(input.shape)}")
     places = index.to(_core.int64).reshape([-1 if d == dim else 1 for d in range(input.ndim)]).expand(source.shape)
-    return _ops["scatter_reduce"](input, dim, places, source, reduce, include_self=include_self)
+    return _ops["scatter_reduce"](input, dim, places, source, reduce, include_self=include_self, out=out)
 
 
 def unravel_index(indices, shape):
@@ -158,6 +160,7 @@ def gradient(input, *, spacing=1, dim=None, edge_order=1):
     dims = [_dimension("gradient", d, input.ndim) for d in dims]
     if len(set(dims)) < len(dims):
         raise ValueError(f"gradient(): argument 'dim' names a dimension twice: {tuple(dims)}")
+    spacing = 1 if spacing is None else spacing
     several = isinstance(spacing, (list, tuple))
     if not several and isinstance(spacing, Tensor) and spacing.ndim:
         raise TypeError("gradient(): argument 'spacing' must be a number, or a sequence of numbers or of tensors")

@@ -23,6 +23,14 @@ def _need_tensors(name, **arguments):
             raise TypeError(f"{name}(): argument '{argument}' must be a Tensor, not {type(value).__name__}")
 
 
+_python_types = {bool: _core.bool, int: _core.int64, float: _core.float64, complex: _core.complex128}
+
+
+def _named(dtype):
+    """The dtype that a type of Python's stands for; anything else as it is."""
+    return _python_types.get(dtype, dtype) if isinstance(dtype, type) else dtype
+
+
 class layout:
     """How elements lie in memory: there is weft.strided alone."""
 
@@ -56,10 +64,11 @@ _idle_keywords = {
     "layout": ((strided,), _new + _likes), "pin_memory": ((False,), _new + _likes),
     "memory_format": (_formats, _likes + "empty clone contiguous to"),
     "requires_grad": ((False,), "randint randperm"), "names": ((), _new), "sparse_grad": ((False,), "gather"),
-    "cudnn_enable": ((False, True), "layer_norm"), "size_average": ((), _losses), "reduce": ((), _losses),
+    "cudnn_enable": ((False, True), "layer_norm"), "cudnn_enabled": ((False, True), "group_norm"),
+    "align_to_window": ((False,), "stft"), "driver": (("gels", "gelsy", "gelsd", "gelss"), "linalg_lstsq"), "size_average": ((), _losses), "reduce": ((), _losses),
     "weight": ((), "mse_loss l1_loss huber_loss"),
     "inplace": ((False,), "dropout leaky_relu elu celu hardtanh threshold"), "scale_grad_by_freq": ((False,), "embedding embedding_bag"),
-    "implicit": ((False,), "expand"), "dtype": ((), "cumsum_"),
+    "implicit": ((False,), "expand"),
 }
 for _name in {name for _, names in _idle_keywords.values() for name in names.split()} & set(_ops):
     _ops[_name]._accept_idle({keyword: values for keyword, (values, names) in _idle_keywords.items()
@@ -109,9 +118,6 @@ for _name in ("unique", "unique_consecutive"):
 
 # ---- other names ----
 
-_clamp_tensors = _ops["clamp"]
-
-
 def _range_of(dtype):
     """Bounds that hold every number of the dtype."""
     if dtype.is_floating_point:
@@ -122,12 +128,7 @@ def _range_of(dtype):
 @_public
 def clamp(input, min=None, max=None, *, out=None):
     """input held between min and max: numbers, tensors or None."""
-    if not isinstance(min, Tensor) and not isinstance(max, Tensor):
-        return _ops["clip"](input, min, max, out=out)
-    if min is None or max is None:
-        lowest, highest = _range_of(_core._result_type(input, max if min is None else min))
-        min, max = lowest if min is None else min, highest if max is None else max
-    return _clamp_tensors(input, min, max, out=out)
+    return _ops["clip"](input, min, max, out=out)
 
 
 @_public
@@ -143,7 +144,7 @@ _aliases = {"negative": "neg", "absolute": "abs", "subtract": "sub", "multiply":
             "arctanh": "atanh", "fix": "trunc", "equal_elements": "eq", "take_along_axis": "take_along_dim",
             "trapz": "trapezoid", "clamp_": "clip_", "det": "linalg_det",
             "slogdet": "linalg_slogdet", "inverse": "linalg_inv", "matrix_power": "linalg_matrix_power",
-            "matrix_exp": "linalg_matrix_exp", "pinverse": "linalg_pinv", "ger": "outer", "conj_physical": "conj",
+            "matrix_exp": "linalg_matrix_exp", "ger": "outer", "conj_physical": "conj",
             "orgqr": "linalg_householder_product", "unsafe_chunk": "chunk", "unsafe_split": "split",
             "unsafe_split_with_sizes": "split_with_sizes", "affine_grid_generator": "affine_grid",
             "native_channel_shuffle": "channel_shuffle"}
@@ -172,6 +173,12 @@ def cross(input, other, dim=None, *, out=None):
     if dim is None:
         dim = next((d for d, n in enumerate(input.shape) if n == 3), -1)
     return _ops["linalg_cross"](input, other, dim, out=out)
+
+
+@_public
+def pinverse(input, rcond=1e-15):
+    """Moore and Penrose's inverse; singular values up to rcond times the largest count as 0."""
+    return _ops["linalg_pinv"](input, rtol=rcond)
 
 
 @_public
@@ -238,13 +245,13 @@ def as_tensor(data, dtype=None, device=None):
 
 
 def from_numpy(ndarray):
-    """A tensor over the array's memory: writes to one show in the other. TypeError for anything but an array and for
-    dtypes that weft lacks, ValueError for read-only arrays."""
-    if type(ndarray).__module__.split(".")[0] != "numpy" or not hasattr(ndarray, "__array_interface__"):
+    """A tensor over the array's memory: writes to one show in the other. A read-only array is copied. TypeError for
+    anything but an array and for dtypes that weft lacks, ValueError for elements that are not aligned."""
+    if not any(c.__module__ == "numpy" and c.__name__ == "ndarray" for c in type(ndarray).__mro__):
         raise TypeError(f"from_numpy(): argument 'ndarray' must be a numpy.ndarray, not {type(ndarray).__name__}")
     if not ndarray.dtype.isnative:
         raise TypeError(f"from_numpy(): argument 'ndarray' has another byte order: {ndarray.dtype}")
-    return _core._from_memory(ndarray, False)
+    return _core._from_memory(ndarray, False if ndarray.flags.writeable else None)
 
 
 def from_dlpack(x, /, *, device=None, copy=None):
@@ -255,11 +262,11 @@ def from_dlpack(x, /, *, device=None, copy=None):
 
 
 def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False):
-    """A 1-d tensor over the bytes of a writable buffer."""
+    """A 1-d tensor over the bytes of a buffer; those of a read-only one are copied."""
     view = memoryview(buffer).cast("B")[offset:]
     if count >= 0:
         view = view[:count * dtype.itemsize]
-    result = _core._from_memory(view, False)._view_as_dtype(dtype)
+    result = _core._from_memory(view, None if view.readonly else False)._view_as_dtype(dtype)
     return result.requires_grad_() if requires_grad else result
 
 
@@ -315,8 +322,7 @@ def _category(dtype):
 
 def can_cast(from_, to, /):
     """True where the dtype `from_` converts to `to` without leaving its kind (bool, integer, float)."""
-    if isinstance(from_, Tensor):
-        from_ = from_.dtype
+    from_, to = from_.dtype if isinstance(from_, Tensor) else _named(from_), _named(to)
     if not isinstance(from_, _dtype) or not isinstance(to, _dtype):
         raise TypeError("can_cast(): arguments 'from_' and 'to' must be dtypes")
     return _category(from_) <= _category(to)
@@ -336,7 +342,7 @@ class finfo:
     """Limits of a floating-point dtype: bits, eps, max, min, smallest_normal."""
 
     def __init__(self, type=None):
-        type = type.dtype if isinstance(type, Tensor) else _core.float32 if type is None else type
+        type = type.dtype if isinstance(type, Tensor) else _core.float32 if type is None else _named(type)
         if isinstance(type, _dtype) and type.is_complex:
             type = _core.float32 if type is _core.complex64 else _core.float64
         if not isinstance(type, _dtype) or not type.is_floating_point:
@@ -353,7 +359,7 @@ class iinfo:
     """Limits of an integer dtype: bits, max, min."""
 
     def __init__(self, type):
-        type = type.dtype if isinstance(type, Tensor) else type
+        type = type.dtype if isinstance(type, Tensor) else _named(type)
         if not isinstance(type, _dtype) or type.is_floating_point or type.is_complex or type is _core.bool:
             raise TypeError(f"iinfo(): argument 'type' must be an integer dtype, not {type!r}")
         self.dtype, self.bits = type, 8 * type.itemsize

@@ -65,6 +65,22 @@ for _alias, _name in {**_functions._aliases, "ndimension": "dim", "nelement": "n
             setattr(Tensor, _alias + _end, getattr(Tensor, _name + _end))
 
 
+@_method
+def bernoulli_(self, p=0.5, *, generator=None):
+    """Overwrites self with 1 where a draw is below the probability p, else 0: a number, or a tensor that broadcasts."""
+    if isinstance(p, Tensor):
+        return self.copy_(_ops["bernoulli"](p.detach().expand(self.shape), generator=generator))
+    return _ops["bernoulli_"](self, p, generator=generator)
+
+
+@_method
+def cumsum_(self, dim, exclusive=False, reverse=False, *, dtype=None):
+    """In place: prefix sums along dim. The dtype, if it is given, is self's."""
+    if dtype not in (None, self.dtype):
+        raise TypeError(f"cumsum_(): a {dtype.name} result cannot be written into {self.dtype.name}")
+    return _ops["cumsum_"](self, dim, exclusive, reverse)
+
+
 def _variadic(name):
     op = _ops[name]
 
@@ -83,8 +99,8 @@ for _name in ("repeat", "tile", "flip", "count_nonzero"):
 @_method
 def view(self, *shape):
     """The same elements with other sizes, or view(dtype): the same bytes as elements of another dtype."""
-    if len(shape) == 1 and isinstance(shape[0], _core.dtype):
-        return self._view_as_dtype(shape[0])
+    if len(shape) == 1 and isinstance(dtype := _functions._named(shape[0]), _core.dtype):
+        return self._view_as_dtype(dtype)
     return _ops["_view"](self, *shape)
 
 

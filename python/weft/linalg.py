@@ -5,20 +5,25 @@ from weft._core import LinAlgError, _ops
 for _name, _op in _ops.items():
     if _name.startswith("linalg_"):
         globals()[_name[len("linalg_"):]] = _op
-for _name in ("matmul", "diagonal", "outer", "vector_norm"):
+for _name in ("matmul", "outer", "vector_norm"):
     if _name in _ops and _name not in globals():
         globals()[_name] = _ops[_name]
 del _name, _op
 
 
-def norm(x, ord=None, dim=None, keepdim=False, *, dtype=None):
+def diagonal(A, *, offset=0, dim1=-2, dim2=-1):
+    """The diagonals of the matrices in two dimensions, the last two unless they are given: a view."""
+    return _ops["diagonal"](A, offset, dim1, dim2)
+
+
+def norm(x, ord=None, dim=None, keepdim=False, *, dtype=None, out=None):
     """matrix_norm for two dimensions or an order that has a name, else vector_norm; without an order all elements are
     one vector."""
     dims = None if dim is None else [dim] if isinstance(dim, int) else list(dim)
     if ord is not None and (isinstance(ord, str) or (len(dims) if dims is not None else x.dim()) == 2):
         if dims is None and x.dim() != 2:
             raise ValueError(f"linalg.norm(): order {ord!r} needs a matrix or two dimensions, not {x.dim()}")
-        return _ops["linalg_matrix_norm"](x, ord, dims or [-2, -1], keepdim, dtype=dtype)
+        return _ops["linalg_matrix_norm"](x, ord, dims or [-2, -1], keepdim, dtype=dtype, out=out)
     if ord is not None and dims is None and x.dim() > 2:
         raise ValueError(f"linalg.norm(): order {ord!r} needs dim for a tensor of {x.dim()} dimensions")
-    return _ops["vector_norm"](x, 2 if ord is None else ord, dims, keepdim, dtype=dtype)
+    return _ops["vector_norm"](x, 2 if ord is None else ord, dims, keepdim, dtype=dtype, out=out)

@@ -143,8 +143,13 @@ def embedding_bag(input, weight, offsets=None, max_norm=None, norm_type=2, scale
                                  padding_idx=padding_idx, scale_grad_by_freq=scale_grad_by_freq, sparse=sparse)
 
 
-def _random(name, **defaults):
-    """A function that draws in training, and may write into its input."""
+def _kept(input, writes):
+    """What an op that then writes into its input reads: a copy where its gradient needs the old values."""
+    return input.clone() if writes and input.requires_grad else input
+
+
+def _with_inplace(name, **defaults):
+    """A function with these arguments that may write into its input."""
     op, inplace = _ops[name], False
 
     def apply(input, *args, **options):
@@ -153,7 +158,7 @@ def _random(name, **defaults):
             raise TypeError(f"{name}(): takes {', '.join(('input', *defaults, 'inplace'))}")
         given = {**defaults, "inplace": inplace, **given, **options}
         writes = given.pop("inplace")
-        result = op(input, **given)
+        result = op(_kept(input, writes), **given)
         return input.copy_(result) if writes and result is not input else result
 
     apply.__name__, apply.__doc__ = name, op.__doc__
@@ -161,10 +166,44 @@ def _random(name, **defaults):
 
 
 for _name in ("dropout1d", "dropout2d", "dropout3d"):
-    globals()[_name] = _random(_name, p=0.5, training=True)
+    globals()[_name] = _with_inplace(_name, p=0.5, training=True)
 for _name in ("alpha_dropout", "feature_alpha_dropout"):
-    globals()[_name] = _random(_name, p=0.5, training=False)
-rrelu = _random("rrelu", lower=1 / 8, upper=1 / 3, training=False)
+    globals()[_name] = _with_inplace(_name, p=0.5, training=False)
+rrelu = _with_inplace("rrelu", lower=1 / 8, upper=1 / 3, training=False)
+leaky_relu, elu, celu = (_with_inplace("leaky_relu", negative_slope=0.01), _with_inplace("elu", alpha=1.0),
+                         _with_inplace("celu", alpha=1.0))
+hardtanh = _with_inplace("hardtanh", min_val=-1.0, max_val=1.0)
+
+
+def threshold(input, threshold, value, inplace=False):
+    """input where it is above threshold, else value."""
+    result = _ops["threshold"](_kept(input, inplace), threshold, value)
+    return input.copy_(result) if inplace else result
+
+
+def _weighted(name, divides):
+    """A loss whose elements may have weights of input's shape: its mean divides by their sum, or by their number."""
+    op = _ops[name]
+
+    def apply(input, target, *args, weight=None, **options):
+        if weight is None:
+            return op(input, target, *args, **options)
+        options |= dict(zip(("reduction", "delta"), args))
+        reduction = options.pop("reduction", "mean")
+        if weight.shape != input.shape:
+            raise ValueError(f"{name}(): the weights {tuple(weight.shape)} are not of the input's shape {tuple(input.shape)}")
+        losses = op(input, target, reduction="none", **options) * weight
+        if reduction == "mean":
+            return losses.sum() / weight.sum() if divides else losses.mean()
+        if reduction not in ("none", "sum"):
+            raise ValueError(f"{name}(): there is no reduction {reduction!r}")
+        return losses if reduction == "none" else losses.sum()
+
+    apply.__name__, apply.__doc__ = name, op.__doc__
+    return apply
+
+
+mse_loss, l1_loss, huber_loss = _weighted("mse_loss", True), _weighted("l1_loss", True), _weighted("huber_loss", False)
 
 
 def _with_indices(name):
