@@ -104,7 +104,7 @@ const Kind mixture_kind = {
 Tensor uniform_of(const Body& d, const Tensor& cdf) {
   Tensor sign = ones({}, d.transforms.empty() ? TensorOptions() : TensorOptions{cdf.dtype(), cdf.device()});
   for (const Transform& t : d.transforms) sign = sign * t.sign().to(cdf.device());
-  return sign * (cdf - 0.5) + 0.5;
+  return where(sign > 0, cdf, 1 - cdf);
 }
 
 const Kind transformed_kind = {

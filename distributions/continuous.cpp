@@ -44,8 +44,8 @@ const Kind log_normal_kind = {
     .draw = [](const Body& d, const Dims& s, Generator* g) { return exp(d[0] + d[1] * standard_normal(d, s, g)); },
     .log_prob =
         [](const Body& d, const Tensor& x) {
-          const Tensor y = log(x);
-          return detail::normal_log_prob(d[0], d[1], y) - y;
+          const Tensor zero = x == 0, y = log(masked_fill(x, zero, 1));
+          return masked_fill(detail::normal_log_prob(d[0], d[1], y) - y, zero, -infinity);
         },
     .cdf = [](const Body& d, const Tensor& x) { return detail::normal_cdf(d[0], d[1], log(x)); },
     .icdf = [](const Body& d, const Tensor& p) { return exp(detail::normal_icdf(d[0], d[1], p)); },
@@ -101,13 +101,13 @@ const Kind laplace_kind = {
     .log_prob = [](const Body& d, const Tensor& x) { return -log(2 * d[1]) - abs(x - d[0]) / d[1]; },
     .cdf =
         [](const Body& d, const Tensor& x) {
-          const Tensor distance = x - d[0];
-          return 0.5 - 0.5 * sign(distance) * expm1(-abs(distance) / d[1]);
+          const Tensor z = (x - d[0]) / d[1], below = z < 0, tail = 0.5 * exp(where(below, z, -z));
+          return where(below, tail, 1 - tail);
         },
     .icdf =
         [](const Body& d, const Tensor& p) {
-          const Tensor u = p - 0.5;
-          return d[0] - d[1] * sign(u) * log1p(-2 * abs(u));
+          const Tensor tail = where(p < 0.5, p, 1 - p);
+          return d[0] - d[1] * sign(p - 0.5) * log(2 * tail);
         },
     .entropy = [](const Body& d) { return 1 + log(2 * d[1]); },
     .mean = loc_of,
@@ -121,9 +121,19 @@ const Kind cauchy_kind = {
     .draw = [](const Body& d, const Dims& shape,
                Generator* g) { return d[0] + d[1] * tan(pi * (open_uniform(d, shape, g) - 0.5)); },
     .log_prob = [](const Body& d,
-                   const Tensor& x) { return -std::log(pi) - log(d[1]) - log1p(square((x - d[0]) / d[1])); },
-    .cdf = [](const Body& d, const Tensor& x) { return atan((x - d[0]) / d[1]) / pi + 0.5; },
-    .icdf = [](const Body& d, const Tensor& p) { return tan(pi * (p - 0.5)) * d[1] + d[0]; },
+                   const Tensor& x) { return -std::log(pi) - log(d[1]) - detail::log1p_square((x - d[0]) / d[1]); },
+    .cdf =
+        [](const Body& d, const Tensor& x) {
+          const Tensor z = (d[0] - x) / d[1];
+          return atan2(ones_like(z), z) / pi;
+        },
+    .icdf =
+        [](const Body& d, const Tensor& p) {
+          const Tensor below = p < 0.5, tail = where(below, p, 1 - p), far = tail < 0.25;
+          const Tensor distance =
+              where(far, 1 / tan(pi * masked_fill(tail, logical_not(far), 0.25)), tan(pi * (0.5 - tail)));
+          return d[0] + d[1] * where(below, -distance, distance);
+        },
     .entropy = [](const Body& d) { return std::log(4 * pi) + log(d[1]); },
     .mean = [](const Body& d) { return full_like(d[0], std::nan("")); },
     .mode = loc_of,

@@ -14,7 +14,6 @@ namespace {
 
 using detail::Body;
 using detail::Constraint;
-using detail::cross_entropy_of;
 using detail::finished;
 using detail::infinity;
 using detail::is_whole;
@@ -44,8 +43,12 @@ const Kind bernoulli_kind = {
     .parameters = {{{"probs", Constraint::unit_interval}}},
     .has_rsample = detail::never,
     .draw = [](const Body& d, const Dims& shape, Generator* g) { return bernoulli(probs_of(d).expand(shape), g); },
-    .log_prob = [](const Body& d, const Tensor& x) { return -cross_entropy_of(logits_of(d), floats_like(d, x)); },
-    .entropy = [](const Body& d) { return cross_entropy_of(logits_of(d), probs_of(d)); },
+    .log_prob =
+        [](const Body& d, const Tensor& given) {
+          const Tensor x = floats_like(d, given);
+          return detail::log_likelihood(d, x, 1 - x);
+        },
+    .entropy = detail::entropy_of_two,
     .mean = [](const Body& d) { return probs_of(d); },
     .mode =
         [](const Body& d) {
@@ -69,11 +72,10 @@ const Kind geometric_kind = {
                Generator* g) { return floor(log(detail::open_uniform(d, shape, g)) / log1p(-probs_of(d))); },
     .log_prob =
         [](const Body& d, const Tensor& x) {
-          const Tensor value = floats_like(d, x), p = probs_of(d);
-          const Tensor at_once = logical_and(p == 1, value == 0);
-          return value * log1p(-masked_fill(p, at_once, 0)) + log(p);
+          const Tensor failures = floats_like(d, x);
+          return detail::log_likelihood(d, ones_like(failures), failures);
         },
-    .entropy = [](const Body& d) { return cross_entropy_of(logits_of(d), probs_of(d)) / probs_of(d); },
+    .entropy = [](const Body& d) { return detail::entropy_of_two(d) / probs_of(d); },
     .mean = [](const Body& d) { return 1 / probs_of(d) - 1; },
     .mode = [](const Body& d) { return zeros_like(d[0]); },
     .variance =
@@ -94,14 +96,15 @@ int64_t common_count(const Body& d) {
   return static_cast<int64_t>(most);
 }
 Tensor binomial_log_prob(const Body& d, const Tensor& given) {
-  const Tensor x = floats_like(d, given), logits = logits_of(d, 1);
-  const Tensor choices = lgamma(d[0] + 1) - lgamma(x + 1) - lgamma(d[0] - x + 1);
-  return choices + x * logits - d[0] * softplus(logits);
+  const Tensor x = floats_like(d, given), rest = d[0] - x;
+  const Tensor choices = lgamma(d[0] + 1) - lgamma(x + 1) - lgamma(rest + 1);
+  return choices + detail::log_likelihood(d, x, rest, 1);
 }
 Tensor binomial_values(const Body& d) { return counted(d[0], d[0].dtype(), 1 + common_count(d), d.batch.size()); }
 
 const Kind binomial_kind = {
     .name = "Binomial",
+    .cancels = true,
     .parameters = {{{"total_count", Constraint::nonnegative_integer}, {"probs", Constraint::unit_interval}}},
     .has_rsample = detail::never,
     .draw = [](const Body& d, const Dims& s,
@@ -110,7 +113,7 @@ const Kind binomial_kind = {
     .entropy =
         [](const Body& d) {
           const Tensor log_probs = binomial_log_prob(d, binomial_values(d));
-          return -sum(exp(log_probs) * log_probs, {0});
+          return -sum(masked_fill(exp(log_probs) * log_probs, log_probs == -infinity, 0), {0});
         },
     .mean = [](const Body& d) { return d[0] * probs_of(d, 1); },
     .mode = [](const Body& d) { return minimum(floor((d[0] + 1) * probs_of(d, 1)), d[0]); },
@@ -131,6 +134,7 @@ const Kind binomial_kind = {
 
 const Kind poisson_kind = {
     .name = "Poisson",
+    .cancels = true,
     .parameters = {{{"rate", Constraint::nonnegative}}},
     .has_rsample = detail::never,
     .draw = [](const Body& d, const Dims& shape, Generator* g) { return poisson(d[0].expand(shape), g); },
@@ -213,6 +217,7 @@ const Kind one_hot_kind = {
 
 const Kind multinomial_kind = {
     .name = "Multinomial",
+    .cancels = true,
     .parameters = {{{"probs", Constraint::simplex, 1}}},
     .has_rsample = detail::never,
     .draw =

@@ -53,10 +53,19 @@ Tensor value_for(const Body& body, const Tensor& given, bool must_be_possible) {
   return value;
 }
 
-Tensor of_value(const Body& body, detail::Kind::OfValue function, const Tensor& given, const char* what,
+/// function(body, x) in f64 where `wide` says so, and in the dtype that it has without.
+Tensor of_value(const Body& body, detail::Kind::OfValue function, const Tensor& x, bool wide) {
+  if (!wide || body.parameters.empty()) return function(body, x);
+  const DType own = body[0].dtype(), dtype = is_floating(x.dtype()) ? result_type(x, body[0]) : own;
+  const bool widens = x.device().is_cpu() && dtype != DType::f64;
+  if (!widens) return function(body, x);
+  return function(detail::widened(body), is_floating(x.dtype()) ? x.to(DType::f64) : x).to(dtype);
+}
+
+Tensor of_value(const Body& body, detail::Kind::OfValue function, const Tensor& given, const char* what, bool wide,
                 bool must_be_possible = true) {
   if (function == nullptr) raise_missing(body, what);
-  return function(body, value_for(body, given, must_be_possible));
+  return of_value(body, function, value_for(body, given, must_be_possible), wide);
 }
 
 Distribution expand_alike(const Body& body, const Dims& batch) {
@@ -89,11 +98,11 @@ bool Distribution::has_rsample() const { return body_->kind->has_rsample(*body_)
 
 Tensor Distribution::log_prob(const Operand& value) const {
   const CallScope scope("distributions.log_prob", value.where);
-  return of_value(*body_, body_->kind->log_prob, value.tensor(), "log_prob");
+  return of_value(*body_, body_->kind->log_prob, value.tensor(), "log_prob", body_->kind->cancels);
 }
 Tensor Distribution::cdf(const Operand& value) const {
   const CallScope scope("distributions.cdf", value.where);
-  return of_value(*body_, body_->kind->cdf, value.tensor(), "cdf");
+  return of_value(*body_, body_->kind->cdf, value.tensor(), "cdf", true);
 }
 Tensor Distribution::icdf(const Operand& probability) const {
   const CallScope scope("distributions.icdf", probability.where);
@@ -107,11 +116,13 @@ Tensor Distribution::icdf(const Operand& probability) const {
       raise<ValueError>({.problem = "a probability is not in [0, 1]"});
     });
   }
-  return body.kind->icdf(body, p);
+  return of_value(body, body.kind->icdf, p, true);
 }
 Tensor Distribution::entropy(Location where) const {
   const CallScope scope("distributions.entropy", where);
-  return call(*body_, body_->kind->entropy, "entropy");
+  const Body& body = *body_;
+  if (!body.kind->cancels) return call(body, body.kind->entropy, "entropy");
+  return call(detail::widened(body), body.kind->entropy, "entropy").to(body[0].dtype());
 }
 Tensor Distribution::mean(Location where) const {
   const CallScope scope("distributions.mean", where);
@@ -133,7 +144,7 @@ Tensor Distribution::stddev(Location where) const {
 Tensor Distribution::in_support(const Operand& value) const {
   const CallScope scope("distributions.in_support", value.where);
   const NoGradGuard unrecorded;
-  return of_value(*body_, body_->kind->in_support, value.tensor(), "support", false);
+  return of_value(*body_, body_->kind->in_support, value.tensor(), "support", false, false);
 }
 
 Tensor Distribution::enumerate_support(bool expand, Location where) const {

@@ -5,6 +5,7 @@
 #include "../ops/join.hpp"
 #include "../ops/random.hpp"
 #include "../ops/search.hpp"
+#include "../ops/softmax.hpp"
 
 namespace weft::distributions {
 
@@ -25,6 +26,7 @@ Tensor gamma_log_prob(const Tensor& concentration, const Tensor& rate, const Ten
 
 const Kind gamma_kind = {
     .name = "Gamma",
+    .cancels = true,
     .parameters = {{{"concentration", Constraint::positive}, {"rate", Constraint::positive}}},
     .draw = [](const Body& d, const Dims& s, Generator* g) { return gamma_draws(d[0].expand(s), g) / d[1]; },
     .log_prob = [](const Body& d, const Tensor& x) { return gamma_log_prob(d[0], d[1], x); },
@@ -43,17 +45,17 @@ const Kind chi2_kind = [] {
   return kind;
 }();
 
-// Sums and quotients are made in f64: small concentrations give draws that f32 cannot hold.
+// Quotients are made of logarithms: small concentrations give draws that no float holds.
 Tensor shares(const Tensor& concentration, const Dims& shape, Generator* generator) {
-  const Tensor draws = gamma_draws(concentration.to(f64).expand(shape), generator);
-  const Tensor parts = draws / sum(draws, {-1}, true);
-  return parts.to(concentration.dtype());
+  const Tensor draws = detail::log_gamma_draws(concentration.to(f64).expand(shape), generator);
+  return softmax(draws, -1).to(concentration.dtype());
 }
 
 Tensor both(const Body& d) { return stack({d[0], d[1]}, -1); }
 
 const Kind beta_kind = {
     .name = "Beta",
+    .cancels = true,
     .parameters = {{{"concentration1", Constraint::positive}, {"concentration0", Constraint::positive}}},
     .draw = [](const Body& d, const Dims& shape,
                Generator* g) { return shares(both(d), detail::joined(shape, {2}), g).select(-1, 0); },
@@ -81,6 +83,7 @@ const Kind beta_kind = {
 
 const Kind dirichlet_kind = {
     .name = "Dirichlet",
+    .cancels = true,
     .parameters = {{{"concentration", Constraint::positive, 1}}},
     .draw = [](const Body& d, const Dims& shape, Generator* g) { return shares(d[0], shape, g); },
     .log_prob =
@@ -107,7 +110,22 @@ const Kind dirichlet_kind = {
     .in_support = [](const Body&,
                      const Tensor& x) { return logical_and(all(x >= 0, {-1}), abs(sum(x, {-1}) - 1) < 1e-6); }};
 
+// log Γ(x + 1/2) - log Γ(x), and its derivative: far out by their asymptotic series (DLMF 5.11.13), where the terms of
+// the difference cancel.
+constexpr double far_out = 20;
+Tensor half_step(const Tensor& x) {
+  const Tensor far = x > far_out, large = where(far, x, far_out), small = where(far, far_out, x), r = 1 / square(large);
+  const Tensor series = 0.5 * log(large) - (0.125 - r * (1.0 / 192 - r * (1.0 / 640 - r * 17.0 / 14336))) / large;
+  return where(far, series, lgamma(small + 0.5) - lgamma(small));
+}
+Tensor digamma_half_step(const Tensor& x) {
+  const Tensor far = x > far_out, large = where(far, x, far_out), small = where(far, far_out, x), r = 1 / square(large);
+  const Tensor series = 0.5 / large + r * (0.125 - r * (1.0 / 64 - r * (1.0 / 128 - r * 17.0 / 2048)));
+  return where(far, series, digamma(small + 0.5) - digamma(small));
+}
+
 const Kind student_kind = {.name = "StudentT",
+                           .cancels = true,
                            .parameters = {{{"df", Constraint::positive}, {"loc"}, {"scale", Constraint::positive}}},
                            .draw =
                                [](const Body& d, const Dims& shape, Generator* g) {
@@ -118,15 +136,15 @@ const Kind student_kind = {.name = "StudentT",
                            .log_prob =
                                [](const Body& d, const Tensor& x) {
                                  const Tensor y = (x - d[1]) / d[2];
-                                 const Tensor area = log(d[2]) + 0.5 * log(d[0]) + 0.5 * std::log(detail::pi) +
-                                                     lgamma(0.5 * d[0]) - lgamma(0.5 * (d[0] + 1));
-                                 return -0.5 * (d[0] + 1) * log1p(square(y) / d[0]) - area;
+                                 const Tensor area = log(d[2]) + 0.5 * log(d[0]) + 0.5 * std::log(detail::pi) -
+                                                     half_step(0.5 * d[0]);
+                                 return -0.5 * (d[0] + 1) * detail::log1p_square(y / sqrt(d[0])) - area;
                                },
                            .entropy =
                                [](const Body& d) {
                                  const Tensor half = 0.5 * d[0];
-                                 return log(d[2]) + (half + 0.5) * (digamma(half + 0.5) - digamma(half)) +
-                                        0.5 * log(d[0]) + log_beta(half, full_like(half, 0.5));
+                                 return log(d[2]) + (half + 0.5) * digamma_half_step(half) + 0.5 * log(d[0]) +
+                                        0.5 * std::log(detail::pi) - half_step(half);
                                },
                            .mean = [](const Body& d) { return masked_fill(d[1], d[0] <= 1, std::nan("")); },
                            .mode = [](const Body& d) { return d[1]; },

@@ -27,7 +27,7 @@ Tensor always_infinite(const Body& p, const Body& q) { return infinite(p[0], q[0
 
 Tensor normals(const Tensor& p_loc, const Tensor& p_scale, const Tensor& q_loc, const Tensor& q_scale) {
   const Tensor ratio = square(p_scale / q_scale);
-  return 0.5 * (ratio + square((p_loc - q_loc) / q_scale) - 1 - log(ratio));
+  return 0.5 * (ratio + square((p_loc - q_loc) / q_scale) - 1) + log(q_scale) - log(p_scale);
 }
 Tensor of_normals(const Body& p, const Body& q) { return normals(p[0], p[1], q[0], q[1]); }
 Tensor of_half_normals(const Body& p, const Body& q) {
@@ -35,14 +35,17 @@ Tensor of_half_normals(const Body& p, const Body& q) {
   return normals(zero, p[0], zero, q[0]);
 }
 
-Tensor of_bernoullis(const Body& p, const Body& q) {
-  const Tensor p_probs = probs_of(p), q_probs = probs_of(q), p_logits = logits_of(p), q_logits = logits_of(q);
+/// Of the chances of two, which stand in this parameter.
+Tensor of_two(const Body& p, const Body& q, int parameter) {
+  const Tensor p_probs = probs_of(p, parameter), q_probs = probs_of(q, parameter);
+  const Tensor p_logits = logits_of(p, parameter), q_logits = logits_of(q, parameter);
   Tensor ones_part = p_probs * (softplus(-q_logits) - softplus(-p_logits));
   ones_part = masked_fill(masked_fill(ones_part, q_probs == 0, infinity), p_probs == 0, 0);
   Tensor zeros_part = (1 - p_probs) * (softplus(q_logits) - softplus(p_logits));
   zeros_part = masked_fill(masked_fill(zeros_part, q_probs == 1, infinity), p_probs == 1, 0);
   return ones_part + zeros_part;
 }
+Tensor of_bernoullis(const Body& p, const Body& q) { return of_two(p, q, 0); }
 
 Tensor of_betas(const Body& p, const Body& q) {
   const Tensor p_sum = p[0] + p[1], q_sum = q[0] + q[1];
@@ -58,9 +61,8 @@ Tensor of_binomials(const Body& p, const Body& q) {
       raise<NotImplementedError>({.problem = "Binomial has no divergence from one of more trials"});
     });
   }
-  const Tensor p_probs = probs_of(p, 1), q_probs = probs_of(q, 1);
-  const Tensor each = p_probs * (logits_of(p, 1) - logits_of(q, 1)) + log1p(-p_probs) - log1p(-q_probs);
-  return masked_fill(p[0] * each, p[0] > q[0], infinity);
+  const Tensor inside = masked_fill(p[0] * of_two(p, q, 1), p[0] == 0, 0);
+  return masked_fill(inside, p[0] > q[0], infinity);
 }
 
 Tensor of_categoricals(const Body& p, const Body& q) {
@@ -79,34 +81,31 @@ Tensor of_dirichlets(const Body& p, const Body& q) {
 }
 
 Tensor of_exponentials(const Body& p, const Body& q) {
-  const Tensor ratio = q[0] / p[0];
-  return ratio - log(ratio) - 1;
+  return q[0] / p[0] - (log(q[0]) - log(p[0])) - 1;
 }
 
 Tensor of_gammas(const Body& p, const Body& q) {
-  return q[0] * log(p[1] / q[1]) + lgamma(q[0]) - lgamma(p[0]) + (p[0] - q[0]) * digamma(p[0]) +
+  return q[0] * (log(p[1]) - log(q[1])) + lgamma(q[0]) - lgamma(p[0]) + (p[0] - q[0]) * digamma(p[0]) +
          (q[1] - p[1]) * (p[0] / p[1]);
 }
 
 Tensor of_gumbels(const Body& p, const Body& q) {
   const Tensor ratio = p[1] / q[1], away = (q[0] - p[0]) / q[1];
-  return -log(ratio) - away + ratio * euler + exp(away + lgamma(1 + ratio)) - (1 + euler);
+  return log(q[1]) - log(p[1]) - away + ratio * euler + exp(away + lgamma(1 + ratio)) - (1 + euler);
 }
 
-Tensor of_geometrics(const Body& p, const Body& q) {
-  return -entropy(p) - log1p(-probs_of(q)) / probs_of(p) - logits_of(q);
-}
+Tensor of_geometrics(const Body& p, const Body& q) { return of_two(p, q, 0) / probs_of(p); }
 
 Tensor of_laplaces(const Body& p, const Body& q) {
   const Tensor ratio = p[1] / q[1], away = abs(p[0] - q[0]);
-  return -log(ratio) + away / q[1] + ratio * exp(-away / p[1]) - 1;
+  return log(q[1]) - log(p[1]) + away / q[1] + ratio * exp(-away / p[1]) - 1;
 }
 
 Tensor of_cauchys(const Body& p, const Body& q) {
-  return log(square(p[1] + q[1]) + square(p[0] - q[0])) - log(4 * p[1] * q[1]);
+  return 2 * log(hypot(p[1] + q[1], p[0] - q[0])) - std::log(4.0) - log(p[1]) - log(q[1]);
 }
 
-Tensor of_poissons(const Body& p, const Body& q) { return p[0] * (log(p[0]) - log(q[0])) - (p[0] - q[0]); }
+Tensor of_poissons(const Body& p, const Body& q) { return xlogy(p[0], p[0]) - xlogy(p[0], q[0]) - (p[0] - q[0]); }
 
 Tensor of_uniforms(const Body& p, const Body& q) {
   const Tensor outside = logical_or(q[0] > p[0], q[1] < p[1]);
@@ -139,7 +138,7 @@ Tensor of_transformed(const Body& p, const Body& q) {
 
 // ---- pairs of two kinds ---------------------------------------------------------------------------------------------
 
-Tensor bernoulli_poisson(const Body& p, const Body& q) { return -entropy(p) - (probs_of(p) * log(q[0]) - q[0]); }
+Tensor bernoulli_poisson(const Body& p, const Body& q) { return -entropy(p) - xlogy(probs_of(p), q[0]) + q[0]; }
 
 Tensor beta_mean(const Body& p) { return p[0] / (p[0] + p[1]); }
 Tensor beta_exponential(const Body& p, const Body& q) { return -entropy(p) - log(q[0]) + q[0] * beta_mean(p); }
@@ -312,7 +311,9 @@ Tensor kl(const Distribution& p, const Distribution& q, Location where) {
       raise<ShapeError>(
           {.problem = fmt::format("events of shapes {} and {} are not the same", from.event.text(), to.event.text())});
     }
-    return row.formula(from, to);
+    const bool wide = from.kind->cancels || to.kind->cancels;
+    if (!wide) return row.formula(from, to);
+    return row.formula(detail::widened(from), detail::widened(to)).to(result_type(from[0], to[0]));
   }
   raise<NotImplementedError>(
       {.problem = fmt::format("there is no divergence of {} from {}", from.kind->name, to.kind->name),

@@ -6,6 +6,7 @@
 #include "../../autograd/function.hpp"
 #include "../../ops/axes.hpp"
 #include "../../ops/detail/common.hpp"
+#include "../../ops/detail/gamma_draws.hpp"
 #include "../../ops/distribution.hpp"
 
 namespace weft::distributions::detail {
@@ -99,6 +100,19 @@ Slope slope_of(double a, double x) {
   return slope;
 }
 
+/// The same of y = log x: dy/da, and its derivatives by a and by y.
+Slope log_slope_of(double a, double y) {
+  if (!(a > 0) || !std::isfinite(a) || !std::isfinite(y)) return {NAN, NAN, NAN};
+  constexpr double least = -600;  // below this P(a, x) is x^a / Γ(a + 1) to the last digit
+  if (y < least) {
+    const double lead = y - polygamma_at(0, a + 1);
+    return {-lead / a, lead / (a * a) + polygamma_at(1, a + 1) / a, -1 / a};
+  }
+  const double x = std::exp(y);
+  const Slope slope = slope_of(a, x);
+  return {slope.value / x, slope.by_a / x, slope.by_x - slope.value / x};
+}
+
 double lower_probability(double a, double x) {
   if (std::isnan(a) || std::isnan(x)) return NAN;
   if (x <= 0) return 0;
@@ -117,11 +131,13 @@ Tensor on_host(const Tensor& a, const Tensor& x, F&& f) {
   return out.to(x.dtype()).to(x.device());
 }
 
-/// dx/da of draws x.
-struct GammaSlope : autograd::Function<GammaSlope> {
+/// dx/da of draws x, by slope_of or log_slope_of.
+template <Slope (*slope_at)(double, double)>
+struct SlopeOfDraws : autograd::Function<SlopeOfDraws<slope_at>> {
+  using Context = autograd::Context;
   static Tensor forward(Context& context, const Tensor& a, const Tensor& x) {
     context.save({a, x});
-    return on_host(a, x, [](double shape, double draw) { return slope_of(shape, draw).value; });
+    return on_host(a, x, [](double shape, double draw) { return slope_at(shape, draw).value; });
   }
   static std::vector<Tensor> backward(Context& context, const Tensor& g) {
     if (grad_mode().enabled) {
@@ -129,11 +145,14 @@ struct GammaSlope : autograd::Function<GammaSlope> {
     }
     const Tensor a = context.saved(0), x = context.saved(1);
     const auto by = [&](double Slope::*part) {
-      return on_host(a, x, [part](double shape, double draw) { return slope_of(shape, draw).*part; });
+      return on_host(a, x, [part](double shape, double draw) { return slope_at(shape, draw).*part; });
     };
     return {g * by(&Slope::by_a), g * by(&Slope::by_x)};
   }
 };
+
+using GammaSlope = SlopeOfDraws<slope_of>;
+using LogGammaSlope = SlopeOfDraws<log_slope_of>;
 
 struct GammaDraws : autograd::Function<GammaDraws> {
   static Tensor forward(Context& context, const Tensor& shapes, Generator* const& generator) {
@@ -143,6 +162,17 @@ struct GammaDraws : autograd::Function<GammaDraws> {
   }
   static Tensor backward(Context& context, const Tensor& g) {
     return g * GammaSlope::apply(context.saved(0), context.saved(1));
+  }
+};
+
+struct LogGammaDraws : autograd::Function<LogGammaDraws> {
+  static Tensor forward(Context& context, const Tensor& shapes, Generator* const& generator) {
+    const Tensor y = log_standard_gamma(shapes, generator);
+    context.save({shapes, y});
+    return y;
+  }
+  static Tensor backward(Context& context, const Tensor& g) {
+    return g * LogGammaSlope::apply(context.saved(0), context.saved(1));
   }
 };
 
@@ -161,6 +191,8 @@ struct GammaCdf : autograd::Function<GammaCdf> {
 }  // namespace
 
 Tensor gamma_draws(const Tensor& shapes, Generator* generator) { return GammaDraws::apply(shapes, generator); }
+
+Tensor log_gamma_draws(const Tensor& shapes, Generator* generator) { return LogGammaDraws::apply(shapes, generator); }
 
 Tensor gamma_cdf(const Tensor& a, const Tensor& x) {
   const Tensor both[] = {a, x.to(a.dtype())};

@@ -13,4 +13,7 @@ Tensor gamma_draws(const Tensor& shapes, Generator* generator);
 /// ones to a.
 Tensor gamma_cdf(const Tensor& a, const Tensor& x);
 
+/// Their logarithms, which small shapes leave finite; the same derivatives.
+Tensor log_gamma_draws(const Tensor& shapes, Generator* generator);
+
 }  // namespace weft::distributions::detail

@@ -170,6 +170,17 @@ Tensor open_uniform(const Body& d, const Dims& shape, Generator* generator) {
   return clip(rand(shape, d.options(), generator), tiny, 1 - epsilon / 2);
 }
 
+Tensor log1p_square(const Tensor& y) {
+  const Tensor size = abs(y), far = size > 1, near = where(far, 0.0, size), large = where(far, size, 1.0);
+  return where(far, 2 * log(large) + log1p(square(1 / large)), log1p(square(near)));
+}
+
+Body widened(const Body& d) {
+  Body wide = d;
+  for (Tensor& t : wide.parameters) t = t.device().is_cpu() ? t.to(DType::f64) : t;
+  return wide;
+}
+
 Tensor log_beta(const Tensor& a, const Tensor& b) { return lgamma(a) + lgamma(b) - lgamma(a + b); }
 
 Tensor probs_of(const Body& d, int parameter, bool binary) {
@@ -178,20 +189,30 @@ Tensor probs_of(const Body& d, int parameter, bool binary) {
 }
 Tensor logits_of(const Body& d, int parameter, bool binary) {
   if (d.logits) return d[parameter];
-  const double epsilon = epsilon_of(d[parameter].dtype());
-  const Tensor probs = clip(d[parameter], epsilon, 1 - epsilon);
+  const Tensor& probs = d[parameter];
   return binary ? log(probs) - log1p(-probs) : log(probs);
 }
-Tensor cross_entropy_of(const Tensor& logits, const Tensor& target) { return softplus(logits) - logits * target; }
+Tensor log_likelihood(const Body& d, const Tensor& yes, const Tensor& no, int parameter) {
+  const Tensor& chance = d[parameter];
+  if (!d.logits) return xlogy(yes, chance) + xlog1py(no, -chance);
+  const auto times = [](const Tensor& count, const Tensor& log_chance) {
+    return count * masked_fill(log_chance, logical_and(count == 0, log_chance == -infinity), 0);
+  };
+  return times(yes, -softplus(-chance)) + times(no, -softplus(chance));
+}
+Tensor entropy_of_two(const Body& d) {
+  const Tensor p = probs_of(d);
+  return -log_likelihood(d, p, d.logits ? sigmoid(-d[0]) : 1 - p);
+}
 
 Tensor normal_log_prob(const Tensor& loc, const Tensor& scale, const Tensor& x) {
   return -0.5 * square((x - loc) / scale) - log(scale) - 0.5 * std::log(2 * pi);
 }
 Tensor normal_cdf(const Tensor& loc, const Tensor& scale, const Tensor& x) {
-  return 0.5 * (1 + erf((x - loc) / (scale * std::sqrt(2.0))));
+  return 0.5 * erfc((loc - x) / (scale * std::sqrt(2.0)));
 }
 Tensor normal_icdf(const Tensor& loc, const Tensor& scale, const Tensor& p) {
-  return loc + scale * (std::sqrt(2.0) * erfinv(2 * p - 1));
+  return loc + scale * ndtri(p);
 }
 
 }  // namespace weft::distributions::detail

@@ -38,6 +38,8 @@ struct Kind {
   using OfValue = Tensor (*)(const Body&, const Tensor&);
 
   const char* name;
+  /// Its formulas have large terms that cancel: on the CPU they are computed in f64.
+  bool cancels = false;
   std::array<Parameter, 3> parameters = {};
   /// Under which name kl looks it up; its own where null.
   const char* family = nullptr;
@@ -99,13 +101,19 @@ inline Distribution finished(Body body) { return Distribution(Shared<const Body>
 
 /// Uniform numbers in (0, 1): both ends excluded.
 Tensor open_uniform(const Body& d, const Dims& shape, Generator* generator);
+/// log(1 + y²), also where y² is no finite number.
+Tensor log1p_square(const Tensor& y);
+/// The body in the dtype of its formulas: f64 on the CPU.
+Body widened(const Body& d);
 /// log Γ(a) + log Γ(b) - log Γ(a + b).
 Tensor log_beta(const Tensor& a, const Tensor& b);
 /// Chances of two, or of several along the last dimension, in both forms.
 Tensor probs_of(const Body& d, int parameter = 0, bool binary = true);
 Tensor logits_of(const Body& d, int parameter = 0, bool binary = true);
-/// Of the chances of two in logits and values or means: -log-likelihood.
-Tensor cross_entropy_of(const Tensor& logits, const Tensor& target);
+/// The log-likelihood of `yes` successes and `no` failures, each with its chance of two; 0 log 0 is 0.
+Tensor log_likelihood(const Body& d, const Tensor& yes, const Tensor& no, int parameter = 0);
+/// Of the mean of a chance of two in itself.
+Tensor entropy_of_two(const Body& d);
 
 // Of a normal distribution with these parameters.
 Tensor normal_log_prob(const Tensor& loc, const Tensor& scale, const Tensor& x);

@@ -6,6 +6,7 @@
 
 #include "../create.hpp"
 #include "../detail/promote.hpp"
+#include "../detail/gamma_draws.hpp"
 #include "../detail/records.hpp"
 #include "../detail/write.hpp"
 #include "../pointwise.hpp"
@@ -118,6 +119,12 @@ double gamma_number(Draws& stream, double shape) {
     const double v = root * root * root, u = stream.positive();
     if (u < 1 - 0.0331 * (x * x) * (x * x) || std::log(u) < 0.5 * x * x + d * (1 - v + std::log(v))) return d * v;
   }
+}
+
+double log_gamma_number(Draws& stream, double shape) {
+  if (shape >= 1) return std::log(gamma_number(stream, shape));
+  const double power = std::log(stream.positive()) / shape;
+  return shape == 0 ? -HUGE_VAL : std::log(gamma_number(stream, shape + 1)) + power;
 }
 
 // log k! without the main terms of Stirling's formula.
@@ -296,7 +303,11 @@ Tensor poisson(const Tensor& rates, Generator* generator, Location where) {
   if (is_meta(rates)) return make_like(rates);
   const std::vector<double> each = numbers_of(rates);
   check_numbers(each, 0, most_finite, "rate");
-  return drawn_on_host(rates, generator, [&](Draws& stream, size_t i) { return poisson_number(stream, each[i]); });
+  const Tensor out =
+      drawn_on_host(rates, generator, [&](Draws& stream, size_t i) { return poisson_number(stream, each[i]); });
+  const auto zero = [](Tensor&& g) { return zeros_like(g); };
+  if (should_record(rates)) record(out, zero, rates);
+  return out;
 }
 
 Tensor standard_gamma(const Tensor& shapes, Generator* generator, Location where) {
@@ -310,6 +321,15 @@ Tensor standard_gamma(const Tensor& shapes, Generator* generator, Location where
                                                       : std::numeric_limits<float>::min();
   return drawn_on_host(shapes, generator,
                        [&](Draws& stream, size_t i) { return std::fmax(least, gamma_number(stream, each[i])); });
+}
+
+Tensor log_standard_gamma(const Tensor& shapes, Generator* generator, Location where) {
+  const CallScope call("standard_gamma", where);
+  check_floating(checked(shapes));
+  if (is_meta(shapes)) return make_like(shapes);
+  const std::vector<double> each = numbers_of(shapes);
+  check_numbers(each, 0, most_finite, "shape");
+  return drawn_on_host(shapes, generator, [&](Draws& stream, size_t i) { return log_gamma_number(stream, each[i]); });
 }
 
 Tensor binomial(const Tensor& count, const Tensor& p, Generator* generator, Location where) {
