@@ -72,8 +72,14 @@ Tensor fp8_linear(const Tensor& given, const Tensor& weight, const Tensor& bias,
     const QuantOut q =
         quant_blockwise(rows, QuantBlock::row_1x128, {.also_transposed = records && weight.requires_grad()});
     const QuantOut w = quant_blockwise(weight, QuantBlock::tile_128x128);
-    y = gemm_fp8_blockwise(q.q, q.scale, w.q, w.scale, x.dtype(), by_tiles);
-    if (bias.defined()) y = y + bias.to(x.dtype());
+    // The bias is a product's start, and float16 is no sum's dtype.
+    const DType sums = bias.defined() && x.dtype() == DType::f16 ? DType::f32 : x.dtype();
+    BlockwiseGemmOptions options = by_tiles;
+    if (bias.defined()) {
+      options.out = bias.to(sums).expand({rows.size(0), weight.size(0)}).clone();
+      options.accumulate = true;
+    }
+    y = gemm_fp8_blockwise(q.q, q.scale, w.q, w.scale, sums, options).to(x.dtype());
     Dims shape = x.shape();
     shape[shape.size() - 1] = weight.size(0);
     y = y.reshape(shape);

@@ -6,6 +6,7 @@
 #include "../detail/parts.hpp"
 #include "../detail/promote.hpp"
 #include "../detail/records.hpp"
+#include "../detail/reducing.hpp"
 #include "../index.hpp"
 #include "../rearrange.hpp"
 #include "../reduce.hpp"
@@ -28,18 +29,25 @@ void check_same_dtype(const Tensor& a, const Tensor& b) {
                      .remedy = "convert one of them with to()"});
 }
 
+/// f(input, a, b). Sums of 16-bit floats are computed in f32 and rounded once.
+template <class F>
+Tensor rounded_once(const Tensor& input, const Tensor& a, const Tensor& b, const F& f) {
+  check_same_dtype(checked(input), a);
+  check_same_dtype(a, b);
+  return f(to_compute_type(input), to_compute_type(a), to_compute_type(b)).to(a.dtype());
+}
+
 /// beta * input + alpha * product; input broadcasts to the product.
-Tensor added(const Tensor& input, const Tensor& product, double beta, double alpha) {
-  const DType dtype = product.dtype();
+Tensor added(const Tensor& input, const Tensor& product, Scalar beta, Scalar alpha) {
   check_same_dtype(input, product);
-  const auto factor = [&](double x) { return is_inexact(dtype) ? Scalar(x) : Scalar(static_cast<int64_t>(x)); };
   const auto whole = broadcast(input.sizes(), product.sizes());
   if (!whole || !(*whole == product.shape())) {
     raise<ShapeError>({.problem = fmt::format("shape {} does not broadcast to the product's {}", input.shape().text(),
                                               product.shape().text())});
   }
+  const auto factor = [&](Scalar x) { return whole_among_integers(x, product.dtype()); };
   const Tensor scaled = times(product, factor(alpha));
-  return beta == 0 ? scaled : times(input, factor(beta)) + scaled;
+  return beta.is_zero() ? scaled : times(input, factor(beta)) + scaled;
 }
 
 }  // namespace
@@ -87,14 +95,15 @@ Tensor kron(const Tensor& a, const Tensor& b, Location where) {
   return (a.reshape(left) * b.reshape(right)).reshape(shape);
 }
 
-Tensor baddbmm(const Tensor& input, const Tensor& a, const Tensor& b, double beta, double alpha, Location where) {
+Tensor baddbmm(const Tensor& input, const Tensor& a, const Tensor& b, Scalar beta, Scalar alpha, Location where) {
   const CallScope call("baddbmm", where);
   WEFT_IN_LOWER(baddbmm, input, a, b, beta, alpha, where);
-  checked(input);
-  return added(input, bmm(a, b), beta, alpha);
+  return rounded_once(input, a, b, [&](const Tensor& x, const Tensor& left, const Tensor& right) {
+    return added(x, bmm(left, right), beta, alpha);
+  });
 }
 
-Tensor addbmm(const Tensor& input, const Tensor& a, const Tensor& b, double beta, double alpha, Location where) {
+Tensor addbmm(const Tensor& input, const Tensor& a, const Tensor& b, Scalar beta, Scalar alpha, Location where) {
   const CallScope call("addbmm", where);
   WEFT_IN_LOWER(addbmm, input, a, b, beta, alpha, where);
   checked(input);
@@ -108,21 +117,24 @@ Tensor addbmm(const Tensor& input, const Tensor& a, const Tensor& b, double beta
   // The batch joins the dimension that is summed over: one product.
   const int64_t depth = a.size(0) * a.size(2);
   const Tensor left = a.permute({1, 0, 2}).reshape({a.size(1), depth}), right = b.reshape({depth, b.size(2)});
-  return added(input, mm(left, right), beta, alpha);
+  return rounded_once(input, left, right, [&](const Tensor& x, const Tensor& l, const Tensor& r) {
+    return added(x, mm(l, r), beta, alpha);
+  });
 }
 
-Tensor addmv(const Tensor& input, const Tensor& a, const Tensor& b, double beta, double alpha, Location where) {
+Tensor addmv(const Tensor& input, const Tensor& a, const Tensor& b, Scalar beta, Scalar alpha, Location where) {
   const CallScope call("addmv", where);
   WEFT_IN_LOWER(addmv, input, a, b, beta, alpha, where);
-  checked(input);
-  return added(input, mv(a, b), beta, alpha);
+  return rounded_once(input, a, b, [&](const Tensor& x, const Tensor& left, const Tensor& right) {
+    return added(x, mv(left, right), beta, alpha);
+  });
 }
 
-Tensor addr(const Tensor& input, const Tensor& a, const Tensor& b, double beta, double alpha, Location where) {
+Tensor addr(const Tensor& input, const Tensor& a, const Tensor& b, Scalar beta, Scalar alpha, Location where) {
   const CallScope call("addr", where);
-  checked(input);
-  check_same_dtype(a, b);
-  return added(input, outer(a, b), beta, alpha);
+  return rounded_once(input, a, b, [&](const Tensor& x, const Tensor& left, const Tensor& right) {
+    return added(x, outer(left, right), beta, alpha);
+  });
 }
 
 namespace linalg {
@@ -182,21 +194,21 @@ std::vector<Values> kron_samples(SampleMaker& make) {
 }
 std::vector<Values> baddbmm_samples(SampleMaker& make) {
   return {{make.tensor({2, 3, 2}), make.tensor({2, 3, 4}), make.tensor({2, 4, 2})},
-          {make.tensor({2}), make.tensor({2, 3, 4}), make.tensor({2, 4, 2}), 2.0, 3.0},
-          {make.tensor({2}), make.tensor({2, 3, 4}), make.tensor({2, 4, 2}), 0.0}};
+          {make.tensor({2}), make.tensor({2, 3, 4}), make.tensor({2, 4, 2}), int64_t{2}, int64_t{3}},
+          {make.tensor({2}), make.tensor({2, 3, 4}), make.tensor({2, 4, 2}), int64_t{0}}};
 }
 std::vector<Values> addbmm_samples(SampleMaker& make) {
   return {{make.tensor({3, 2}), make.tensor({2, 3, 4}), make.tensor({2, 4, 2})},
-          {make.tensor({2}), make.tensor({2, 3, 4}), make.tensor({2, 4, 2}), 2.0, 3.0},
+          {make.tensor({2}), make.tensor({2, 3, 4}), make.tensor({2, 4, 2}), int64_t{2}, int64_t{3}},
           {make.tensor({3, 2}), make.tensor({0, 3, 4}), make.tensor({0, 4, 2})}};
 }
 std::vector<Values> addmv_samples(SampleMaker& make) {
   return {{make.tensor({3}), make.tensor({3, 4}), make.tensor({4})},
-          {make.tensor({}), make.tensor({3, 4}), make.tensor({4}), 2.0, 3.0}};
+          {make.tensor({}), make.tensor({3, 4}), make.tensor({4}), int64_t{2}, int64_t{3}}};
 }
 std::vector<Values> addr_samples(SampleMaker& make) {
   return {{make.tensor({3, 2}), make.tensor({3}), make.tensor({2})},
-          {make.tensor({2}), make.tensor({3}), make.tensor({2}), 2.0, 3.0}};
+          {make.tensor({2}), make.tensor({3}), make.tensor({2}), int64_t{2}, int64_t{3}}};
 }
 std::vector<Values> vecdot_samples(SampleMaker& make) {
   return {{make.tensor({3}), make.tensor({3})},

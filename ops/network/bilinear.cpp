@@ -24,6 +24,11 @@ Tensor bilinear(const Tensor& x1, const Tensor& x2, const Tensor& weight, const 
          .details = fmt::format("x1 {}, x2 {}, weight {}", x1.shape().text(), x2.shape().text(), weight.shape().text()),
          .remedy = "x1 is [..., in1], x2 [..., in2], weight [out, in1, in2]"});
   }
+  const auto differs = [&](const Tensor& t) { return t.defined() && t.dtype() != x1.dtype(); };
+  if (x1.itemsize() == 2 && !differs(x2) && !differs(weight) && !differs(bias)) {  // rounded once
+    const auto wide = [](const Tensor& t) { return t.defined() ? t.to(DType::f32) : t; };
+    return bilinear(wide(x1), wide(x2), wide(weight), wide(bias)).to(x1.dtype());
+  }
   const int64_t rows = leading.product(), out = weight.size(0), in1 = weight.size(1), in2 = weight.size(2);
   const Tensor columns = weight.permute({1, 0, 2}).reshape({in1, out * in2});
   const Tensor left = matmul(x1.reshape({rows, in1}), columns).view({rows, out, in2});

@@ -9,7 +9,9 @@
 #include "../detail/linear.hpp"
 #include "../fused/activate-inl.hpp"
 #include "../pointwise.hpp"
+#include "../detail/promote.hpp"
 #include "../detail/records.hpp"
+#include "../detail/reducing.hpp"
 #include "../reduce.hpp"
 #include "../detail/parts.hpp"
 
@@ -269,15 +271,14 @@ namespace {
 
 // A weight [in] has one output without a dimension of its own.
 Tensor single_output(const Tensor& x, const Tensor& weight, const Tensor& bias) {
-  Tensor out = product(x, weight);
-  if (!bias.defined()) return out;
+  if (!bias.defined()) return product(x, weight);
   check_pair(weight, bias);
   if (WEFT_UNLIKELY(bias.numel() != 1 || bias.dim() > 1)) {
     raise<ShapeError>({.problem = fmt::format("a bias of shape {} does not fit a weight of shape {}",
                                               bias.shape().text(), weight.shape().text()),
                        .remedy = "one output has one bias"});
   }
-  return std::move(out) + bias.reshape({});
+  return linear(x, weight.unsqueeze(0), bias.reshape({1})).squeeze(-1);
 }
 
 // A bias [n] seen with the sizes of [rows, n].
@@ -372,7 +373,7 @@ std::vector<Values> outer_samples(SampleMaker& make) {
 }
 std::vector<Values> addmm_samples(SampleMaker& make) {
   std::vector<Values> samples = {{make.tensor({4}), make.tensor({2, 3}), make.tensor({3, 4})}};
-  if (is_floating(make.dtype())) {
+  if (is_inexact(make.dtype())) {
     samples.push_back({make.tensor({2, 4}), make.tensor({2, 3}), make.tensor({3, 4}), 0.5, 2.0});
   }
   return samples;
@@ -543,7 +544,7 @@ Tensor outer(const Tensor& a, const Tensor& b, Location where) {
   return a.unsqueeze(1) * b;
 }
 
-Tensor addmm(const Tensor& input, const Tensor& a, const Tensor& b, double beta, double alpha, Location where) {
+Tensor addmm(const Tensor& input, const Tensor& a, const Tensor& b, Scalar beta, Scalar alpha, Location where) {
   const CallScope call("addmm", where);
   WEFT_IN_LOWER(addmm, input, a, b, beta, alpha, where);
   checked(input);
@@ -557,13 +558,19 @@ Tensor addmm(const Tensor& input, const Tensor& a, const Tensor& b, double beta,
     raise<ShapeError>(
         {.problem = fmt::format("an input of shape {} does not broadcast to {}", input.shape().text(), shape.text())});
   }
-  const auto scaled = [&](Tensor t, double factor) {
-    // What is multiplied with 0 has no share, be it NaN.
-    if (factor == 0) return masked_fill(t, true, 0);
-    return factor == 1 ? t : (std::move(t) * factor).to(a.dtype());
+  if (a.itemsize() == 2 && is_floating(a.dtype())) {  // what is added up is rounded once
+    const bool is_linear =
+        beta.is_one() && alpha.is_one() && input.dim() > 0 && input.numel() == shape[1] && input.size(-1) == shape[1];
+    if (is_linear) return linear(a, b.t(), input.reshape({shape[1]}));
+    return addmm(to_compute_type(input), to_compute_type(a), to_compute_type(b), beta, alpha).to(a.dtype());
+  }
+  const auto scaled = [&](const Tensor& t, Scalar factor) {
+    // Terms with coefficient 0 are skipped, so that NaN there does not spread.
+    const Scalar own = whole_among_integers(factor, t.dtype());
+    return own.is_zero() ? masked_fill(t, true, 0) : times(t, own);
   };
   Tensor product = scaled(matrix_product(a, b), alpha);
-  if (beta == 0 && !should_record(input)) return product;
+  if (beta.is_zero() && !should_record(input)) return product;
   const Tensor start = scaled(input, beta);
   return start + std::move(product);
 }

@@ -52,15 +52,15 @@ enum class Start : uint8_t { zeros, one_row, itself };
 
 struct ProductKey {
   int64_t m, n, k, a_distance, b_distance, stride;
-  dnnl::memory::data_type type;
+  dnnl::memory::data_type type, result;
   bool a_transposed, b_transposed;
   Start start;
 
   bool operator==(const ProductKey&) const = default;
   struct Hash {
     size_t operator()(const ProductKey& key) const {
-      uint64_t h = static_cast<uint64_t>(key.type) * 16 + key.a_transposed * 8 + key.b_transposed * 4 +
-                   static_cast<uint64_t>(key.start);
+      uint64_t h = static_cast<uint64_t>(key.type) * 256 + static_cast<uint64_t>(key.result) * 16 +
+                   key.a_transposed * 8 + key.b_transposed * 4 + static_cast<uint64_t>(key.start);
       for (int64_t x : {key.m, key.n, key.k, key.a_distance, key.b_distance, key.stride}) {
         h = (h ^ static_cast<uint64_t>(x)) * 0x9e3779b97f4a7c15u;
         h ^= h >> 29;
@@ -82,12 +82,13 @@ struct Product {
 
 Product::Product(const ProductKey& key) {
   using dnnl::memory;
-  const auto matrix = [&key](int64_t rows, int64_t columns, bool transposed, int64_t distance) {
-    return memory::desc({rows, columns}, key.type, transposed ? memory::dims{1, distance} : memory::dims{distance, 1});
+  const auto matrix = [](memory::data_type type, int64_t rows, int64_t columns, bool transposed, int64_t distance) {
+    return memory::desc({rows, columns}, type, transposed ? memory::dims{1, distance} : memory::dims{distance, 1});
   };
-  const memory::desc x = matrix(key.m, key.k, key.a_transposed, key.a_distance);
-  const memory::desc y = matrix(key.k, key.n, key.b_transposed, key.b_distance);
-  const memory::desc row = matrix(1, key.n, false, key.n), z = matrix(key.m, key.n, false, key.stride);
+  const memory::desc x = matrix(key.type, key.m, key.k, key.a_transposed, key.a_distance);
+  const memory::desc y = matrix(key.type, key.k, key.n, key.b_transposed, key.b_distance);
+  const memory::desc row = matrix(key.result, 1, key.n, false, key.n);
+  const memory::desc z = matrix(key.result, key.m, key.n, false, key.stride);
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   if (key.start == Start::itself) {
@@ -135,20 +136,23 @@ void onednn_sgemm(int64_t m, int64_t n, int64_t k, Matrix<float> a, Matrix<float
              accumulate ? 1 : 0, c, stride);
 }
 
-/// `start` is nothing, one row for all, or c itself.
 template <class T>
-void onednn_gemm(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, Addend<T> start, T* c, int64_t stride) {
+constexpr auto onednn_type = sizeof(T) == 2 ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
+
+/// `start` is nothing, one row for all, or c itself.
+template <class T, class R>
+void onednn_gemm(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, Addend<R> start, R* c, int64_t stride) {
   const OneOpenmpThread one;
   const Lead x = lead_of(a, m, k), y = lead_of(b, k, n);
-  const auto type = sizeof(T) == 2 ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
   const Start kind = start.data == nullptr ? Start::zeros : start.data == c ? Start::itself : Start::one_row;
-  Product& product = product_of({m, n, k, x.distance, y.distance, stride, type, x.transposed, y.transposed, kind});
+  Product& product = product_of(
+      {m, n, k, x.distance, y.distance, stride, onednn_type<T>, onednn_type<R>, x.transposed, y.transposed, kind});
   const Workspace scratch(product.scratch_bytes);
   product.a.set_data_handle(const_cast<T*>(a.data));
   product.b.set_data_handle(const_cast<T*>(b.data));
   product.c.set_data_handle(c);
   product.scratchpad.set_data_handle(scratch.as<void>());
-  if (kind == Start::one_row) product.bias.set_data_handle(const_cast<T*>(start.data));
+  if (kind == Start::one_row) product.bias.set_data_handle(const_cast<R*>(start.data));
   const HeldSignals held;
   product.primitive.execute(onednn_stream(), product.arguments);
 }
@@ -230,12 +234,16 @@ bool has_fast_bf16_gemm(int64_t m, int64_t n) {
 #endif
 }
 
-void bf16_gemm(int64_t m, int64_t n, int64_t k, Matrix<uint16_t> a, Matrix<uint16_t> b, const uint16_t* bias,
-               uint16_t* c, int64_t stride) {
+template <class T>
+void bf16_gemm(int64_t m, int64_t n, int64_t k, Matrix<uint16_t> a, Matrix<uint16_t> b, const T* bias, T* c,
+               int64_t stride) {
 #if WEFT_HAS_ONEDNN
-  if (!pair_gemm_is_fast(m, n)) return onednn_gemm(m, n, k, a, b, Addend<uint16_t>{bias, 0}, c, stride);
+  if (!pair_gemm_is_fast(m, n)) return onednn_gemm(m, n, k, a, b, Addend<T>{bias, 0}, c, stride);
 #endif
   pair_gemm(m, n, k, a, b, bias, c, stride);
 }
+template void bf16_gemm(int64_t, int64_t, int64_t, Matrix<uint16_t>, Matrix<uint16_t>, const uint16_t*, uint16_t*,
+                        int64_t);
+template void bf16_gemm(int64_t, int64_t, int64_t, Matrix<uint16_t>, Matrix<uint16_t>, const float*, float*, int64_t);
 
 }  // namespace weft::cpu

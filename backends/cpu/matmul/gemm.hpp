@@ -73,14 +73,18 @@ void panels_gemm(int64_t m, int64_t n, int64_t k, Matrix<double> a, Panels<doubl
 
 /// Whether a product of bfloat16 is faster with the CPU's own instructions than in f32.
 bool has_fast_bf16_gemm(int64_t m, int64_t n);
-/// As `gemm` on bfloat16; `bias` is null or n numbers. Every matrix has a unit stride.
-void bf16_gemm(int64_t m, int64_t n, int64_t k, Matrix<uint16_t> a, Matrix<uint16_t> b, const uint16_t* bias,
-               uint16_t* c, int64_t stride);
+/// As `gemm` on bfloat16, with sums in f32 that are rounded once where T is bfloat16; T is uint16_t for that, or float.
+/// `bias` is null or n numbers. Every matrix has a unit stride.
+template <class T>
+void bf16_gemm(int64_t m, int64_t n, int64_t k, Matrix<uint16_t> a, Matrix<uint16_t> b, const T* bias, T* c,
+               int64_t stride);
 
 /// As `bf16_gemm` by the own kernels, where the CPU has products of pairs in its vector units.
 bool has_pair_products();
 void pair_gemm(int64_t m, int64_t n, int64_t k, Matrix<uint16_t> a, Matrix<uint16_t> b, const uint16_t* bias,
                uint16_t* c, int64_t stride);
+void pair_gemm(int64_t m, int64_t n, int64_t k, Matrix<uint16_t> a, Matrix<uint16_t> b, const float* bias, float* c,
+               int64_t stride);
 
 /// How many numbers pack_pairs writes for n columns of depth k.
 int64_t pair_panel_size(int64_t n, int64_t k);

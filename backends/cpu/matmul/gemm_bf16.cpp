@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 #include "../pointwise/loops.hpp"
 
@@ -33,7 +34,7 @@ struct Result {
   float* sums;
   int64_t sums_row;
   bool adds;    ///< to what `sums` holds
-  uint16_t* c;  ///< null where more is to come
+  uint16_t* c;  ///< null where more is to come, and for a result in f32
   int64_t c_row;
   const uint16_t* bias;  ///< one row, or null
   int64_t columns;
@@ -202,9 +203,13 @@ bool reads_in_place(const Matrix<uint16_t>& a) { return a.column == 1 && a.row %
 
 }  // namespace
 
-void pair_gemm(int64_t m, int64_t n, int64_t k, Matrix<uint16_t> a, Matrix<uint16_t> b, const uint16_t* bias,
-               uint16_t* c, int64_t stride) {
-  const bool packs_left = !reads_in_place(a), keeps_sums = k > panel_depth;
+namespace {
+
+template <class T>
+void product_of_pairs(int64_t m, int64_t n, int64_t k, Matrix<uint16_t> a, Matrix<uint16_t> b, const T* bias, T* c,
+                      int64_t stride) {
+  constexpr bool rounds = std::is_same_v<T, uint16_t>;
+  const bool packs_left = !reads_in_place(a), keeps_sums = rounds && k > panel_depth;
   const int64_t lines = (std::min(k, panel_depth) + 1) / 2, columns = std::min(n, panel_columns);
   const int64_t right_size = lines * ((columns + panel_width - 1) / panel_width * panel_width);
   const int64_t left_size = packs_left ? lines * std::min(m, panel_rows) : 0, sums_size = keeps_sums ? m * columns : 0;
@@ -216,8 +221,14 @@ void pair_gemm(int64_t m, int64_t n, int64_t k, Matrix<uint16_t> a, Matrix<uint1
     for (int64_t p = 0; p < k; p += panel_depth) {
       const int64_t kp = std::min(panel_depth, k - p), depth = (kp + 1) / 2;
       const bool last = p + kp == k;
-      const Result whole{keeps_sums ? sums : nullptr,          columns, p > 0, last ? c + j : nullptr, stride,
-                         bias != nullptr ? bias + j : nullptr, 0};
+      Result whole{keeps_sums ? sums : nullptr, columns, p > 0, nullptr, stride, nullptr, 0};
+      if constexpr (rounds) {
+        if (last) whole.c = c + j;
+        if (bias != nullptr) whole.bias = bias + j;
+      } else {
+        whole.sums = c + j, whole.sums_row = stride, whole.adds = p > 0 || bias != nullptr;
+        for (int64_t i = 0; i < m && p == 0 && bias != nullptr; ++i) std::copy_n(bias + j, nj, c + i * stride + j);
+      }
       pack_right(kp, nj, b.from(p, j), right);
       for (int64_t i = 0; i < m; i += panel_rows) {
         const int64_t mi = std::min(panel_rows, m - i);
@@ -236,6 +247,17 @@ void pair_gemm(int64_t m, int64_t n, int64_t k, Matrix<uint16_t> a, Matrix<uint1
       }
     }
   }
+}
+
+}  // namespace
+
+void pair_gemm(int64_t m, int64_t n, int64_t k, Matrix<uint16_t> a, Matrix<uint16_t> b, const uint16_t* bias,
+               uint16_t* c, int64_t stride) {
+  product_of_pairs(m, n, k, a, b, bias, c, stride);
+}
+void pair_gemm(int64_t m, int64_t n, int64_t k, Matrix<uint16_t> a, Matrix<uint16_t> b, const float* bias, float* c,
+               int64_t stride) {
+  product_of_pairs(m, n, k, a, b, bias, c, stride);
 }
 
 int64_t pair_panel_size(int64_t n, int64_t k) { return (n + panel_width - 1) / panel_width * panel_width * (k / 2); }
@@ -272,6 +294,7 @@ namespace weft::cpu {
 
 bool has_pair_products() { return false; }
 void pair_gemm(int64_t, int64_t, int64_t, Matrix<uint16_t>, Matrix<uint16_t>, const uint16_t*, uint16_t*, int64_t) {}
+void pair_gemm(int64_t, int64_t, int64_t, Matrix<uint16_t>, Matrix<uint16_t>, const float*, float*, int64_t) {}
 int64_t pair_panel_size(int64_t, int64_t) { return 0; }
 void pack_pairs(int64_t, int64_t, const uint16_t*, uint32_t*) {}
 void pair_product_scaled(int64_t, int64_t, int64_t, const uint16_t*, const uint32_t*, const float*, const float*,
