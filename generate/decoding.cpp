@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "../backends/row_products.hpp"
 #include "../ops/create.hpp"
 #include "../ops/detail/common.hpp"
 #include "../ops/index.hpp"
@@ -32,6 +33,7 @@ class Cached final : public Decoding {
     for (int64_t r = 0; r < rows; ++r) {
       ends_.push_back(begins[static_cast<size_t>(r)] + counts[static_cast<size_t>(r)] - 1);
     }
+    const weft::detail::RowProducts by_rows(only_last || n <= weft::detail::most_row_tokens);
     if (only_last) return model_.logits(rows_of_hidden(ends_)).unsqueeze(1);
     const Tensor logits = model_.logits(hidden_);
     std::vector<int64_t> back;

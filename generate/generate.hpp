@@ -36,8 +36,8 @@ struct TokenEvent {
 struct GenerateOptions {
   int64_t max_new_tokens = 128;
   SamplingOptions sampling = {};
-  /// The same prompt gives the same text by the same seed, whatever device it runs on, and whichever prompts stand
-  /// behind it; prompt i draws from stream i.
+  /// The same prompt gives the same text by the same seed, whichever prompts stand behind it, with a draft too: bit by
+  /// bit for a CausalLM on the CPU, elsewhere up to the rounding of logits. Prompt i draws from stream i.
   uint64_t seed = 0;
   std::vector<int64_t> end_tokens = {};
   /// Sought in what is generated alone.

@@ -41,8 +41,8 @@ WEFT_API Tensor rope_frequencies(int64_t dim, const RopeOptions& options = {}, i
 
 /// cos and sin of each position's angles, stacked: [2, B, S, 1, dim] of `dtype` on the device of positions [B, S] or
 /// [S], integers of any kind and order. Computed in f64 and rounded once. Element i and i + dim / 2 have one angle or,
-/// with `interleaved`, 2 i and 2 i + 1. The text of dynamic_ntk is as long as its largest position + 1. Errors as
-/// rope_frequencies; ShapeError, DTypeError.
+/// with `interleaved`, 2 i and 2 i + 1. The text of dynamic_ntk is as long as its row's largest position + 1. Errors
+/// as rope_frequencies; ShapeError, DTypeError.
 WEFT_API Tensor rope_table(const Tensor& positions, int64_t dim, const RopeOptions& options = {},
                            bool interleaved = false, DType dtype = DType::f32, Location where = {});
 

@@ -17,13 +17,15 @@ struct Setting {
 
 namespace detail {
 
-inline constexpr Setting all_settings[] = {
+inline constexpr weft::Setting all_settings[] = {
     {"WEFT_NUM_THREADS", "the cores that the process may use", "threads of the CPU's kernels"},
     {"WEFT_CPU_TARGET", "the best of the processor", "vector instructions: scalar, avx2 or avx512"},
     {"WEFT_CHECK_NAN", "0", "1: the first kernel that makes a NaN or an infinity raises NonFiniteError"},
     {"WEFT_CHECK_INDEX", "0", "1: an index out of range on a device is raised by its call, not by the next wait"},
     {"WEFT_DETERMINISTIC", "0", "1: deterministic mode from the start; warn: the same, with warnings for errors"},
     {"WEFT_FUSED_LINEAR", "1", "0: linear with an activation is a linear and an activation"},
+    {"WEFT_BATCH_INVARIANT", "1",
+     "0: a cached language model rounds a sequence as its batch is fastest, not as it does alone"},
     {"WEFT_GRAD_SHARE", "1", "0: gradients never share memory"},
     {"WEFT_LOG", "", "dispatch: a line on stderr for each kernel, with its op, operands and place"},
     {"WEFT_WARNINGS", "1", "0: no warnings"},
@@ -52,7 +54,7 @@ constexpr bool matches(const char* pattern, const char* name) {
   return *pattern == *name && (*pattern == '\0' || matches(pattern + 1, name + 1));
 }
 constexpr bool is_setting(const char* name) {
-  for (const Setting& s : all_settings) {
+  for (const weft::Setting& s : all_settings) {
     if (matches(s.name, name)) return true;
   }
   return false;

@@ -1,17 +1,23 @@
 #include "../causal_lm.hpp"
 
+#include <algorithm>
 #include <numeric>
+#include <optional>
 
 #include <fmt/format.h>
 
 #include "../../autograd/mode.hpp"
+#include "../../backends/row_products.hpp"
 #include "../../ops/create.hpp"
 #include "../../ops/detail/common.hpp"
+#include "../../ops/detail/rope_lengths.hpp"
 #include "../../ops/index.hpp"
+#include "../../ops/join.hpp"
 #include "../../ops/matmul.hpp"
 #include "../../ops/norm.hpp"
 #include "../../ops/pointwise.hpp"
 #include "../layer-inl.hpp"
+#include "../lora/low_rank-inl.hpp"
 
 namespace weft::nn {
 
@@ -182,11 +188,10 @@ Tensor DecoderLayer::forward(const Tensor& x, const DecoderStep& step, Location 
 }
 
 DecoderModel::DecoderModel(const CausalLMOptions& o, Location where)
-    : embed_tokens(o.vocabulary, o.width, 0.02, Embedding::no_padding, where),
-      norm(o.width, o.norm, o.norm_eps, where) {
+    : embed_tokens(o.vocabulary, o.width, {}, 0.02, where), norm(o.width, o.norm, o.norm_eps, where) {
   WEFT_REGISTER(embed_tokens);
   if (o.positions == CausalLMPositions::learned) {
-    register_module("embed_positions", embed_positions.emplace(o.context, o.width, 0.02, Embedding::no_padding, where));
+    register_module("embed_positions", embed_positions.emplace(o.context, o.width, EmbeddingOptions(), 0.02, where));
   }
   for (int64_t i = 0; i < o.layers; ++i) layers.append(DecoderLayer(o, where), where);
   WEFT_REGISTER(layers, norm);
@@ -212,6 +217,11 @@ CausalLM::CausalLM(const CausalLMOptions& options, Location where)
 
 Tensor CausalLM::logits(const Tensor& hidden, Location where) const {
   if (lm_head) return (*lm_head)(Input(hidden, where));
+  // An adapter of the embedding is not the head's.
+  const detail::LowRank* const adapter = detail::adapter_of(model.embed_tokens);
+  if (adapter != nullptr && adapter->merged) {
+    return linear(hidden, adapter->unmerged().to(hidden.device(), where), {}, where);
+  }
   return linear(hidden, model.embed_tokens.borrowed(model.embed_tokens.weight, where), {}, where);
 }
 
@@ -240,11 +250,110 @@ Tensor CausalLM::hidden(const Tensor& tokens, Location where) const {
   return model(Input(tokens, where), positions, step);
 }
 
+namespace {
+
+/// Whether all goes on behind what was read, by a few tokens.
+bool continues(std::span<const int64_t> before, std::span<const int64_t> counts) {
+  for (size_t i = 0; i < counts.size(); ++i) {
+    if (counts[i] > weft::detail::most_row_tokens || (counts[i] > 0 && before[i] == 0)) return false;
+  }
+  return true;
+}
+
+/// Attention of a few queries for each sequence, position by position: each sees what it would see alone.
+class OneByOne {
+ public:
+  OneByOne(std::span<const int64_t> counts, Device device) {
+    std::vector<int64_t> places(static_cast<size_t>(std::accumulate(counts.begin(), counts.end(), int64_t{0})));
+    int64_t place = 0;
+    for (int64_t step = 0; step < *std::ranges::max_element(counts); ++step) {
+      std::vector<int64_t> rows, own;
+      int64_t begin = 0;
+      for (const int64_t count : counts) {
+        own.push_back(count > step ? 1 : 0);
+        if (count > step) rows.push_back(begin + step), places[static_cast<size_t>(rows.back())] = place++;
+        begin += count;
+      }
+      steps_.emplace_back(tensor(rows).to(device), std::move(own));
+    }
+    places_ = tensor(places).to(device);
+  }
+  Tensor operator()(const Tensor& q, const Tensor& k, const Tensor& v, KvCache& cache, AttentionWindow window) const {
+    std::vector<Tensor> results;
+    for (const auto& [rows, counts] : steps_) {
+      cache.append(index_select(k, 0, rows), index_select(v, 0, rows), counts);
+      results.push_back(attention_varlen(index_select(q, 0, rows), counts, cache, {.window = window}));
+    }
+    return index_select(cat(results, 0), 0, places_);
+  }
+
+ private:
+  std::vector<std::pair<Tensor, std::vector<int64_t>>> steps_;
+  Tensor places_;
+};
+
+/// A call of read_hidden.
+struct Reading {
+  const CausalLM& model;
+  CausalLMCache& cache;
+  const std::vector<int64_t> before;
+  Location where;
+
+  Tensor together(const Tensor& tokens, std::span<const int64_t> counts) const {
+    const CausalLMOptions& o = model.options();
+    std::vector<int64_t> places;
+    for (size_t i = 0; i < counts.size(); ++i) {
+      for (int64_t j = 0; j < counts[i]; ++j) places.push_back(before[i] + j);
+    }
+    const Tensor positions = tensor(places).unsqueeze(0).to(tokens.device());
+    DecoderStep step;
+    if (o.positions == CausalLMPositions::rotary) {
+      step.rope =
+          rope_table_of_lengths(positions, rope_lengths(places, counts, before), o.head_dim, o.rope, false, DType::f32);
+    }
+    std::optional<OneByOne> one_by_one;
+    const bool several = std::ranges::any_of(counts, [](int64_t n) { return n > 1; });
+    if (weft::detail::products_by_rows && several) one_by_one.emplace(counts, tokens.device());
+    int64_t number = 0;
+    step.attend = [&](const Tensor& q, const Tensor& k, const Tensor& v) {
+      KvCache& own = cache.layer(number++);
+      if (one_by_one) return (*one_by_one)(q.squeeze(0), k.squeeze(0), v.squeeze(0), own, window_of(o)).unsqueeze(0);
+      own.append(k.squeeze(0), v.squeeze(0), counts);
+      return attention_varlen(q.squeeze(0), counts, own, {.window = window_of(o)}).unsqueeze(0);
+    };
+    return model.model(Input(tokens.unsqueeze(0), where), positions, step).squeeze(0);
+  }
+
+  /// Rounds each sequence as it would be alone.
+  Tensor alike(const Tensor& tokens, std::span<const int64_t> counts) const {
+    const auto active = std::ranges::count_if(counts, [](int64_t n) { return n > 0; });
+    const bool goes_on = continues(before, counts);
+    if (goes_on || active <= 1) {
+      const weft::detail::RowProducts by_rows(goes_on && tokens.device().is_cpu());
+      return together(tokens, counts);
+    }
+    std::vector<Tensor> parts;
+    int64_t begin = 0;
+    for (size_t i = 0; i < counts.size(); ++i) {
+      if (counts[i] == 0) continue;
+      std::vector<int64_t> own(counts.size());
+      own[i] = counts[i];
+      parts.push_back(alike(tokens.narrow(0, begin, counts[i]), own));
+      begin += counts[i];
+    }
+    return cat(parts, 0);
+  }
+};
+
+}  // namespace
+
 Tensor CausalLM::read(const Tensor& tokens, std::span<const int64_t> counts, CausalLMCache& cache, bool only_last,
                       Location where) const {
   const CallScope call("CausalLM::read", where);
   const NoGradGuard unrecorded;
+  const bool by_rows = only_last || continues(cache.lengths(), counts);
   const Tensor all = read_hidden(tokens, counts, cache, where);
+  const weft::detail::RowProducts alike(by_rows);
   if (!only_last) return logits(all, where);
   std::vector<int64_t> ends(counts.begin(), counts.end());
   std::partial_sum(ends.begin(), ends.end(), ends.begin());
@@ -261,22 +370,13 @@ Tensor CausalLM::read_hidden(const Tensor& tokens, std::span<const int64_t> coun
     raise<ShapeError>({.problem = fmt::format("tokens {} and {} counts for {} sequences", tokens.shape().text(),
                                               counts.size(), before.size())});
   }
-  std::vector<int64_t> places;
-  for (size_t i = 0; i < counts.size(); ++i) {
-    for (int64_t j = 0; j < counts[i]; ++j) places.push_back(before[i] + j);
+  try {
+    const Reading reading{*this, cache, before, where};
+    return weft::detail::wants_row_products() ? reading.alike(tokens, counts) : reading.together(tokens, counts);
+  } catch (...) {  // no layer has read more than another
+    cache.truncate(before, where);
+    throw;
   }
-  const Tensor positions = tensor(places).unsqueeze(0).to(tokens.device());
-  DecoderStep step;
-  if (options_.positions == CausalLMPositions::rotary) {
-    step.rope = rope_table(positions, options_.head_dim, options_.rope, false, DType::f32, where);
-  }
-  int64_t number = 0;
-  step.attend = [&](const Tensor& q, const Tensor& k, const Tensor& v) {
-    KvCache& own = cache.layer(number++);
-    own.append(k.squeeze(0), v.squeeze(0), counts);
-    return attention_varlen(q.squeeze(0), counts, own, {.window = window_of(options_)}).unsqueeze(0);
-  };
-  return model(Input(tokens.unsqueeze(0), where), positions, step).squeeze(0);
 }
 
 namespace {

@@ -7,6 +7,7 @@
 #include "../../autograd/mode.hpp"
 #include "../create.hpp"
 #include "../detail/common.hpp"
+#include "../detail/rope_lengths.hpp"
 #include "../fused.hpp"
 #include "../index.hpp"
 #include "../matmul.hpp"
@@ -130,7 +131,8 @@ Batch batch_of(const Tensor& x, const LayeredKvCache& cache, const MultiTransfor
                                                           tensor(out.places, {DType::i64}))
                                            : tensor(positions, {DType::i64});
   const DType dtype = x.dtype() == DType::f64 ? DType::f64 : DType::f32;
-  out.rope = rope_table(own.unsqueeze(0), o.head_dim, o.rope, o.interleaved, dtype).to(x.device());
+  const std::vector<int64_t> lengths = rope_lengths(own.to_vector<int64_t>(), out.counts, cache.lengths());
+  out.rope = rope_table_of_lengths(own.unsqueeze(0), lengths, o.head_dim, o.rope, o.interleaved, dtype).to(x.device());
   return out;
 }
 

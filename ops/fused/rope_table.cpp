@@ -1,6 +1,7 @@
 // Angles of rotary position embedding, and how published models scale them.
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numbers>
 #include <string>
 #include <string_view>
@@ -11,6 +12,8 @@
 #include "../detail/common.hpp"
 #include "../detail/parts.hpp"
 #include "../detail/records.hpp"
+#include "../detail/rope_lengths.hpp"
+#include "../index.hpp"
 #include "../join.hpp"
 #include "../pointwise.hpp"
 #include "../reduce.hpp"
@@ -117,11 +120,31 @@ void check_positions(const Tensor& positions) {
   }
 }
 
-/// How long the text is, read only where it matters.
-double length_of(const Tensor& positions, const RopeOptions& options) {
-  if (options.scaling != RopeScaling::dynamic_ntk || positions.numel() == 0 || is_meta(positions)) return 0;
-  return max(positions).item<double>() + 1;
+/// cos and sin of `angles` [B, S, 1, dim / 2].
+Tensor table_of(const Tensor& angles, const RopeOptions& options, bool interleaved, DType dtype) {
+  const int64_t dim = 2 * angles.size(3);
+  const Tensor each = interleaved ? stack({angles, angles}, -1).reshape({angles.size(0), angles.size(1), 1, dim})
+                                  : cat({angles, angles}, -1);
+  const Tensor table = stack({cos(each), sin(each)});
+  const double factor = amplitude(options);
+  return (factor == 1 ? table : table * factor).to(dtype);
 }
+
+/// Those of each position, whose text has the length: [n, dim / 2].
+Tensor frequencies_of(std::span<const int64_t> lengths, int64_t dim, const RopeOptions& options) {
+  std::map<int64_t, int64_t> numbers;
+  std::vector<Tensor> distinct;
+  std::vector<int64_t> each;
+  for (const int64_t length : lengths) {
+    const auto [entry, is_new] = numbers.try_emplace(length, std::ssize(distinct));
+    if (is_new) distinct.push_back(frequencies(dim, options, static_cast<double>(length)));
+    each.push_back(entry->second);
+  }
+  return index_select(stack(distinct), 0, tensor(each));
+}
+
+/// How long the text of each row [B] is.
+std::vector<int64_t> row_lengths(const Tensor& at) { return (amax(at, {1}) + 1).to(DType::i64).to_vector<int64_t>(); }
 
 }  // namespace
 
@@ -144,13 +167,35 @@ Tensor rope_table(const Tensor& positions, int64_t dim, const RopeOptions& optio
   check_room(shape, dtype, positions.device());
   if (is_meta(positions)) return make(shape, dtype, positions.device());
   const NoGradGuard unrecorded;
-  const Tensor at = positions.to(Device()).to(DType::f64).reshape({batch, length, 1, 1});
-  const Tensor angles = at * frequencies(dim, options, length_of(positions, options));
-  const Tensor each =
-      interleaved ? stack({angles, angles}, -1).reshape({batch, length, 1, dim}) : cat({angles, angles}, -1);
-  const Tensor table = stack({cos(each), sin(each)});
-  const double factor = amplitude(options);
-  return (factor == 1 ? table : table * factor).to(dtype).to(positions.device());
+  const Tensor at = positions.to(Device()).to(DType::f64).reshape({batch, length});
+  const bool reads_lengths = options.scaling == RopeScaling::dynamic_ntk && at.numel() > 0;
+  const Tensor turns = reads_lengths ? frequencies_of(row_lengths(at), dim, options).unsqueeze(1).unsqueeze(1)
+                                     : frequencies(dim, options, 0);
+  return table_of(at.unsqueeze(-1).unsqueeze(-1) * turns, options, interleaved, dtype).to(positions.device());
+}
+
+std::vector<int64_t> rope_lengths(std::span<const int64_t> positions, std::span<const int64_t> counts,
+                                  std::span<const int64_t> before) {
+  std::vector<int64_t> lengths;
+  for (size_t i = 0; i < counts.size(); ++i) {
+    const auto own = positions.subspan(lengths.size(), static_cast<size_t>(counts[i]));
+    for (const int64_t position : own) {
+      lengths.push_back((before[i] == 0 ? *std::ranges::max_element(own) : position) + 1);
+    }
+  }
+  return lengths;
+}
+
+Tensor rope_table_of_lengths(const Tensor& positions, std::span<const int64_t> lengths, int64_t dim,
+                             const RopeOptions& options, bool interleaved, DType dtype) {
+  if (options.scaling != RopeScaling::dynamic_ntk || lengths.empty()) {
+    return rope_table(positions, dim, options, interleaved, dtype);
+  }
+  check_options(dim, options);
+  const NoGradGuard unrecorded;
+  const Tensor at = positions.to(Device()).to(DType::f64).reshape({1, -1, 1, 1});
+  const Tensor turns = frequencies_of(lengths, dim, options).unsqueeze(0).unsqueeze(2);
+  return table_of(at * turns, options, interleaved, dtype).to(positions.device());
 }
 
 namespace {

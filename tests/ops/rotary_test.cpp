@@ -189,5 +189,18 @@ TEST(RopeFrequencies, ScaledAsPublishedModelsScaleThem) {
   EXPECT_NEAR(at(far, 8 + 1), std::cos(4095 * 0.06933612743506347), 1e-11);
 }
 
+TEST(RopeTable, OfRowsOfDifferentLengthsHasTheFrequenciesOfEach) {
+  const RopeOptions dynamic{.scaling = RopeScaling::dynamic_ntk, .factor = 2, .original_length = 16};
+  const std::vector<int64_t> texts[] = {{5, 6, 7, 8}, {40, 41, 42, 43}, {0, 99, 3, 2}};
+  std::vector<int64_t> all;
+  for (const auto& text : texts) all.insert(all.end(), text.begin(), text.end());
+  for (const bool interleaved : {false, true}) {
+    const Tensor table = rope_table(tensor(all).reshape({3, 4}), 8, dynamic, interleaved);
+    for (int64_t row = 0; row < 3; ++row) {
+      expect_values(table.narrow(1, row, 1), values(rope_table(tensor(texts[row]), 8, dynamic, interleaved)), 0);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace weft::testing

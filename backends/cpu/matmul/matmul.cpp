@@ -8,6 +8,8 @@
 #include <type_traits>
 
 #include "gemm.hpp"
+#include "../../row_products.hpp"
+#include "../../../tensor/settings.hpp"
 #include "../lines.hpp"
 #include "matrix_view.hpp"
 #include "skinny.hpp"
@@ -226,6 +228,16 @@ bool run_few_rows(const View& out, const View& a, const View& b, const View& bia
   return true;
 }
 
+/// Each row as if it were the only one; false for operands that the kernels for a few rows do not take.
+bool run_by_rows(const View& out, const View& a, const View& b, const View& bias) {
+  const DType dtype = out.layout.dtype;
+  const bool takes = out.layout.rank == 2 && (dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16);
+  const bool one_row = bias.data == nullptr || rows_of(out) == 1 || row_bytes(bias) == 0;
+  if (!takes || !one_row) return false;
+  activated_product(out, a, b, {}, bias.data != nullptr ? line_of(bias) : bias, Activation::none);
+  return true;
+}
+
 void half_matmul(const View& out, const View& a, const View& b, const View& bias) {
   if (run_few_rows(out, a, b, bias)) return;
   const double volume = static_cast<double>(rows_of(out)) * static_cast<double>(columns_of(out) * columns_of(a));
@@ -290,6 +302,7 @@ void integer_matmul(const View& out, const View& a, const View& b, const View& b
 }
 
 void run(const View& out, const View& a, const View& b, const View& bias) {
+  if (WEFT_UNLIKELY(detail::products_by_rows) && run_by_rows(out, a, b, bias)) return;
   switch (out.layout.dtype) {
     case DType::f32:
       return float_matmul<float>(out, a, b, bias);
@@ -352,3 +365,12 @@ void matmul(const View& out, const View& a, const View& b, const View& bias) {
 }
 
 }  // namespace weft::cpu
+
+namespace weft {
+constinit thread_local bool detail::products_by_rows = false;
+
+bool detail::wants_row_products() {
+  static const bool off = is_switched_off("WEFT_BATCH_INVARIANT");
+  return !off;
+}
+}  // namespace weft

@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "../../functors/lists.hpp"
+#include "../../row_products.hpp"
 #include "../lines.hpp"
 #include "../pointwise/loops.hpp"
 #include "../thread_pool.hpp"
@@ -53,6 +54,7 @@ enum class Way : uint8_t { skinny, gemm, pairs, widened };
 
 /// One row of f32 has matrix-vector products of its own.
 Way way_of(DType dtype, int64_t m, int64_t columns) {
+  if (detail::products_by_rows && dtype != DType::f64) return Way::skinny;
   if (dtype == DType::f64 || (dtype == DType::f32 && (m == 1 || m > skinny_rows))) return Way::gemm;
   if (m <= skinny_rows) return Way::skinny;
   return dtype == DType::bf16 && has_fast_bf16_gemm(m, columns) ? Way::pairs : Way::widened;
@@ -123,11 +125,11 @@ class Tiles {
           if (way_ == Way::widened && seen != j) {
             widened[r] = widen(right_[r].wide().from(0, j), k_, tile.columns, space.wide + r * k_ * shape_.columns);
           }
-          if (r == 0) multiply(right_[r], widened[r], tile, tile.values, tile.stride, space.wide, bias_);
-          else multiply(right_[r], widened[r], tile, tile.others, tile.columns, space.wide, nullptr);
+          if (r == 0) multiply(right_[r], widened[r], tile, tile.values, tile.stride, bias_);
+          else multiply(right_[r], widened[r], tile, tile.others, tile.columns, nullptr);
         }
         seen = j;
-        if (bias_ != nullptr && way_ != Way::gemm) add_bias(tile);
+        if (bias_ != nullptr && way_ != Way::gemm && way_ != Way::pairs) add_bias(tile);
         use(tile);
       }
     });
@@ -151,7 +153,6 @@ class Tiles {
   int64_t tile_size() const { return shape_.rows * shape_.columns; }
   int64_t tiles_here() const { return (into_ == nullptr ? 1 : 0) + (right_[1].present() ? 1 : 0); }
   int64_t wide_bytes() const {
-    if (way_ == Way::pairs) return tile_size() * 2;
     return way_ == Way::widened ? (right_[1].present() ? 2 : 1) * k_ * shape_.columns * 4 : 0;
   }
 
@@ -165,13 +166,21 @@ class Tiles {
   }
 
   void multiply(const Right& right, [[maybe_unused]] const Matrix<float>& widened, const ProductTile<A>& tile, A* to,
-                int64_t stride, [[maybe_unused]] void* space, const A* bias) const {
+                int64_t stride, const A* bias) const {
     const int64_t i = tile.row, j = tile.column, rows = tile.rows, columns = tile.columns;
     if constexpr (std::is_same_v<A, float>) {
       if (way_ == Way::skinny) {
-        return skinny_product(rows, columns, k_, left<float>(i).data, right.wide().from(0, j), to, stride);
+        const WideMatrix wide = right.wide().from(0, j);
+        for (int64_t r = 0; r < rows; r += skinny_rows) {
+          skinny_product(std::min(skinny_rows, rows - r), columns, k_, left<float>(i + r).data, wide, to + r * stride,
+                         stride);
+        }
+        return;
       }
-      if (way_ == Way::pairs) return rounded_product(right, tile, to, stride, static_cast<uint16_t*>(space));
+      if (way_ == Way::pairs) {
+        return bf16_gemm(rows, columns, k_, left<uint16_t>(i), right.as<uint16_t>().from(0, j),
+                         bias != nullptr ? bias + j : nullptr, to, stride);
+      }
       if (way_ == Way::widened) return product(rows, columns, left<float>(i), widened, {}, to, stride);
     }
     const Addend<A> start = bias != nullptr ? Addend<A>{bias + j, 0} : Addend<A>{};
@@ -179,15 +188,6 @@ class Tiles {
   }
   void product(int64_t rows, int64_t columns, Matrix<A> a, Matrix<A> b, Addend<A> start, A* to, int64_t stride) const {
     gemm<A>(choose_gemm<A>(rows, columns, k_), rows, columns, k_, a, b, start, to, stride);
-  }
-  /// Of bfloat16 with bfloat16, through `rounded`.
-  void rounded_product(const Right& right, const ProductTile<A>& tile, A* to, int64_t stride, uint16_t* rounded) const {
-    bf16_gemm(tile.rows, tile.columns, k_, left<uint16_t>(tile.row), right.as<uint16_t>().from(0, tile.column), nullptr,
-              rounded, tile.columns);
-    for (int64_t line = 0; line < tile.rows; ++line) {
-      const auto* const from = reinterpret_cast<const char*>(rounded + line * tile.columns);
-      load_line(to + line * stride, from, 2, tile.columns, DType::bf16);
-    }
   }
   template <class T>
   Matrix<T> left(int64_t i) const {

@@ -8,7 +8,6 @@
 #include <cstring>
 
 #include "../lines.hpp"
-#include "../read_ahead.hpp"
 #include "skinny.hpp"
 
 HWY_BEFORE_NAMESPACE();
@@ -145,28 +144,6 @@ HWY_INLINE void dots(int64_t k, const float* a, const T* b, int64_t column, floa
   }
 }
 
-/// One column, whose products are added up in four sums.
-template <class T>
-HWY_INLINE float dot(int64_t k, const float* a, const T* b) {
-  Vec sum[4] = {hn::Zero(Tag()), hn::Zero(Tag()), hn::Zero(Tag()), hn::Zero(Tag())};
-  int64_t p = 0;
-  for (; p + 4 * lanes <= k; p += 4 * lanes) {
-    prefetch(reinterpret_cast<const char*>(b + p) + read_ahead, 4 * lanes * sizeof(T));
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; ++i) {
-      sum[i] = hn::MulAdd(widened(a + p + i * lanes), widened(b + p + i * lanes), sum[i]);
-    }
-  }
-  for (; p < k; p += lanes) sum[0] = hn::MulAdd(widened(a + p, k - p), widened(b + p, k - p), sum[0]);
-  return hn::GetLane(hn::SumOfLanes(Tag(), hn::Add(hn::Add(sum[0], sum[1]), hn::Add(sum[2], sum[3]))));
-}
-
-/// One row: columns that lie behind one another are read as fast as memory gives them.
-template <class T>
-void row_by_columns(int64_t n, int64_t k, const float* a, const T* b, int64_t column, float* c) {
-  for (int64_t j = 0; j < n; ++j) c[j] = dot(k, a, b + j * column);
-}
-
 template <class T, int rows>
 HWY_INLINE void product_of_columns(int64_t n, int64_t k, const float* a, const T* b, int64_t column, float* c,
                                    int64_t stride) {
@@ -181,7 +158,6 @@ void product(int64_t m, int64_t n, int64_t k, const float* a, const T* b, int64_
              int64_t stride) {
   with_count<static_cast<int>(skinny_rows)>(m, [&](auto rows) HWY_ATTR {
     if (column == 1) product_of_rows<T, rows>(n, k, a, b, row, c, stride);
-    else if constexpr (rows == 1) row_by_columns<T>(n, k, a, b, column, c);
     else product_of_columns<T, rows>(n, k, a, b, column, c, stride);
   });
 }

@@ -23,7 +23,8 @@ struct WideMatrix {
   }
 };
 
-/// c [m, n] = a [m, k] · b [k, n] in f32. Rows of a are dense, those of c `stride` apart; m is at most skinny_rows.
+/// c [m, n] = a [m, k] · b [k, n] in f32. Rows of a are dense, those of c `stride` apart; m is at most skinny_rows, and
+/// a row of c does not depend on it.
 void skinny_product(int64_t m, int64_t n, int64_t k, const float* a, const WideMatrix& b, float* c, int64_t stride);
 
 }  // namespace weft::cpu

@@ -13,6 +13,7 @@
 #include "../kernels.hpp"
 #include "../lines.hpp"
 #include "../matmul/gemm.hpp"
+#include "../../row_products.hpp"
 #include "../thread_pool.hpp"
 #include "quantized_rows.hpp"
 
@@ -346,6 +347,29 @@ bool multiply_few_integers(const View& out, const View& x, const QuantizedRows& 
   return true;
 }
 
+/// Some rows of out and x.
+View rows_from(const View& view, int64_t first, int64_t count) {
+  View rows = view;
+  Layout& l = rows.layout;
+  rows.data = static_cast<char*>(view.data) + first * l.strides[0];
+  l.numel = l.numel / l.sizes[0] * count;
+  l.sizes[0] = count;
+  return rows;
+}
+
+/// As few at a time as the codes are read for. A row that is not finite leaves the others as they are without it.
+void multiply_by_rows(const View& out, const View& x, const QuantizedRows& w, const View& bias, int64_t at_once) {
+  const int64_t m = x.layout.sizes[0];
+  for (int64_t i = 0; i < m; i += at_once) {
+    const int64_t count = std::min(at_once, m - i);
+    const View to = rows_from(out, i, count), from = rows_from(x, i, count);
+    if (multiply_few_integers(to, from, w, bias)) continue;
+    const bool is_integer = itemsize(x.layout.dtype) == 2 && takes_integers(w);
+    if (is_integer && count > 1) multiply_by_rows(to, from, w, bias, 1);
+    else multiply_few(to, from, w, bias);
+  }
+}
+
 /// Rows [first, first + count) of w as bfloat16.
 void expand_to_bf16(const QuantizedRows& w, int64_t first, int64_t count, float* line, uint16_t* to) {
   for (int64_t r = 0; r < count; ++r) {
@@ -405,8 +429,7 @@ void quantized_matmul(const View& out, const View& x, const View& codes, const V
                         bits,
                         codes.layout.dtype == DType::i8};
   const bool dense_bias = bias.data == nullptr || bias.layout.strides[0] == 2 || bias.layout.sizes[0] == 1;
-  if (m <= few && multiply_few_integers(out, x, w, bias)) return;
-  if (m <= few) multiply_few(out, x, w, bias);
+  if (m <= few || detail::products_by_rows) multiply_by_rows(out, x, w, bias, few);
   else if (x.layout.dtype == DType::bf16 && dense_bias && has_fast_bf16_gemm(m, panel_rows))
     multiply_bf16(out, x, w, bias);
   else multiply_f32(out, x, w, bias);
