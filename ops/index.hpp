@@ -1,11 +1,11 @@
 // Reading and writing by tensors of indices along one dimension. Indices are of any integer type (a float or bool
-// index is a DTypeError) and on the device of the data (else DeviceError); negative ones count from the end, and one
-// outside
-// [-size, size) is an IndexError that is raised before anything is written. IndexError, too, for a dimension that x
-// lacks. Results are new contiguous tensors. Where several terms are added to one element, they are added in row-major
-// order of the indices, and where several values are written to one, the last wins, whatever the number of threads. A
-// 0-d tensor counts as one of shape [1]. Sources have x's dtype (else DTypeError) and device: nothing is promoted.
-// Kernels read i32 and i64: indices of other types are converted to i64 first, 8 bytes each.
+// index is a DTypeError) and on the device of the data (else DeviceError). An index outside [0, size) is an IndexError
+// that is raised before anything is written; in take, put and index_fill, negative ones from -size on count from the
+// end. IndexError, too, for a dimension that x lacks. Results are new contiguous tensors. Where several terms are added
+// to one element, they are added in row-major order of the indices, and where several values are written to one, the
+// last wins, whatever the number of threads. A 0-d tensor counts as one of shape [1]. Sources have x's dtype (else
+// DTypeError) and device: nothing is promoted. Kernels read i32 and i64: indices of other types are converted to i64
+// first, 8 bytes each.
 //
 // The forms with _ write into x and return it; errors of in-place writes are in <weft/tensor/methods.hpp>. A source or
 // index that shares x's memory is read as it was before.
@@ -27,7 +27,7 @@ WEFT_API Tensor index_add(const Tensor& x, int dim, const Tensor& index, const T
 WEFT_API const Tensor& index_add_(const Tensor& x, int dim, const Tensor& index, const Tensor& source, Scalar alpha = 1,
                                   Location where = {});
 /// x with the slices at `index` replaced by those of `source`, shaped as for index_add; the last of duplicates wins.
-/// Any dtype. The gradient of x is 0 there; each slice of source gets the gradient at its index, overwritten or not.
+/// Any dtype. The gradient of x is 0 there; slices of source that were overwritten get no gradient.
 WEFT_API Tensor index_copy(const Tensor& x, int dim, const Tensor& index, const Tensor& source, Location where = {});
 WEFT_API const Tensor& index_copy_(const Tensor& x, int dim, const Tensor& index, const Tensor& source,
                                    Location where = {});
@@ -40,19 +40,21 @@ WEFT_API const Tensor& index_fill_(const Tensor& x, int dim, const Tensor& index
 /// axis, elements of x flattened in row-major order, in index's shape. Duplicates add in the gradient.
 WEFT_API Tensor take(const Tensor& x, const Tensor& index, std::optional<int64_t> axis = {}, Location where = {});
 /// x with the elements of `source` at `index`, or with `accumulate` added there; the indices count x's elements in
-/// row-major order. ShapeError unless source and index have equally many elements.
+/// row-major order. The last of duplicates wins, and it alone gets a gradient. ShapeError unless source and index have
+/// equally many elements.
 WEFT_API Tensor put(const Tensor& x, const Tensor& index, const Tensor& source, bool accumulate = false,
                     Location where = {});
 WEFT_API const Tensor& put_(const Tensor& x, const Tensor& index, const Tensor& source, bool accumulate = false,
                             Location where = {});
 
-/// Rows of weight [count, width] at `indices` of any shape [...]: [..., width]. The row `padding_idx`, unless it is
-/// negative, gets no gradient; IndexError where there is no such row. ShapeError unless weight is 2-d.
+/// Rows of weight [count, width] at `indices` of any shape [...]: [..., width]. IndexError for negative indices: -100,
+/// which losses ignore, is none. The row `padding_idx` gets no gradient; as in at::embedding, a negative number stands
+/// for none. IndexError where there is no such row. ShapeError unless weight is 2-d.
 WEFT_API Tensor embedding(const Tensor& weight, const Tensor& indices, int64_t padding_idx = -1, Location where = {});
 
 struct EmbeddingOptions {
-  /// No row where it is negative.
-  int64_t padding_idx = -1;
+  /// The row without a gradient; a negative number counts from the end.
+  std::optional<int64_t> padding_idx = {};
   /// A weight that is a leaf keeps the rows of its gradient that were used, and no zeros around them, until somebody
   /// asks for grad(): see sparse/gradient.hpp. Passes that are recorded, captured or watched, and leaves with gradient
   /// hooks, have dense gradients all the same.

@@ -14,13 +14,14 @@ namespace weft {
 
 /// out[i][j] = x[index[i][j]][j] for dim 0, and so on; the result has index's shape.
 WEFT_API Tensor gather(const Tensor& x, int dim, const Tensor& index, Location where = {});
-/// gather where x and indices first broadcast in every dimension but dim; without a dim, both are flattened.
+/// gather where x and indices first broadcast in every dimension but dim; without a dim, both are flattened. Negative
+/// indices count from the end.
 WEFT_API Tensor take_along_dim(const Tensor& x, const Tensor& indices, std::optional<int64_t> dim = {},
                                Location where = {});
 
 /// x with `source` at index: a tensor of index's rank, or a number or 0-d tensor for every position (a number is
-/// converted to x's dtype). The last of duplicates, in row-major order, wins. The gradient of x is 0 there; each
-/// element of source gets the gradient at its position, overwritten or not.
+/// converted to x's dtype). The last of duplicates, in row-major order, wins. The gradient of x is 0 there; elements of
+/// source that were overwritten get no gradient.
 WEFT_API Tensor scatter(const Tensor& x, int dim, const Tensor& index, const Operand& source);
 WEFT_API const Tensor& scatter_(const Tensor& x, int dim, const Tensor& index, const Operand& source);
 /// x with `source` added at index; duplicates add, in row-major order.

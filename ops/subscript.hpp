@@ -37,7 +37,7 @@ WEFT_API Tensor index(const Tensor& x, std::span<const std::optional<Tensor>> in
 
 /// A copy of x with x[index] = value, or with `accumulate` x[index] += value where every duplicate adds, in row-major
 /// order of the indices; bools are combined by or. The gradient of x is that of the result, without `accumulate` 0
-/// where something was written; each value gets the gradient at its position, even one that a duplicate replaced.
+/// where something was written; each value gets the gradient at its position, unless a later one replaced it.
 /// Errors as setitem.
 WEFT_API Tensor index_put(const Tensor& x, const IndexList& index, const Operand& value, bool accumulate = false);
 WEFT_API Tensor index_put(const Tensor& x, std::span<const std::optional<Tensor>> index, const Operand& value,

@@ -10,6 +10,8 @@ namespace weft {
 Tensor checked_index(const Tensor& index, const Tensor& data);
 /// DTypeError and DeviceError where `source` cannot be written into x as it is.
 void check_source(const Tensor& x, const Tensor& source);
+/// Indices that may count from the end as indices from the beginning; those out of range stay as they are.
+Tensor from_beginning(const Tensor& index, int64_t size);
 [[noreturn]] void raise_shapes(const std::string& problem, const std::string& remedy = {});
 
 /// The value of a fill as a tensor of x's dtype and device, still 0-d; recorded. ShapeError where it is not 0-d.
@@ -21,6 +23,10 @@ Tensor target_copy(const Tensor& x);
 Tensor zero_target(const Dims& shape, const Tensor& g);
 
 inline int64_t size_along(const Tensor& t, int dim) { return t.dim() == 0 ? 1 : t.sizes()[static_cast<size_t>(dim)]; }
+
+/// Where an element of a scatter's source stays that is put at `index` along `dim`, whose size is `size`: of duplicates
+/// the last. bool, of index's shape; undefined where there can be none.
+Tensor last_of_duplicates(int64_t size, int dim, const Tensor& index);
 
 /// x[..., index[j], ...] for an index of rank 1 or 0 and a dimension that are checked. Recorded.
 Tensor select_slices(const Tensor& x, int dim, const Tensor& index);

@@ -21,6 +21,7 @@ struct Region {
 struct AdvancedIndices {
   uint8_t count = 0;         ///< tensors of indices
   uint8_t at = 0;            ///< axes of the region before the picked ones
+  bool distinct = false;     ///< known to select no element twice
   uint8_t dim[max_rank];     ///< first dimension that each replaces
   uint8_t span[max_rank];    ///< how many dimensions it replaces, merged in row-major order
   int64_t extent[max_rank];  ///< elements of those dimensions together
@@ -72,6 +73,9 @@ const Tensor* single_index_list(const Tensor& x, std::span<const Index> items);
 std::vector<Index> as_indices(std::span<const std::optional<Tensor>> list);
 /// Slices along some axes, as set_value and strided_slice name them.
 Region slices_region(const Tensor& x, const Dims& axes, const Dims& starts, const Dims& ends, const Dims& steps);
+
+/// Where, along the picked axes, a value stays that is written there: of the positions of one element the last. bool.
+Tensor last_positions(const Selection& selection);
 
 /// For selections without elements, where no kernel reads the indices: IndexError for the first that is out of range.
 void check_indices(const Selection& selection);

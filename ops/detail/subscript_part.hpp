@@ -58,6 +58,11 @@ using SavedPart = decltype(saved(std::declval<const Part&>()));
 inline Dims shape_of(const Selection& part) { return part.shape(); }
 inline Dims shape_of(const MaskSelection& part) { return part.shape(); }
 
+/// `values` of the part's shape, 0 where a later position is the same element. Recorded.
+inline Tensor of_last_positions(Tensor&& values, const Region&) { return std::move(values); }
+inline Tensor of_last_positions(Tensor&& values, const MaskSelection&) { return std::move(values); }
+Tensor of_last_positions(Tensor&& values, const Selection& part);
+
 /// x, or a contiguous copy where an index spans several dimensions that cannot be merged.
 inline const Tensor& with_mergeable_dims(const Tensor& x, const Region&) { return x; }
 inline const Tensor& with_mergeable_dims(const Tensor& x, const MaskSelection&) { return x; }
@@ -111,7 +116,9 @@ struct WriteBackward {
     const auto& now = part.get(self);
     Tensor g = std::move(incoming[0]);
     if (self.wants(1)) {  // before g is changed
-      Tensor of_values = unbroadcast(read_recorded(g, now), shape, dtype, device);
+      Tensor read = read_recorded(g, now);
+      if (!add) read = of_last_positions(std::move(read), now);
+      Tensor of_values = unbroadcast(std::move(read), shape, dtype, device);
       const bool shared = self.wants(0) && !add && of_values.shares_storage(g);
       outgoing[1] = shared ? of_values.clone() : std::move(of_values);
     }

@@ -1,6 +1,8 @@
 // Reading and writing slices along one dimension.
 #include "../index.hpp"
 
+#include <array>
+
 #include "../../backends/index_plan.hpp"
 #include "../create.hpp"
 #include "../detail/fits.hpp"
@@ -10,6 +12,7 @@
 #include "../detail/records.hpp"
 #include "../pointwise.hpp"
 #include "../detail/parts.hpp"
+#include "../subscript.hpp"
 
 namespace weft {
 
@@ -70,15 +73,13 @@ void add_slices(const Tensor& out, int dim, const Tensor& index, const Tensor& s
   WEFT_KERNEL(index_add, out)(out.raw_view(), dim, index.raw_view(), source.raw_view());
 }
 
-// The slices of `out` at `index` become those of `source`; the last of those that name one slice wins.
-void put_slices(const Tensor& out, int dim, const Tensor& index, const Tensor& source) {
-  if (source.numel() == 0) {  // only the indices are checked
-    if (index.numel() != 0) select_slices(out.detach(), dim, index);
-    return;
-  }
+// The slices of `out` at `index`, which may count from the end if it `wraps`, become those of `source`; the last of
+// those that name one slice wins.
+void put_slices(const Tensor& out, int dim, const Tensor& index, const Tensor& source, bool wraps) {
   IndexPlan plan;
   View target;
   plan_slices(plan, target, at_least_1d(out.raw_view()), dim, at_least_1d(index.raw_view()));
+  plan.wraps = wraps;
   WEFT_KERNEL(index_put, out)(target, at_least_1d(source.raw_view()), plan, false);
 }
 
@@ -98,7 +99,7 @@ struct SelectBackward {
   void add_to(Node& self, const Tensor& sum, Tensor&& g) { add_slices(sum, dim, index.get(self), g); }
 };
 
-// The gradient of a source whose slices went to `index`, also of those that another slice replaced.
+// The gradient of a source whose slices went to `index`.
 Tensor source_gradient(const Tensor& g, int dim, const Tensor& index, const Dims& shape) {
   const Tensor whole = g.dim() == 0 ? g.reshape({1}) : g;
   const Tensor slices = index_select(whole, dim, index);
@@ -121,8 +122,17 @@ struct CopyBackward {
   Saved index;
   Dims source;
 
+  // Slices that a later one replaced get nothing.
+  Tensor of_source(Node& self, const Tensor& g) {
+    const Tensor at = index.get(self), last = last_of_duplicates(size_along(g, dim), 0, at);
+    const Tensor all = source_gradient(g, dim, at, source);
+    if (!last.defined()) return all;
+    Dims line = Dims::filled(all.dim(), 1);
+    line[dim] = last.numel();
+    return where(last.view(line), all, 0);
+  }
   void operator()(Node& self, Tensor* incoming, Tensor* outgoing) {
-    if (self.wants(1)) outgoing[1] = source_gradient(incoming[0], dim, index.get(self), source);
+    if (self.wants(1)) outgoing[1] = of_source(self, incoming[0]);
     if (self.wants(0)) outgoing[0] = index_fill(incoming[0], dim, index.get(self), 0);
   }
 };
@@ -132,6 +142,7 @@ struct CopyBackward {
 struct Slices {
   int dim;
   Tensor index, source;
+  bool wraps = false;  // whether the index may count from the end
 };
 
 // Dimension and index of an op that writes slices; 0-d tensors count as [1].
@@ -163,6 +174,7 @@ Slices filled_slices(const Tensor& x, int dim, const Tensor& index, const Tensor
   Dims shape = x.dim() == 0 ? Dims(1) : x.shape();
   shape[s.dim] = s.index.numel();
   s.source = value.expand(shape);
+  s.wraps = true;
   return s;
 }
 
@@ -171,7 +183,7 @@ Tensor filled_mask(const Tensor& x, int dim, const Tensor& index) {
   const Slices s = checked_slices(x, dim, index);
   const Tensor mask = zeros(size_along(x, s.dim), {DType::boolean, x.device()});
   const Tensor hit = ones(s.index.numel(), {DType::boolean, x.device()});
-  put_slices(mask, 0, s.index, hit);
+  put_slices(mask, 0, s.index, hit, true);
   Dims shape = Dims::filled(x.dim(), 1);
   if (x.dim() != 0) shape[s.dim] = mask.numel();
   return mask.view(shape);
@@ -179,7 +191,7 @@ Tensor filled_mask(const Tensor& x, int dim, const Tensor& index) {
 
 Tensor copied(const Tensor& x, const Slices& s) {
   Tensor out = target_copy(x);
-  put_slices(out, s.dim, s.index, s.source);
+  put_slices(out, s.dim, s.index, s.source, s.wraps);
   if (should_record(x, s.source)) record(out, CopyBackward{s.dim, Saved(s.index), s.source.shape()}, x, s.source);
   return out;
 }
@@ -189,7 +201,7 @@ const Tensor& copied_in_place(const Tensor& x, Slices s) {
   s.index = unaliased(s.index, x);
   const Tensor source = unaliased(s.source, x);
   write_recorded(
-      x, [&] { put_slices(x, s.dim, s.index, source); },
+      x, [&] { put_slices(x, s.dim, s.index, source, s.wraps); },
       [&] {
         return CopyBackward{s.dim, Saved(s.index), s.source.shape()};
       },
@@ -274,7 +286,7 @@ Tensor take(const Tensor& x, const Tensor& index, std::optional<int64_t> axis, L
   const int d = wrap_dim(*axis, x.dim());
   const Tensor at = checked_index(index, x);
   const Tensor whole = x.dim() == 0 ? x.reshape({1}) : x;
-  const Tensor out = select_slices(whole, d, at.reshape({-1}));
+  const Tensor out = select_slices(whole, d, from_beginning(at.reshape({-1}), size_along(whole, d)));
   if (at.dim() == 1) return out;
   Dims shape = whole.shape();
   shape.erase(d);
@@ -287,10 +299,14 @@ namespace {
 void check_put(const Tensor& x, const Tensor& index, const Tensor& source) {
   checked(x);
   checked(index);
-  checked(source);
+  check_source(x, checked(source));
   if (WEFT_LIKELY(index.numel() == source.numel())) return;
   raise_shapes(fmt::format("{} indices for {} elements of the source", index.numel(), source.numel()),
                "give one index for each element");
+}
+
+std::array<std::optional<Tensor>, 1> list_of(const Tensor& x, const Tensor& index) {
+  return {checked_index(index, x).reshape({-1})};
 }
 
 }  // namespace
@@ -298,9 +314,7 @@ void check_put(const Tensor& x, const Tensor& index, const Tensor& source) {
 Tensor put(const Tensor& x, const Tensor& index, const Tensor& source, bool accumulate, Location where) {
   const CallScope call("put", where);
   check_put(x, index, source);
-  const Tensor flat = x.reshape({-1}), at = index.reshape({-1}), from = source.reshape({-1});
-  const Tensor out = accumulate ? index_add(flat, 0, at, from) : index_copy(flat, 0, at, from);
-  return out.reshape(x.shape());
+  return index_put(x.reshape({-1}), list_of(x, index), source.reshape({-1}), accumulate, where).reshape(x.shape());
 }
 
 const Tensor& put_(const Tensor& x, const Tensor& index, const Tensor& source, bool accumulate, Location where) {
@@ -308,8 +322,7 @@ const Tensor& put_(const Tensor& x, const Tensor& index, const Tensor& source, b
   check_put(x, index, source);
   check_target(x);
   if (!x.is_contiguous()) return x.copy_(put(x, index, source, accumulate));
-  const Tensor flat = x.view({-1}), at = index.reshape({-1}), from = source.reshape({-1});
-  accumulate ? index_add_(flat, 0, at, from) : index_copy_(flat, 0, at, from);
+  index_put_(x.view({-1}), list_of(x, index), source.reshape({-1}), accumulate, where);
   return x;
 }
 
@@ -318,14 +331,14 @@ namespace {
 struct EmbeddingBackward {
   Dims shape;
   Saved indices;
-  EmbeddingOptions options;
+  int64_t padding_idx;  // -1: none
+  bool sparse;
 
   Tensor operator()(Node& self, Tensor&& g) {
     const Tensor list = indices.get(self).flatten(0, -1);
     Tensor rows = g.reshape({list.numel(), shape[1]});
-    const int64_t padding_idx = options.padding_idx;
-    if (options.sparse && detail::takes_rows(self, 0)) {
-      give_table_rows(self, 0, list, std::move(rows), shape[0], padding_idx);
+    if (sparse && detail::takes_rows(self, 0)) {
+      give_table_rows(self, 0, list, std::move(rows), padding_idx);
       return {};
     }
     const Tensor none = zero_target(shape, g);
@@ -343,7 +356,7 @@ struct EmbeddingBackward {
 }  // namespace
 
 Tensor embedding(const Tensor& weight, const Tensor& indices, int64_t padding_idx, Location where) {
-  return embedding(weight, indices, EmbeddingOptions{padding_idx}, where);
+  return embedding(weight, indices, {padding_idx < 0 ? std::nullopt : std::optional(padding_idx)}, where);
 }
 
 Tensor embedding(const Tensor& weight, const Tensor& indices, const EmbeddingOptions& options, Location where) {
@@ -353,9 +366,10 @@ Tensor embedding(const Tensor& weight, const Tensor& indices, const EmbeddingOpt
   if (WEFT_UNLIKELY(weight.dim() != 2)) {
     raise_shapes(fmt::format("the weight must be [count, width], not {}", weight.shape().text()));
   }
-  if (WEFT_UNLIKELY(options.padding_idx >= weight.sizes()[0])) {
-    raise<IndexError>(
-        {.problem = fmt::format("there is no row {} to pad with among {}", options.padding_idx, weight.sizes()[0])});
+  const int64_t count = weight.sizes()[0], given = options.padding_idx.value_or(-1);
+  const int64_t padding_idx = options.padding_idx && given < 0 ? given + count : given;
+  if (WEFT_UNLIKELY(options.padding_idx && (padding_idx < 0 || padding_idx >= count))) {
+    raise<IndexError>({.problem = fmt::format("there is no row {} to pad with among {}", given, count)});
   }
   Dims shape = at.shape();
   shape.push_back(weight.sizes()[1]);
@@ -365,14 +379,15 @@ Tensor embedding(const Tensor& weight, const Tensor& indices, const EmbeddingOpt
     const Tensor list = at.flatten(0, -1), rows = out.view({at.numel(), weight.sizes()[1]});
     WEFT_KERNEL(index_select, out)(rows.raw_view(), weight.raw_view(), 0, list.raw_view());
   }
-  if (should_record(weight)) record(out, EmbeddingBackward{weight.shape(), Saved(at), options}, weight);
+  if (should_record(weight))
+    record(out, EmbeddingBackward{weight.shape(), Saved(at), padding_idx, options.sparse}, weight);
   return out;
 }
 
 namespace {
 
 Tensor call_embedding(const Tensor& weight, const Tensor& indices, int64_t padding_idx, bool sparse) {
-  return embedding(weight, indices, {padding_idx, sparse});
+  return embedding(weight, indices, {padding_idx < 0 ? std::nullopt : std::optional(padding_idx), sparse});
 }
 
 std::vector<Values> index_select_samples(SampleMaker& make) {
@@ -392,16 +407,9 @@ std::vector<Values> index_add_samples(SampleMaker& make) {
           {make.tensor({2, 3}), int64_t{1}, make.indices({4}, 3), make.tensor({2, 4}), int64_t{2}}};
 }
 
-// `count` different indices below `bound`: the gradient of what is overwritten has no difference quotient.
-Tensor distinct(SampleMaker& make, int64_t count, int64_t bound) {
-  std::vector<int64_t> values;
-  for (int64_t i = 0; i < count; ++i) values.push_back((3 * i + 1) % bound);
-  return tensor(values).to(make.device());
-}
-
 std::vector<Values> index_copy_samples(SampleMaker& make) {
-  return {{make.tensor({4, 3}), int64_t{0}, distinct(make, 2, 4), make.tensor({2, 3})},
-          {make.tensor({2, 5, 3}), int64_t{-2}, distinct(make, 4, 5), make.tensor({2, 4, 3})},
+  return {{make.tensor({4, 3}), int64_t{0}, make.indices({2}, 4), make.tensor({2, 3})},
+          {make.tensor({2, 5, 3}), int64_t{-2}, make.indices({4}, 3), make.tensor({2, 4, 3})},
           {make.tensor({3}), int64_t{0}, make.indices({}, 3), make.tensor({1})},
           {make.tensor({}), int64_t{0}, make.indices({1}, 1), make.tensor({})},
           {make.tensor({2, 3}), int64_t{1}, make.indices({0}, 3), make.tensor({2, 0})}};
@@ -423,7 +431,7 @@ std::vector<Values> take_samples(SampleMaker& make) {
 }
 
 std::vector<Values> put_samples(SampleMaker& make) {
-  return {{make.tensor({4, 3}), distinct(make, 4, 11), make.tensor({2, 2})},
+  return {{make.tensor({4, 3}), make.indices({4}, 3), make.tensor({2, 2})},
           {make.tensor({4, 3}), make.indices({6}, 12), make.tensor({6}), true},
           {make.tensor({}), make.indices({}, 1), make.tensor({1}), true}};
 }
@@ -454,15 +462,17 @@ Partition taken(const WholeCall& call) {
 }
 
 /// Of the rows that this rank has; the others count as zeros, and the sum over ranks is the row that was asked for.
-Value look_up_part(PartCall& part) {
-  const Tensor weight = part.tensor("weight"), indices = part.tensor("indices") - part.inputs[0].begin[0];
+Value look_up_part(PartCall& part, int64_t all_rows) {
+  const Tensor weight = part.tensor("weight"), given = part.tensor("indices"),
+               indices = given - part.inputs[0].begin[0];
   const int64_t rows = part.inputs[0].sizes[0], padding = std::get<int64_t>(part["padding_idx"]);
   if (rows == 0) return zeros(part.results[0].sizes, {weight.dtype(), weight.device()});
-  const Tensor is_here = logical_and(indices >= 0, indices < rows);
+  const Tensor is_row = logical_and(given >= 0, given < all_rows), is_here = logical_and(indices >= 0, indices < rows);
+  const Tensor is_elsewhere = logical_and(is_row, logical_not(is_here));
   const int64_t local = padding - part.inputs[0].begin[0];
   const Tensor found =
-      embedding(weight, where(is_here, indices, 0), padding >= 0 && local < rows && local >= 0 ? local : -1);
-  return masked_fill(found, logical_not(is_here).unsqueeze(-1), 0);
+      embedding(weight, where(is_elsewhere, 0, indices), padding >= 0 && local < rows && local >= 0 ? local : -1);
+  return masked_fill(found, is_elsewhere.unsqueeze(-1), 0);
 }
 
 Partition looked_up(const WholeCall& call) {
@@ -470,7 +480,7 @@ Partition looked_up(const WholeCall& call) {
   const int64_t rows = call.inputs()[0].size(0);
   return {
       .letters = "vh," + word + "->" + word + "h", .linearity = Linearity::first, .on_parts = [rows](PartCall& part) {
-        return part.inputs[0].sizes[0] == rows ? part.run() : look_up_part(part);
+        return part.inputs[0].sizes[0] == rows ? part.run() : look_up_part(part, rows);
       }};
 }
 

@@ -9,6 +9,7 @@
 #include "../detail/records.hpp"
 #include "../pointwise.hpp"
 #include "../reduce.hpp"
+#include "../../tensor/step_recorder.hpp"
 #include "../../tensor/threads.hpp"
 #include "../detail/parts.hpp"
 
@@ -42,6 +43,9 @@ View corner(const View& view, std::span<const int64_t> sizes) {
   return part;
 }
 
+/// A number counts as a list of one beside a list.
+Tensor beside(const Tensor& t, const Tensor& other) { return t.dim() == 0 && other.dim() == 1 ? t.reshape({1}) : t; }
+
 struct Scattered {
   int dim;
   Tensor index, source;
@@ -60,12 +64,15 @@ Scattered checked_scatter(const Tensor& x, int dim, const Tensor& index, const T
     s.source = make(none, x.dtype(), x.device());
     return s;
   }
-  check_ranks(x, s.index);
-  check_ranks(source, s.index);
-  check_within(s.index, source, -1);
-  if (s.index.numel() != 0) check_within(s.index, x, s.dim);
-  for (int i = 0; i < source.dim(); ++i) {
-    if (source.sizes()[i] != s.index.sizes()[i]) s.source = s.source.narrow(i, 0, s.index.sizes()[i]);
+  s.index = beside(s.index, x);
+  s.source = beside(source, s.index);
+  const Tensor target = beside(x, s.index);
+  check_ranks(target, s.index);
+  check_ranks(s.source, s.index);
+  check_within(s.index, s.source, -1);
+  if (s.index.numel() != 0) check_within(s.index, target, s.dim);
+  for (int i = 0; i < s.source.dim(); ++i) {
+    if (s.source.sizes()[i] != s.index.sizes()[i]) s.source = s.source.narrow(i, 0, s.index.sizes()[i]);
   }
   return s;
 }
@@ -83,7 +90,8 @@ Tensor one_value(const Tensor& x, const Operand& source) {
 
 void run_scatter(Scatter mode, const Tensor& out, int dim, const Tensor& index, const View& source) {
   if (index.numel() == 0) return;
-  WEFT_KERNEL(scatter, out)(mode, out.raw_view(), dim, index.raw_view(), source);
+  WEFT_KERNEL(scatter, out)
+  (mode, at_least_1d(out.raw_view()), dim, at_least_1d(index.raw_view()), at_least_1d(source));
 }
 
 Tensor gather_elements(const Tensor& x, int dim, const Tensor& index);
@@ -136,8 +144,13 @@ struct ReplaceBackward {
   int dim;
   Saved index;
 
+  Tensor of_source(Node& self, const Tensor& g) {
+    const Tensor at = index.get(self), last = last_of_duplicates(size_along(g, dim), dim, at);
+    const Tensor all = gather(g, dim, at);
+    return last.defined() ? where(last, all, 0) : all;
+  }
   void operator()(Node& self, Tensor* incoming, Tensor* outgoing) {
-    if (self.wants(1)) outgoing[1] = gather(incoming[0], dim, index.get(self));
+    if (self.wants(1)) outgoing[1] = of_source(self, incoming[0]);
     if (self.wants(0)) outgoing[0] = scatter(incoming[0], dim, index.get(self), 0);
   }
 };
@@ -149,7 +162,9 @@ Tensor scattered_copy(Scatter mode, const Tensor& x, const Scattered& s) {
     return out;
   }
   Tensor out = make_like(x);
-  WEFT_KERNEL(scatter_copy, x)(mode, out.raw_view(), x.raw_view(), s.dim, s.index.raw_view(), s.source.raw_view());
+  WEFT_KERNEL(scatter_copy, x)
+  (mode, at_least_1d(out.raw_view()), at_least_1d(x.raw_view()), s.dim, at_least_1d(s.index.raw_view()),
+   at_least_1d(s.source.raw_view()));
   return out;
 }
 
@@ -204,7 +219,7 @@ Tensor counts_at(const Tensor& like, DType dtype, int dim, const Tensor& index, 
 Tensor reduced_into(const Tensor& x, const Scattered& s, ScatterReduction how, bool include_self) {
   NoGradGuard unrecorded;
   const bool mean = how == ScatterReduction::mean;
-  const DType dtype = !mean ? x.dtype() : is_floating(x.dtype()) ? compute_type(x.dtype()) : sum_type(x);
+  const DType dtype = !mean ? x.dtype() : is_inexact(x.dtype()) ? compute_type(x.dtype()) : sum_type(x);
   const Tensor out = dtype == x.dtype() ? target_copy(x) : x.to(dtype);
   if (!include_self) {
     const Tensor start = full(s.index.shape(), identity(how, dtype), {dtype, x.device()});
@@ -213,7 +228,7 @@ Tensor reduced_into(const Tensor& x, const Scattered& s, ScatterReduction how, b
   run_scatter(mode_of(how), out, s.dim, s.index, s.source.to(dtype).raw_view());
   if (!mean) return out;
   const Tensor count = counts_at(out, dtype, s.dim, s.index, include_self);
-  const Tensor average = is_floating(dtype) ? out / count : floor_divide(out, count);
+  const Tensor average = is_inexact(dtype) ? out / count : floor_divide(out, count);
   return average.to(x.dtype());
 }
 
@@ -291,11 +306,35 @@ ReduceBackward reduce_backward(const Tensor& old, const Scattered& s, ScatterRed
 
 }  // namespace
 
+Tensor from_beginning(const Tensor& index, int64_t size) {
+  const NoGradGuard unrecorded;
+  const bool reads = index.device().is_cpu() && detail::step_recorder == nullptr;
+  if (index.numel() == 0 || (reads && min(index).item<int64_t>() >= 0)) return index;
+  const Tensor moved = index + size;
+  return weft::where(logical_and(index < 0, moved >= 0), moved, index);
+}
+
+// Every element puts its number; the number that is found there is the last one's.
+Tensor last_of_duplicates(int64_t size, int dim, const Tensor& index) {
+  const int64_t count = size_along(index, dim);
+  if (count <= 1 || index.numel() == 0) return {};
+  const NoGradGuard unrecorded;
+  Dims line = Dims::filled(index.dim(), 1), places = index.shape();
+  line[dim] = count;
+  places[dim] = size;
+  const DType type = count <= std::numeric_limits<int32_t>::max() ? DType::i32 : DType::i64;
+  const Tensor number = arange(0, count, 1, {type, index.device()}).view(line);
+  const Tensor last = make(places, type, index.device());
+  run_scatter(Scatter::replace, last, dim, index, broadcast_view(number.raw_view(), index.sizes()));
+  return gather(last, dim, index) == number;
+}
+
 Tensor gather(const Tensor& x, int dim, const Tensor& index, Location where) {
   const CallScope call("gather", where);
   checked(x);
   const int d = wrap_dim(dim, x.dim());
-  return gather_elements(x, d, checked_index(index, x));
+  const Tensor at = checked_index(index, x), out = gather_elements(beside(x, at), d, beside(at, x));
+  return at.dim() == 0 && x.dim() == 1 ? out.reshape({}) : out;
 }
 
 Tensor take_along_dim(const Tensor& x, const Tensor& indices, std::optional<int64_t> dim, Location where) {
@@ -305,7 +344,7 @@ Tensor take_along_dim(const Tensor& x, const Tensor& indices, std::optional<int6
   if (!dim) return take_along_dim(x.reshape({-1}), indices.reshape({-1}), 0);
   check_ranks(x, indices);
   const int d = wrap_dim(*dim, x.dim());
-  const Tensor at = checked_index(indices, x);
+  const Tensor at = from_beginning(checked_index(indices, x), size_along(x, d));
   if (x.dim() == 0) return gather_elements(x, 0, at);
   Dims x_shape = x.shape(), index_shape = at.shape();
   x_shape[d] = index_shape[d] = 1;
@@ -432,9 +471,8 @@ std::vector<Values> scatter_add_samples(SampleMaker& make) {
           {make.tensor({3, 4}), int64_t{0}, make.indices({0, 4}, 3), make.tensor({0, 4})}};
 }
 
-// Without duplicates: the gradient of what is overwritten has no difference quotient.
 std::vector<Values> scatter_samples(SampleMaker& make) {
-  const Tensor index = tensor({{2, 0, 1, 2}, {0, 1, 2, 1}}).to(make.device());
+  const Tensor index = make.indices({2, 4}, 3);
   return {{make.tensor({3, 4}), int64_t{0}, index, make.tensor({2, 4})},
           {make.tensor({4, 3}), int64_t{1}, index.t(), make.tensor({5, 3})},
           {make.tensor({3, 4}), int64_t{0}, index, int64_t{1}},

@@ -156,6 +156,8 @@ class Parser {
   void finish() {
     AdvancedIndices& advanced = selection_->advanced;
     advanced.at = static_cast<uint8_t>(separated_ ? 0 : first_pick_);
+    const int64_t positions = advanced.joined.product();
+    advanced.distinct = positions <= 1 || positions == held_;
     if (WEFT_UNLIKELY(region_.rank + advanced.joined.size() > max_rank)) too_many_dimensions();
   }
 
@@ -175,6 +177,7 @@ class Parser {
   int dim_ = 0;
   int first_pick_ = -1, last_pick_ = -1;
   bool separated_ = false;
+  int64_t held_ = -1;  // elements of the last mask that hold
 };
 
 void check_mask_shape(const Tensor& mask, const Tensor& x, int first) {
@@ -198,7 +201,7 @@ void Parser::mask(const Tensor& mask) {
     truth.layout.strides[0] = 1;
   }
   const int columns = truth.layout.rank;
-  const int64_t rows = count_true(dense);
+  const int64_t rows = held_ = count_true(dense);
   const int64_t sizes[] = {columns, rows};
   const Tensor positions = make(sizes, DType::i64, x_.device());
   View out = positions.raw_view();
@@ -301,7 +304,7 @@ void check_indices(const Selection& selection) {
     const int64_t n = selection.advanced.extent[k];
     if (selection.index[k].device().type == DeviceType::meta) continue;
     for (const int64_t i : without_repeats(selection.index[k]).to_vector<int64_t>()) {
-      if (i < -n || i >= n) index_out_of_range(i, selection.advanced.dim[k], n);
+      if (i < -n || i >= n) index_out_of_range(i, selection.advanced.dim[k], n, true);
     }
   }
 }

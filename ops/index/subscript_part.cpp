@@ -3,6 +3,8 @@
 
 #include "../../backends/functors/lists.hpp"
 #include "../../tensor/checked.hpp"
+#include "../create.hpp"
+#include "../pointwise.hpp"
 
 namespace weft {
 
@@ -53,6 +55,37 @@ Tensor read_part(const Tensor& x, const Selection& part) {
   if (plan.count == 0) WEFT_KERNEL(copy, x)(out.raw_view(), base);  // nothing but bools
   else WEFT_KERNEL(index_get, x)(out.raw_view(), base, plan);
   return out;
+}
+
+// Every position writes its number; the number that is found there is the last one's.
+Tensor last_positions(const Selection& selection) {
+  const NoGradGuard unrecorded;
+  const AdvancedIndices& advanced = selection.advanced;
+  Selection places = selection;
+  Region& region = places.region;
+  places.advanced.at = 0;
+  region.rank = 0;
+  region.whole = {};
+  for (int k = 0; k < advanced.count; ++k) {
+    region.whole.push_back(advanced.extent[k]);
+    region.first[k] = 0;
+    places.advanced.dim[k] = static_cast<uint8_t>(k);
+    places.advanced.span[k] = 1;
+  }
+  const int64_t count = advanced.joined.product();
+  const DType type = count <= INT32_MAX ? DType::i32 : DType::i64;
+  const Device device = selection.index[0].device();
+  const Tensor number = arange(0, count, 1, {type, device}).view(advanced.joined);
+  const Tensor last = make(region.whole, type, device);
+  write_part(last, places, number, false);
+  return read_part(last, places) == number;
+}
+
+Tensor of_last_positions(Tensor&& values, const Selection& part) {
+  if (part.advanced.distinct || values.numel() == 0) return std::move(values);
+  Dims shape = part.advanced.joined;
+  for (int a = part.advanced.at; a < part.region.rank; ++a) shape.push_back(1);
+  return where(last_positions(part).view(shape), values, 0);
 }
 
 Tensor read_part(const Tensor& x, const MaskSelection& part) {

@@ -142,7 +142,7 @@ void with_part(const Tensor& x, std::span<const Index> items, const Tensor& valu
 void put_items_(const Tensor& x, std::span<const Index> items, const Operand& value, bool add) {
   check_target(x);
   const Tensor& v = checked(value.tensor());
-  if (!add) check_number_fits(value, x.dtype());
+  if (!add && v.impl()->wrapped_number) check_number_fits(value, x.dtype());
   if (!add && fill_where(x, items, value)) return;
   if (put_slices(x, items, v, add)) return;
   with_part(x, items, v, add, [&]<class Part>(const Part& part) {
@@ -284,11 +284,6 @@ Tensor index_put_list(const Tensor& x, std::span<const Tensor> list, const Opera
 
 using Tensors = std::vector<Tensor>;
 
-// Rows of x, none twice.
-Tensor once(std::initializer_list<int64_t> rows, const SampleMaker& make) {
-  return tensor(rows, i64).to(make.device());
-}
-
 std::vector<Values> index_samples(SampleMaker& make) {
   return {{make.tensor({4, 3}), Tensors{make.indices({5}, 4)}},
           {make.tensor({4, 3, 2}), Tensors{make.indices({2, 1}, 4), make.indices({3}, 3)}},
@@ -299,10 +294,11 @@ std::vector<Values> index_samples(SampleMaker& make) {
 std::vector<Values> index_put_samples(SampleMaker& make) {
   return {{make.tensor({4, 3}), Tensors{make.indices({5}, 4)}, make.tensor({5, 3}), true},
           {make.tensor({4, 3}), Tensors{make.indices({2, 2}, 4)}, make.tensor({2, 1, 1}), true},
-          {make.tensor({4, 3}), Tensors{once({2, 0}, make)}, make.tensor({3})},
-          {make.tensor({4, 3}), Tensors{once({2, 0}, make), once({1, 2}, make)}, make.tensor({2})},
+          {make.tensor({4, 3}), Tensors{make.indices({5}, 4)}, make.tensor({3})},
+          {make.tensor({4, 3}), Tensors{make.indices({5}, 4)}, make.tensor({5, 3})},
+          {make.tensor({4, 3}), Tensors{make.indices({9}, 2), make.indices({9}, 3)}, make.tensor({9})},
           {make.tensor({2, 3}), Tensors{make.mask({2, 3})}, make.tensor({})},
-          {make.tensor({4, 3}), Tensors{once({}, make)}, int64_t{1}}};
+          {make.tensor({4, 3}), Tensors{make.indices({0}, 4)}, int64_t{1}}};
 }
 std::vector<Values> set_value_samples(SampleMaker& make) {
   return {{make.tensor({6}), make.tensor({2}), Dims{4}, Dims{0}, Dims{-2}, Dims{0}},
@@ -376,7 +372,7 @@ constexpr OpRecord indexing_op_records[] = {
      true, any, index_samples, indexed, detail::boxed<&index_list>},
     {"index_put", "index_put(x, indices, value|values, accumulate=False)",
      "A copy of x with x[indices] = value, or += with accumulate, where every duplicate adds. Without it the last "
-     "duplicate stays, and each value gets the gradient at its place.",
+     "duplicate stays, and it alone gets the gradient.",
      true, any, index_put_samples, put_at, detail::boxed<&index_put_list>},
     {"set_value", "set_value(x, value, starts, ends, steps, axes)",
      "A copy of x with value in the slices from starts to ends by steps along axes.", true, any, set_value_samples,

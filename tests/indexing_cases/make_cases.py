@@ -11,7 +11,8 @@ about values and about what is an error, or nothing is written. They differ from
 - an Ellipsis that stands for no dimension separates nothing, as in PyTorch;
 - uint8 holds integers, as in NumPy; int8 and int16 are allowed too;
 - a value may have leading sizes of 1 for masks too, as in PyTorch;
-- an index out of range is an error even where nothing would be read, as in NumPy.
+- an index out of range is an error even where nothing would be read, as in NumPy;
+- a value that a later duplicate overwrites has no gradient; PyTorch gives every duplicate the gradient of its place.
 
 A line is a JSON object. x: shape, whose elements are 0, 1, 2, …; i: the index, in which null is None, a string a slice
 or Ellipsis, an array a list, and {t, s, v} a tensor of dtype t, shape s and elements v; w: what is written, a number or
@@ -196,6 +197,12 @@ def solve_set(case):
         assert numpy.array_equal(y.detach().numpy().reshape(-1), out)
     g = counted(shape, 1)
     dx, dv = torch.autograd.grad(y, (x, v), g, allow_unused=True)
+    if not add:
+        stays = numpy.zeros(places.size)
+        stays[list({place: i for i, place in enumerate(places.reshape(-1))}.values())] = 1
+        of_terms = g.reshape(-1)[torch.from_numpy(numpy.array(places))] * torch.from_numpy(stays.reshape(places.shape))
+        wide = v.reshape(v.shape[max(v.dim() - places.ndim, 0):]).expand(places.shape)
+        dv, = torch.autograd.grad(wide, v, of_terms.to(v.dtype), allow_unused=True)
     case.update(s=list(places.shape), y=numbers(out), dx=numbers(g if dx is None else dx))
     if not isinstance(case["w"], int):
         case["dv"] = numbers(torch.zeros_like(v) if dv is None else dv)

@@ -14,7 +14,7 @@ constexpr ScatterReduction all_reductions[] = {sum, prod, mean, amax, amin};
 
 TEST(Scatter, PutsElementsAndTheLastWins) {
   const Tensor x = zeros({3, 2}, f64);
-  expect_values(scatter(x, 0, tensor({{0, 2}, {-1, 2}}), doubles({1, 2, 3, 4}, {2, 2})), {1, 0, 0, 0, 3, 4});
+  expect_values(scatter(x, 0, tensor({{0, 2}, {2, 2}}), doubles({1, 2, 3, 4}, {2, 2})), {1, 0, 0, 0, 3, 4});
   expect_values(scatter(x, 1, tensor({{1}, {0}}), doubles({1, 2, 3, 4}, {2, 2})), {0, 1, 3, 0, 0, 0});
   expect_values(scatter(x, 1, tensor({{1, 1}}), doubles({1, 2}, {1, 2})), {0, 2, 0, 0, 0, 0});
   expect_values(scatter(x.t(), 1, tensor({{2, 0}}), doubles({1, 2}, {1, 2})), {2, 0, 1, 0, 0, 0});
@@ -48,7 +48,7 @@ TEST(Scatter, GradientsOfBothOperands) {
   const Tensor x = doubles({nan, 1, 2}).requires_grad_(), source = leaf({4});
   scatter(x, 0, tensor({0, 0, 2}), source).backward(doubles({1, 10, 100}));
   expect_values(x.grad(), {0, 10, 0});
-  expect_values(source.grad(), {1, 1, 100, 0});
+  expect_values(source.grad(), {0, 1, 100, 0});
   expect_gradients(
       [](Inputs in) {
         const Tensor y = in[0] * in[0];
@@ -136,7 +136,7 @@ TEST(ScatterReduce, ValuesAreThoseOfALoop) {
 
 TEST(ScatterReduce, AlongInnerDimensionsAndStrides) {
   const Tensor x = spread({2, 3}, 1).t(), source = spread({2, 4}, 2).t();
-  const Tensor index = tensor({{0, 2, 2, 1}, {1, 1, 1, -1}}).t();
+  const Tensor index = tensor({{0, 2, 2, 1}, {1, 1, 1, 2}}).t();
   for (const ScatterReduction how : all_reductions) {
     for (const bool self : {true, false}) {
       const Tensor out = scatter_reduce(x, 0, index, source, how, self);
