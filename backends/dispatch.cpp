@@ -27,11 +27,11 @@ void target_out_of_range(int64_t target, int64_t classes) {
                                             : fmt::format("target {}: there are no classes", target)});
 }
 
-void index_out_of_range(int64_t index, int dim, int64_t size) {
+void index_out_of_range(int64_t index, int dim, int64_t size, bool wraps) {
   if (dim == class_axis) target_out_of_range(index, size);
   raise<IndexError>({.op = current_op_or("index"),
                      .problem = fmt::format("index {} is out of range for axis {} of size {}", index, dim, size),
-                     .remedy = fmt::format("use indices from {} to {}", -size, size - 1)});
+                     .remedy = fmt::format("use indices from {} to {}", wraps ? -size : 0, size - 1)});
 }
 
 }  // namespace weft

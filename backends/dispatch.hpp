@@ -65,7 +65,7 @@ struct OptimizerSlot {
 using OptimizerSettings = OptimizerFactors<double>;
 
 /// What advanced indexing selects. The selection has the layout of `base` in index_get and index_put: a dimension that
-/// comes from indices has stride 0 there, and index k adds its value, wrapped into [0, sizes[k]), times strides[k]
+/// comes from indices has stride 0 there, and index k adds its value, brought into [0, sizes[k]), times strides[k]
 /// bytes.
 struct IndexPlan {
   int count = 0;
@@ -73,6 +73,7 @@ struct IndexPlan {
   int64_t sizes[max_rank];    ///< of the indexed dimensions
   int64_t strides[max_rank];  ///< of the indexed dimensions, in bytes
   int dims[max_rank];         ///< which dimension of the tensor each indexes, for errors
+  bool wraps = true;          ///< whether negative indices count from the end
 };
 /// How a scatter combines a value with the existing one.
 enum class Scatter : uint8_t { replace, sum, prod, max, min };
@@ -207,7 +208,8 @@ struct KernelTable {
   void (*cross_entropy_gradient)(const View& dlogits, const View& g, const View& logits, const View& log_sum_exp,
                                  const View& targets, int64_t ignore_index, double label_smoothing);
 
-  // Indexing. index dtypes: i32 or i64. Negative indices wrap; out of range: IndexError, before old data is written.
+  // Indexing. index dtypes: i32 or i64. Out of range: IndexError, before old data is written. Negative indices are out
+  // of range, but count from the end in index_get and index_put where the plan says so.
   /// out[..., j, ...] = x[..., index[j], ...] along dim; index is 1-d.
   void (*index_select)(const View& out, const View& x, int dim, const View& index);
   /// out[..., index[j], ...] += source[..., j, ...]; duplicates add, in order of j (deterministic).
@@ -399,8 +401,8 @@ inline const KernelTable& host_kernels() { return kernel_tables[static_cast<int>
 
 /// For kernels: raises DTypeError naming the kernel, the dtype and the device.
 [[noreturn]] void unsupported(const char* kernel, const View& view);
-/// For kernels: raises IndexError for `index` outside [-size, size) along `dim`.
-[[noreturn]] void index_out_of_range(int64_t index, int dim, int64_t size);
+/// For kernels: raises IndexError for `index` outside [0, size) along `dim`, or with `wraps` outside [-size, size).
+[[noreturn]] void index_out_of_range(int64_t index, int dim, int64_t size, bool wraps);
 /// For losses: raises IndexError for a target outside the classes. A device reports one as an index along the axis
 /// `class_axis`.
 [[noreturn]] void target_out_of_range(int64_t target, int64_t classes);

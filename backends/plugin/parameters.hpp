@@ -148,6 +148,7 @@ void describe(V& v, Part<V, IndexPlan>& plan) {
   v.list("strides", plan.strides, count);
   v.list("dims", dims, count);
   if constexpr (V::reads) std::copy_n(dims, count, plan.dims);
+  v.number("wraps", plan.wraps);
 }
 template <class V, class Slots>
   requires std::is_same_v<typename std::remove_cvref_t<Slots>::value_type, OptimizerSlot>

@@ -117,8 +117,9 @@ typedef struct WeftAttribute {
 /* One call of a kernel. `kernel` is the name of a pointer of weft::KernelTable, whose comment in
  * <weft/backends/dispatch.hpp> is the kernel's contract; the parts stand in the order of that pointer's parameters:
  *   - views in `views`. The first `output_count` are written, and some are read too (index_add, optimizer_step). An
- * index plan is the views of its indices and the lists sizes, strides and dims. Slots of an optimizer are first those
- * that are written, slot by slot (parameter, three of state, of which some have no data), then the gradient of each.
+ * index plan is the views of its indices, the lists sizes, strides and dims, and the number wraps. Slots of an
+ * optimizer are first those that are written, slot by slot (parameter, three of state, of which some have no data),
+ * then the gradient of each.
  *   - the enumerator, if the kernel has one, as `variant` and `variant_name`: ("binary", "mul"). Names stay as they are
  *     from version to version, numbers do not.
  *   - everything else in `attributes`; the fields of a struct one after the other.

@@ -147,10 +147,12 @@ struct BadIndex {
   uint32_t call;  ///< 0 where all were right
   int32_t dim;
   int64_t index, size;
+  uint32_t wraps;  ///< as of the check
 };
 struct IndexCheck {
   uint32_t call;
   int32_t dim;
+  uint32_t wraps;  ///< whether negative indices count from the end
 };
 
 /// out[outer, j, inner] and x[outer, index[j], inner].
@@ -177,7 +179,7 @@ struct IndexLookup {
   int64_t sizes[max_rank], strides[max_rank];
   int32_t dims[max_rank];
   DType dtype[max_rank];
-  uint32_t call;
+  uint32_t call, wraps;
   int32_t count;
 };
 

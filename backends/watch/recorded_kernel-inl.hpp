@@ -81,7 +81,7 @@ struct Show {
   }
   void operator()(Kept<const View&>& v) { view(v.value, written_left-- > 0); }
   void operator()(Kept<const IndexPlan&>& plan) {
-    bytes.add(plan.value.count);
+    bytes.add(plan.value.count), bytes.add(plan.value.wraps);
     for (int i = 0; i < plan.value.count; ++i) {
       view(plan.value.indices[i], false);
       bytes.add(plan.value.sizes[i]), bytes.add(plan.value.strides[i]), bytes.add(plan.value.dims[i]);

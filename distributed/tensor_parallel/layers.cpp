@@ -90,9 +90,8 @@ class Vocabulary final : public OnRanks<VocabParallelOptions> {
   Tensor embedding(const Tensor& weight, const Tensor& indices, int64_t padding) const override {
     detail::check_integers(indices);
     const int64_t size = weight.size(0), all = size * count;
-    const Tensor given = indices.to(i64);
-    detail::check_none(logical_or(given < -all, given >= all), fmt::format("an index is beyond the {} rows", all));
-    const Tensor local = weft::where(given < 0, given + all, given) - size * index;
+    const Tensor given = indices.to(i64), local = given - size * index;
+    detail::check_none(logical_or(given < 0, given >= all), fmt::format("an index is none of the {} rows", all));
     const Tensor elsewhere = logical_or(local < 0, local >= size);
     const int64_t own_padding = padding - size * index;
     const Tensor rows = weft::embedding(weight, masked_fill(local, elsewhere, 0),
@@ -169,7 +168,7 @@ RowParallelLinear::RowParallelLinear(int64_t in, int64_t out, const RowParallelO
 
 VocabParallelEmbedding::VocabParallelEmbedding(int64_t count, int64_t width, const VocabParallelOptions& options,
                                                Location where)
-    : Embedding(count, width, 1, no_padding, where) {
+    : Embedding(count, width, std::nullopt, where) {
   cut_vocabulary(*this, options, where);
   set_class_name("VocabParallelEmbedding");
 }

@@ -16,7 +16,7 @@ struct Bags {
 
 /// [bags, width] from the rows of weight [rows, width] at the indices `at` (1-d, i64, contiguous), times factors (of
 /// at's shape, may be undefined): their sums, or means. An index that is `padding` counts for nothing, wherever it
-/// points; a negative padding is none. IndexError for other indices outside [-rows, rows). Recorded.
+/// points; a negative padding is none. IndexError for other indices outside [0, rows). Recorded.
 /// `sparse` is EmbeddingOptions' own.
 Tensor bag_sums(const Tensor& weight, const Tensor& at, const Tensor& factors, const Bags& bags, int64_t padding,
                 bool mean, bool sparse = false);

@@ -128,12 +128,12 @@ bool has_kernels(const Tensor& weight) {
 }
 
 // Which indices count.
-Tensor is_counted(const Tensor& at, int64_t rows, int64_t padding) { return where(at < 0, at + rows, at) != padding; }
+Tensor is_counted(const Tensor& at, int64_t padding) { return at != padding; }
 
 // The indices that count, and 0 for the others; `rows` of the others become `filler`.
 Tensor counted_rows(const Tensor& weight, const Tensor& at, int64_t padding, double filler) {
   if (padding < 0) return to_compute_type(index_select(weight, 0, at));
-  const Tensor counted = is_counted(at, weight.size(0), padding);
+  const Tensor counted = is_counted(at, padding);
   return where(counted.unsqueeze(1), to_compute_type(index_select(weight, 0, where(counted, at, 0))), filler);
 }
 
@@ -153,9 +153,9 @@ struct BagBackward {
     const Tensor g = mean ? incoming[0] / maximum(counts, 1) : incoming[0];
     Tensor rows = index_select(g, 0, bags.of_indices(at.numel())), places = at;
     const bool as_rows = sparse && self.wants(0) && detail::takes_rows(self, 0);
-    if (as_rows) give_table_rows(self, 0, at, scaled(self, rows), shape[0], padding);
+    if (as_rows) give_table_rows(self, 0, at, scaled(self, rows), padding);
     if (padding >= 0) {
-      const Tensor counted = is_counted(at, shape[0], padding);
+      const Tensor counted = is_counted(at, padding);
       rows = where(counted.unsqueeze(1), rows, 0);
       places = where(counted, at, 0);
     }
@@ -212,8 +212,7 @@ Tensor fused_largest(const Tensor& operand, const Tensor& at, const Bags& bags, 
   WEFT_KERNEL(bag_max, weight)
   (out.raw_view(), place.raw_view(), weight.raw_view(), at.raw_view(), bags.begins.raw_view(), padding);
   if (!should_record(operand)) return out;
-  const Tensor wrapped = where(at < 0, at + weight.size(0), at);
-  record(out, LargestBackward{wrapped, place, weight.shape()}, operand);
+  record(out, LargestBackward{at, place, weight.shape()}, operand);
   return out;
 }
 
@@ -225,8 +224,7 @@ Tensor sums_by_ops(const Tensor& weight, const Tensor& at, const Tensor& factors
   Tensor counts;
   if (mode != BagMode::sum) {
     const TensorOptions like{rows.dtype(), rows.device()};
-    const Tensor each =
-        padding >= 0 ? is_counted(at, weight.size(0), padding).to(like.dtype.value()) : ones(at.numel(), like);
+    const Tensor each = padding >= 0 ? is_counted(at, padding).to(like.dtype.value()) : ones(at.numel(), like);
     counts = sums(each.unsqueeze(1), bags);
   }
   Tensor out = is_max ? largest(rows, counts, bags) : sums(rows, bags);

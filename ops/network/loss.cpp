@@ -1,5 +1,6 @@
 #include "../loss.hpp"
 
+#include "../complex.hpp"
 #include "../create.hpp"
 #include "../index.hpp"
 #include "../pointwise.hpp"
@@ -167,8 +168,7 @@ Tensor distribution_cross_entropy(const Tensor& logits, const Tensor& targets, c
   return reduced_to(logits.dtype(), -sum(products, dim), options.reduction);
 }
 
-// Where no kernel of the loss itself looks at the targets: negative ones would count from the end, others match
-// nothing.
+// Where no kernel of the loss itself looks at the targets, which would match nothing.
 void check_classes(const Tensor& targets, int64_t ignore_index, int64_t classes) {
   if (is_meta(targets)) return;
   check_elements([=] {
@@ -262,18 +262,22 @@ Tensor nll_loss(const Operand& log_probabilities, const Operand& targets, NllOpt
 
 namespace {
 
-Tensor difference(const Operand& x, const Operand& y) {
-  check_floating(checked(x.tensor()));
-  checked(y.tensor());
+Tensor difference(const Operand& x, const Operand& y, bool complex_too = false) {
+  const bool complex = is_complex(checked(x.tensor()).dtype()) || is_complex(checked(y.tensor()).dtype());
+  if (!complex || !complex_too) check_floating(is_complex(y.tensor().dtype()) ? y.tensor() : x.tensor());
   Tensor d = x.tensor() - y.tensor();
   warn_of_broadcast(x.tensor(), y.tensor(), d);
   return d;
 }
 
-Tensor distance(const Operand& x, const Operand& y) { return abs(difference(x, y)); }
+// |d|² of real and complex numbers.
+Tensor squared_length(const Tensor& d) { return is_complex(d.dtype()) ? real(d * conj(d)) : square(d); }
 
-// d² / 2 up to delta, then a line.
-Tensor huber(const Tensor& d, double delta) { return weft::where(d < delta, square(d) * 0.5, (d - delta / 2) * delta); }
+// d² / 2 for |d| up to delta, then a line.
+Tensor huber(const Tensor& d, double delta) {
+  const Tensor length = abs(d);
+  return weft::where(length < delta, square(d) * 0.5, (length - delta / 2) * delta);
+}
 
 }  // namespace
 
@@ -281,14 +285,14 @@ Tensor mse_loss(const Operand& x, const Operand& y, LossOptions options, Locatio
   const CallScope call("mse_loss", where);
   WEFT_IN_FULL(mse_loss, x, y, options, where);
   tell_watch_of_loss(x.tensor(), y.tensor());
-  return reduce_losses(square(difference(x, y)), options.reduction);
+  return reduce_losses(squared_length(difference(x, y, true)), options.reduction);
 }
 
 Tensor l1_loss(const Operand& x, const Operand& y, LossOptions options, Location where) {
   const CallScope call("l1_loss", where);
   WEFT_IN_FULL(l1_loss, x, y, options, where);
   tell_watch_of_loss(x.tensor(), y.tensor());
-  return reduce_losses(distance(x, y), options.reduction);
+  return reduce_losses(abs(difference(x, y, true)), options.reduction);
 }
 
 Tensor huber_loss(const Operand& x, const Operand& y, HuberOptions options, Location where) {
@@ -296,7 +300,7 @@ Tensor huber_loss(const Operand& x, const Operand& y, HuberOptions options, Loca
   WEFT_IN_FULL(huber_loss, x, y, options, where);
   tell_watch_of_loss(x.tensor(), y.tensor());
   if (!(options.delta > 0)) raise<ValueError>({.problem = fmt::format("delta {} is not above 0", options.delta)});
-  return reduce_losses(huber(distance(x, y), options.delta), options.reduction);
+  return reduce_losses(huber(difference(x, y), options.delta), options.reduction);
 }
 
 Tensor smooth_l1_loss(const Operand& x, const Operand& y, SmoothL1Options options, Location where) {
@@ -305,8 +309,8 @@ Tensor smooth_l1_loss(const Operand& x, const Operand& y, SmoothL1Options option
   tell_watch_of_loss(x.tensor(), y.tensor());
   const double beta = options.beta;
   if (!(beta >= 0)) raise<ValueError>({.problem = fmt::format("beta {} is negative", beta)});
-  const Tensor d = distance(x, y);
-  if (beta == 0) return reduce_losses(d, options.reduction);
+  const Tensor d = difference(x, y);
+  if (beta == 0) return reduce_losses(abs(d), options.reduction);
   return reduce_losses(huber(d, beta), options.reduction) / beta;
 }
 
@@ -449,7 +453,7 @@ constexpr OpRecord records[] = {
     {"huber_loss", "huber_loss(x, y|target, reduction='mean', delta=1.0)",
      "d^2 / 2 where d = |x - y| is below delta, else delta * (d - delta / 2) (Huber 1964).", true, floating,
      scaled_samples, parts::pointwise_loss, detail::boxed<call_scaled<HuberOptions, huber_loss>>},
-    {"smooth_l1_loss", "smooth_l1_loss(x, y|target, reduction='mean', beta=1.0)",
+    {"smooth_l1_loss", "smooth_l1_loss(x, y|target, reduction='mean', *, beta=1.0)",
      "huber_loss / beta; l1_loss where beta is 0.", true, floating, scaled_samples, parts::pointwise_loss,
      detail::boxed<call_scaled<SmoothL1Options, smooth_l1_loss>>},
     {"binary_cross_entropy_with_logits",

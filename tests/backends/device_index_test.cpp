@@ -1,11 +1,12 @@
-// Indexing, masks and sorting on every kind of device against the CPU: equal element by element, as every sum has one
-// order.
+// Indexing, masks and sorting on every kind of device against the CPU: equal element by element. Sums are of numbers
+// that f32 adds exactly.
 #include "device_checks.hpp"
 
 #include <functional>
 #include <limits>
 
 #include <weft/ops/create.hpp>
+#include <weft/ops/embedding_bag.hpp>
 #include <weft/ops/index.hpp>
 #include <weft/ops/join.hpp>
 #include <weft/ops/subscript.hpp>
@@ -36,13 +37,13 @@ void expect_same(Device on, const std::function<Tensor(Device)>& compute) {
 
 /// Whole numbers, zeros among them, that every dtype holds.
 Tensor some(const Dims& shape, DType t, int64_t most = 6) { return randint(0, most, shape).to(t); }
-Tensor fractions(const Dims& shape, DType t) { return (rand(shape) * 4.0 - 2.0).to(t); }
+Tensor fractions(const Dims& shape, DType t) { return (randint(-512, 512, shape).to(f64) / 256.0).to(t); }
 
 // ---- by indices -----------------------------------------------------------------------------------------------------
 
 DEVICE_TEST(IndexesAndAddsByIndex) {
-  const Tensor x = rand({5, 4, 3}) * 100.0, index = tensor(std::vector<int64_t>{4, 0, -1, 0, 2});
-  const Tensor at = randint(-4, 4, {5, 6, 3});
+  const Tensor x = fractions({5, 4, 3}, f64) * 50.0, index = tensor(std::vector<int64_t>{4, 0, 4, 0, 2});
+  const Tensor at = randint(0, 4, {5, 6, 3});
   for (const DType t : computed) {
     SCOPED_TRACE(name(t));
     const Tensor a = x.to(t);
@@ -115,7 +116,7 @@ DEVICE_TEST(ManyIndicesAndOneDestination) {
 }
 
 DEVICE_TEST(ScattersInEveryWay) {
-  const Tensor index = randint(-4, 4, {5, 6, 2}), line = randint(0, 3, {70});
+  const Tensor index = randint(0, 4, {5, 6, 2}), line = randint(0, 3, {70});
   for (const DType t : computed) {
     const Tensor x = fractions({5, 4, 3}, t), y = fractions({5, 6, 3}, t), z = fractions({70}, t);
     for (const Scatter mode : {Scatter::replace, Scatter::sum, Scatter::prod, Scatter::max, Scatter::min}) {
@@ -185,6 +186,83 @@ DEVICE_TEST(BadIndicesSurfaceAtTheNextWait) {
     EXPECT_THAT(e.what(), ::testing::HasSubstr("[cross_entropy] target -1: classes are 0 to 2"));
   }
   expect_equal(ones({2}, {f32, on}), ones({2}));
+}
+
+DEVICE_TEST(NegativeIndicesCountFromTheEndWhereTheyMay) {
+  const Tensor x = rand({4, 3}), y = rand({2, 3}), last = tensor(std::vector<int64_t>{-1, -4}),
+               both = last.view({2, 1});
+  expect_same(on, [&](Device d) { return weft::index(x.to(d), {last.to(d)}); });
+  expect_same(on, [&](Device d) { return index_put(x.to(d), {last.to(d)}, y.to(d)); });
+  expect_same(on, [&](Device d) { return index_put(x.to(d), {last.to(d)}, y.to(d), true); });
+  expect_same(on, [&](Device d) { return put(x.to(d), last.to(d), y.to(d).select(1, 0).slice(0, 0, 2)); });
+  expect_same(on, [&](Device d) { return take(x.to(d), last.to(d), 0); });
+  expect_same(on, [&](Device d) { return take_along_dim(x.to(d), both.to(d), 0); });
+  expect_same(on, [&](Device d) { return index_fill(x.to(d), 0, last.to(d), 7); });
+  const Tensor a = x.to(on), b = y.to(on), at = last.to(on), column = at.view({2, 1});
+  const std::function<void()> refused[] = {
+      [&] { index_select(a, 0, at); },
+      [&] { gather(a, 0, column); },
+      [&] { index_add(a, 0, at, b); },
+      [&] { index_copy(a, 0, at, b); },
+      [&] { scatter(a, 0, column, b); },
+      [&] { scatter(a, 0, column, 1); },
+      [&] { scatter_add(a, 0, column, b); },
+      [&] { scatter_reduce(a, 0, column, b, ScatterReduction::amax); },
+      [&] { embedding(a, at); },
+      [&] {
+        embedding_bag(at.view({1, 2}), a);
+      },
+  };
+  for (size_t i = 0; i < std::size(refused); ++i) {
+    SCOPED_TRACE(i);
+    try {
+      refused[i]();
+      synchronize(on);
+      FAIL() << "index -1 went unnoticed";
+    } catch (const IndexError& e) {
+      EXPECT_THAT(e.what(), ::testing::HasSubstr("use indices from 0 to 3"));
+    }
+  }
+}
+
+DEVICE_TEST(OfRepeatedIndicesTheLastHasTheGradient) {
+  const Tensor rows = randint(-4, 4, {30}), columns = randint(0, 3, {30}), line = randint(0, 4, {30, 3});
+  const Tensor x = rand({4, 3}), y = rand({30, 3}), g = rand({4, 3});
+  const auto gradient = [&](Device d, auto&& write) {
+    const Tensor v = y.to(d).requires_grad_();
+    return grad({write(x.to(d), v)}, {v}, {g.to(d)})[0];
+  };
+  expect_same(on, [&](Device d) {
+    return gradient(d, [&](const Tensor& a, const Tensor& v) { return index_put(a, {rows.to(d)}, v); });
+  });
+  expect_same(on, [&](Device d) {
+    return gradient(d, [&](const Tensor& a, const Tensor& v) {
+      return index_put(a, {rows.to(d), columns.to(d)}, v.select(1, 1));
+    });
+  });
+  expect_same(on, [&](Device d) {
+    return gradient(d, [&](const Tensor& a, const Tensor& v) { return scatter(a, 0, line.to(d), v); });
+  });
+  expect_same(on, [&](Device d) {
+    return gradient(d, [&](const Tensor& a, const Tensor& v) { return index_copy(a, 0, columns.to(d), v); });
+  });
+}
+
+DEVICE_TEST(SumsOfManyKeepTheirPrecision) {
+  const int64_t n = 40000;
+  const Tensor values = rand({n}), at = zeros({n}, {i64}), twice = at.view({n / 2, 2});
+  const double expected = sum(values.to(f64)).item<double>();
+  const auto expect = [&](const Tensor& total) {
+    EXPECT_NEAR(sum(total.to(Device()).to(f64)).item<double>(), expected, 2e-7 * expected);
+  };
+  const Tensor v = values.to(on), zero = at.to(on);
+  expect(index_add(zeros({1}, {f32, on}), 0, zero, v));
+  expect(scatter_add(zeros({1}, {f32, on}), 0, zero, v));
+  expect(scatter_add(zeros({1, 2}, {f32, on}), 0, twice.to(on), v.view({n / 2, 2})));
+  expect(index_put(zeros({1}, {f32, on}), {zero}, v, true));
+  expect(embedding_bag(arange(n).view({1, n}).to(on), v.view({n, 1}), {.mode = BagMode::sum}));
+  const Tensor w = zeros({3, 1}, {f32, on}).requires_grad_();
+  expect(grad({embedding(w, zero)}, {w}, {v.view({n, 1})})[0]);
 }
 
 DEVICE_TEST(CheckedIndicesAreRaisedByTheirCallBeforeAnythingIsWritten) {

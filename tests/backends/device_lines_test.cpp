@@ -169,7 +169,7 @@ struct RandomBags {
     padding = between(random, -1, rows - 1);
     weight = numbers(random, {rows, width}, t);
     if (weight.numel() > 9) weight.view({-1}).slice(0, 3, {}, 37).fill_(nan);
-    indices = integers(random, {n}, -rows, rows - 1);
+    indices = integers(random, {n}, 0, rows - 1);
     std::vector<int64_t> first(static_cast<size_t>(bags));
     for (int64_t& begin : first) begin = between(random, 0, n);
     std::sort(first.begin(), first.end());

@@ -166,7 +166,8 @@ TEST(IndexPut, HalfTypesAreRoundedOnce) {
       const Sizes selected = sizes.size() == 1 ? Sizes{count} : Sizes{count, 16};
       const HostArray values =
           filled(dtype, {.sizes = selected}, std::vector<double>(static_cast<size_t>(count * width), 1));
-      const HostArray index = filled(i64, {.sizes = {count}}, std::vector<double>(static_cast<size_t>(count), -1));
+      const auto last = static_cast<double>(sizes[0] - 1);
+      const HostArray index = filled(i64, {.sizes = {count}}, std::vector<double>(static_cast<size_t>(count), last));
       cpu::index_add(out.view, 0, index.view, values.view);
       EXPECT_EQ(out.get(out.numel() - 1), static_cast<double>(count));
       EXPECT_EQ(out.get(0), 0);

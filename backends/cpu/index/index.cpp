@@ -15,11 +15,12 @@ namespace weft::cpu {
 void index_select(const View& out, const View& x, int dim, const View& index) {
   check_index_type("index_select", index);
   if (x.layout.rank == 1 && index.layout.rank == 1) {
-    return read_list(out, x, 0, index, 0, x.layout.sizes[0], x.layout.strides[0]);
+    return read_list(out, x, 0, index, 0, x.layout.sizes[0], x.layout.strides[0], false);
   }
   IndexPlan plan;
   View base;
   plan_slices(plan, base, at_least_1d(x), dim, at_least_1d(index));
+  plan.wraps = false;
   index_get(at_least_1d(out), base, plan);
 }
 
@@ -43,7 +44,7 @@ bool gather_along(GatherLine line, GatherLoop loop, NextLine next) {
 void gather(const View& out_view, const View& x_view, int dim, const View& index_view) {
   check_index_type("gather", index_view);
   if (out_view.layout.rank == 1) {
-    return read_list(out_view, x_view, 0, index_view, 0, x_view.layout.sizes[0], x_view.layout.strides[0]);
+    return read_list(out_view, x_view, 0, index_view, 0, x_view.layout.sizes[0], x_view.layout.strides[0], false);
   }
   const View out = at_least_1d(out_view), x = at_least_1d(x_view), index = at_least_1d(index_view);
   if (out.layout.numel == 0) return;
@@ -79,7 +80,8 @@ void gather(const View& out_view, const View& x_view, int dim, const View& index
                          out_step,
                          x_step,
                          x.layout.strides[dim],
-                         index_step};
+                         index_step,
+                         false};
       bool all = by_columns || gather_along(line, loop, lines.after(bytes(x), t / blocks));
       for (int64_t i = 0; by_columns && i < rows; ++i, line.out += out_row, line.index += index_row) {
         if (i + ahead < rows && block < columns) {
@@ -92,7 +94,7 @@ void gather(const View& out_view, const View& x_view, int dim, const View& index
       if (++part == blocks) part = 0, at.next();
     }
   });
-  if (!valid.load(std::memory_order_relaxed)) raise_first_invalid(index, dim, size);
+  if (!valid.load(std::memory_order_relaxed)) raise_first_invalid(index, dim, size, false);
 }
 
 }  // namespace weft::cpu

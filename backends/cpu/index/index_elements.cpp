@@ -89,7 +89,8 @@ bool get_by_one(const View& out, const View& base, const IndexPlan& plan, const 
                                walk.step[0],
                                walk.step[1],
                                plan.strides[0],
-                               walk.step[2]};
+                               walk.step[2],
+                               plan.wraps};
       if (!loop(line)) valid.store(false, std::memory_order_relaxed);
       position += size;
     }
@@ -103,7 +104,8 @@ void index_get(const View& out, const View& base, const IndexPlan& plan) {
   if (plan.count == 1 && out.layout.rank == 1 && out.layout.numel > 0) {  // a list, checked as it is read
     const View& index = plan.indices[0];
     check_index_type("index_get", index);
-    return read_list(out, base, base.layout.strides[0], index, plan.dims[0], plan.sizes[0], plan.strides[0]);
+    return read_list(out, base, base.layout.strides[0], index, plan.dims[0], plan.sizes[0], plan.strides[0],
+                     plan.wraps);
   }
   if (plan.count == 1 && out.layout.numel > 0) {
     check_index_type("index_get", plan.indices[0]);

@@ -32,7 +32,7 @@ void offsets_of(int64_t* offset, const char* index, int64_t step, int64_t n, int
   }
   for (int64_t i = 0; i < n; ++i) {
     int64_t row = index_at<I>(index, i * step);
-    wraps_into(row, size);
+    wraps_into(row, size, true);
     offset[i] = more ? offset[i] + row * stride : row * stride;
   }
 }
@@ -44,28 +44,28 @@ void any_offsets(int64_t* offset, const char* index, DType type, int64_t step, i
 }
 
 template <class I>
-bool in_range(const char* index, int64_t step, int64_t n, int64_t size) {
-  const auto extent = static_cast<uint64_t>(size);
+bool in_range(const char* index, int64_t step, int64_t n, int64_t size, bool wraps) {
+  const uint64_t extent = static_cast<uint64_t>(size), below = wraps ? extent : 0;
   uint64_t outside = 0;
   if (step == (int64_t)sizeof(I)) {
     auto* const given = reinterpret_cast<const I*>(index);
     for (int64_t i = 0; i < n; ++i) {
       const int64_t at = given[i];
-      // Neither at + size nor size - 1 - at is negative; where one wraps around, the other is.
-      outside |= (static_cast<uint64_t>(at) + extent) | (extent - 1 - static_cast<uint64_t>(at));
+      // Neither at + below nor size - 1 - at is negative; where one wraps around, the other is.
+      outside |= (static_cast<uint64_t>(at) + below) | (extent - 1 - static_cast<uint64_t>(at));
     }
     return (outside >> 63) == 0;
   }
   for (int64_t i = 0; i < n; ++i) {
     int64_t row = index_at<I>(index, i * step);
-    if (!wraps_into(row, size)) return false;
+    if (!wraps_into(row, size, wraps)) return false;
   }
   return true;
 }
 
-bool any_in_range(const char* index, DType type, int64_t step, int64_t n, int64_t size) {
-  if (type == DType::i64) return in_range<int64_t>(index, step, n, size);
-  return in_range<int32_t>(index, step, n, size);
+bool any_in_range(const char* index, DType type, int64_t step, int64_t n, int64_t size, bool wraps) {
+  if (type == DType::i64) return in_range<int64_t>(index, step, n, size, wraps);
+  return in_range<int32_t>(index, step, n, size, wraps);
 }
 
 // ---- gather ---------------------------------------------------------------------------------------------------------
@@ -73,12 +73,13 @@ bool any_in_range(const char* index, DType type, int64_t step, int64_t n, int64_
 template <class Word, class I>
 bool gather_one_by_one(const GatherLine& line, int64_t first) {
   const int64_t size = line.size, stride = line.x_stride;
+  const bool wraps = line.wraps;
   const int64_t out_step = line.out_step, x_step = line.x_step, index_step = line.index_step;
   char* out = line.out + first * out_step;
   const char *x = line.x + first * x_step, *index = line.index + first * index_step;
   for (int64_t left = line.n - first; left > 0; --left) {
     int64_t row = index_at<I>(index, 0);
-    if (!wraps_into(row, size)) return false;
+    if (!wraps_into(row, size, wraps)) return false;
     *reinterpret_cast<Word*>(out) = *reinterpret_cast<const Word*>(x + row * stride);
     out += out_step;
     x += x_step;
@@ -102,11 +103,12 @@ bool gather_line(const GatherLine& line) {
   constexpr int64_t item = sizeof(Word);
   if ((item == 4 || item == 8) && line.out_step == item && line.index_step == (int64_t)sizeof(I)) {
     const __m512i size = _mm512_set1_epi64(line.size), stride = _mm512_set1_epi64(line.x_stride);
+    const __m512i below = line.wraps ? size : _mm512_setzero_si512();
     const __m512i zero = _mm512_setzero_si512(), step = _mm512_set1_epi64(8 * line.x_step);
     __m512i along = _mm512_mullo_epi64(_mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7), _mm512_set1_epi64(line.x_step));
     for (; i + 8 <= line.n; i += 8) {
       __m512i row = load_indices<I>(line.index + i * (int64_t)sizeof(I));
-      row = _mm512_mask_add_epi64(row, _mm512_cmplt_epi64_mask(row, zero), row, size);
+      row = _mm512_mask_add_epi64(row, _mm512_cmplt_epi64_mask(row, zero), row, below);
       const __mmask8 valid = _mm512_cmplt_epu64_mask(row, size);
       if (valid != 0xff) return false;
       const __m512i offset = _mm512_add_epi64(_mm512_mullo_epi64(row, stride), along);
@@ -159,16 +161,17 @@ void index_offsets(int64_t* offset, const char* index, DType type, int64_t step,
 }
 
 HWY_EXPORT(any_in_range);
-bool all_in_range(const char* index, DType type, int64_t step, int64_t n, int64_t size) {
-  return HWY_DYNAMIC_DISPATCH(any_in_range)(index, type, step, n, size);
+bool all_in_range(const char* index, DType type, int64_t step, int64_t n, int64_t size, bool wraps) {
+  return HWY_DYNAMIC_DISPATCH(any_in_range)(index, type, step, n, size, wraps);
 }
 
 namespace {
 template <class I>
-bool few_offsets(int64_t* offset, const char* index, int64_t step, int64_t n, int64_t size, int64_t stride) {
+bool few_offsets(int64_t* offset, const char* index, int64_t step, int64_t n, int64_t size, int64_t stride,
+                 bool wraps) {
   for (int64_t i = 0; i < n; ++i, index += step) {
     int64_t row = index_at<I>(index, 0);
-    if (!wraps_into(row, size)) return false;
+    if (!wraps_into(row, size, wraps)) return false;
     offset[i] = row * stride;
   }
   return true;
@@ -176,15 +179,15 @@ bool few_offsets(int64_t* offset, const char* index, int64_t step, int64_t n, in
 }  // namespace
 
 bool checked_offsets(int64_t* offset, const char* index, DType type, int64_t step, int64_t n, int64_t size,
-                     int64_t stride) {
+                     int64_t stride, bool wraps) {
   constexpr int64_t few = 16;  // for which finding a loop costs more than it gains
   if (n > few) {
-    if (!all_in_range(index, type, step, n, size)) return false;
+    if (!all_in_range(index, type, step, n, size, wraps)) return false;
     index_offsets(offset, index, type, step, n, size, stride, false);
     return true;
   }
-  if (type == DType::i64) return few_offsets<int64_t>(offset, index, step, n, size, stride);
-  return few_offsets<int32_t>(offset, index, step, n, size, stride);
+  if (type == DType::i64) return few_offsets<int64_t>(offset, index, step, n, size, stride, wraps);
+  return few_offsets<int32_t>(offset, index, step, n, size, stride, wraps);
 }
 
 HWY_EXPORT(chosen_gather);

@@ -10,7 +10,7 @@
 namespace weft::cpu {
 
 namespace {
-bool all_valid(const View& index, int64_t size) {
+bool all_valid(const View& index, int64_t size, bool wraps) {
   const Layout* const layouts[] = {&index.layout};
   Walk<1> walk = walk_of(layouts, 0, index.layout.rank);
   int64_t step[1];
@@ -21,7 +21,8 @@ bool all_valid(const View& index, int64_t size) {
     for (int64_t position = begin, j = begin % n; position < end; j = 0, at.next()) {
       const int64_t count = std::min(n - j, end - position);
       const char* const line = bytes(index) + at.offset[0] + j * step[0];
-      if (!all_in_range(line, index.layout.dtype, step[0], count, size)) valid.store(false, std::memory_order_relaxed);
+      if (!all_in_range(line, index.layout.dtype, step[0], count, size, wraps))
+        valid.store(false, std::memory_order_relaxed);
       position += count;
     }
   });
@@ -29,8 +30,8 @@ bool all_valid(const View& index, int64_t size) {
 }
 }  // namespace
 
-void raise_first_invalid(const View& index, int dim, int64_t size) {
-  if (all_valid(index, size)) return;
+void raise_first_invalid(const View& index, int dim, int64_t size, bool wraps) {
+  if (all_valid(index, size, wraps)) return;
   const Layout* const layouts[] = {&index.layout};
   const Walk<1> walk = walk_of(layouts, 0, index.layout.rank);
   Cursor<1> at(walk, 0);
@@ -38,7 +39,7 @@ void raise_first_invalid(const View& index, int dim, int64_t size) {
     for (int64_t i = 0; i < walk.count; ++i, at.next()) {
       const int64_t given = index_at<decltype(type)>(bytes(index), at.offset[0]);
       int64_t row = given;
-      if (!wraps_into(row, size)) index_out_of_range(given, dim, size);
+      if (!wraps_into(row, size, wraps)) index_out_of_range(given, dim, size, wraps);
     }
   });
 }
@@ -49,7 +50,7 @@ void check_plan(const char* kernel, const IndexPlan& plan) {
     check_index_type(kernel, index);
     const Layout& list = index.layout;
     const bool any = list.rank == 1 && list.numel > 0;
-    if (any && all_in_range(bytes(index), list.dtype, list.strides[0], list.numel, plan.sizes[k])) continue;
+    if (any && all_in_range(bytes(index), list.dtype, list.strides[0], list.numel, plan.sizes[k], plan.wraps)) continue;
     // Each index once: where it repeats, in a selection of no elements too.
     View once = plan.indices[k];
     once.layout.numel = 1;
@@ -57,7 +58,7 @@ void check_plan(const char* kernel, const IndexPlan& plan) {
       if (once.layout.strides[d] == 0) once.layout.sizes[d] = 1;
       once.layout.numel *= once.layout.sizes[d];
     }
-    if (once.layout.numel > 0) raise_first_invalid(once, plan.dims[k], plan.sizes[k]);
+    if (once.layout.numel > 0) raise_first_invalid(once, plan.dims[k], plan.sizes[k], plan.wraps);
   }
 }
 

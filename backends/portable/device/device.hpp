@@ -239,19 +239,20 @@ struct Memory<double> {
 // ---- bad indices ----------------------------------------------------------------------------------------------------
 
 /// Remembers the index for the host, which raises IndexError at its next wait. The first report stays.
-WEFT_DEVICE void report_index(WEFT_GLOBAL BadIndex* bad, uint32_t call, int64_t index, int64_t size, int dim) {
+WEFT_DEVICE void report_index(WEFT_GLOBAL BadIndex* bad, const IndexCheck& check, int64_t index, int64_t size) {
   if (bad->call != 0) return;
   bad->index = index;
   bad->size = size;
-  bad->dim = dim;
-  bad->call = call;
+  bad->dim = check.dim;
+  bad->wraps = check.wraps;
+  bad->call = check.call;
 }
 
-/// Wraps a negative index; one that is out of range is reported and becomes -1.
+/// The index from the beginning; one that is out of range is reported and becomes -1.
 WEFT_DEVICE int64_t checked_index(int64_t index, int64_t size, const IndexCheck& check, WEFT_GLOBAL BadIndex* bad) {
-  const int64_t wrapped = index < 0 ? index + size : index;
+  const int64_t wrapped = index < 0 && check.wraps != 0 ? index + size : index;
   if (wrapped >= 0 && wrapped < size) return wrapped;
-  report_index(bad, check.call, index, size, check.dim);
+  report_index(bad, check, index, size);
   return -1;
 }
 

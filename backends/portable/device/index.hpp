@@ -46,6 +46,7 @@ WEFT_DEVICE bool look_up(const IndexLookup& plan, const IndexList& indices, WEFT
     IndexCheck check;
     check.call = plan.call;
     check.dim = plan.dims[k];
+    check.wraps = plan.wraps;
     const int64_t at =
         checked_index(load_whole(indices.at[k] + offset[2 + k], plan.dtype[k]), plan.sizes[k], check, bad);
     valid = valid && at >= 0;

@@ -294,8 +294,7 @@ WEFT_DEVICE void cross_entropy_team(Out losses, Out log_sum_exp, In logits, In t
   const int64_t target = target_at(targets, plan.targets, row);
   C loss = 0;
   if (target != plan.ignore_index) {
-    if (target < 0 || target >= plan.classes)
-      return report_index(bad, plan.check.call, target, plan.classes, plan.check.dim);
+    if (target < 0 || target >= plan.classes) return report_index(bad, plan.check, target, plan.classes);
     loss = log_sum - (exps.line.at(target) - exps.shift);
     if (smoothing != 0) loss = (1 - smoothing) * loss + smoothing * (log_sum - all / (C)plan.classes);
   }

@@ -21,7 +21,7 @@ portable::Bags plan_of(Accelerator& device, const View& out, const View& weight,
   plan.indices = indices.layout.numel;
   plan.rows = weight.layout.sizes[0];
   plan.padding = padding;
-  plan.check = {device.note_index_call(), 0};
+  plan.check = {device.note_index_call(), 0, false};
   return plan;
 }
 

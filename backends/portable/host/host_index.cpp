@@ -37,6 +37,7 @@ IndexLookup lookup_of(Accelerator& device, const View& values, const View& base,
   lookup.walk = walk.get();
   lookup.count = plan.count;
   lookup.call = device.note_index_call();
+  lookup.wraps = plan.wraps;
   for (int k = 0; k < plan.count; ++k) {
     lookup.sizes[k] = plan.sizes[k];
     lookup.strides[k] = plan.strides[k];
@@ -112,7 +113,7 @@ void index_select(const View& out_view, const View& x_view, int dim, const View&
   plan.out_step = out.layout.strides[dim];
   plan.x_step = x.layout.strides[dim];
   plan.index_step = index.layout.strides[0];
-  plan.check = {device.note_index_call(), dim};
+  plan.check = {device.note_index_call(), dim, false};
   plan.item = static_cast<int32_t>(itemsize(out.layout.dtype));
   plan.index_dtype = index.layout.dtype;
   launch_indexing(device, index_select_entry.on(device), item_grid(out.layout.numel), out.data, x.data, index.data,
@@ -131,7 +132,7 @@ void gather(const View& out_view, const View& x_view, int dim, const View& index
   plan.walk = walk_of(layouts, 0, out.layout.rank);
   plan.size = x.layout.sizes[dim];
   plan.x_step = x.layout.strides[dim];
-  plan.check = {device.note_index_call(), dim};
+  plan.check = {device.note_index_call(), dim, false};
   plan.item = static_cast<int32_t>(itemsize(out.layout.dtype));
   plan.index_dtype = index.layout.dtype;
   launch_indexing(device, gather_entry.on(device), item_grid(out.layout.numel), out.data, x.data, index.data,
@@ -144,7 +145,8 @@ void scatter(Scatter mode, const View& out_view, int dim, const View& index_view
                           .indices = {index},
                           .sizes = {out.layout.sizes[dim]},
                           .strides = {out.layout.strides[dim]},
-                          .dims = {dim}};
+                          .dims = {dim},
+                          .wraps = false};
   View base = out;  // along `dim` it is addressed by the index alone
   base.layout.strides[dim] = 0;
   put("scatter", mode, base, source, plan);
@@ -159,6 +161,7 @@ void index_add(const View& out, int dim, const View& index, const View& source) 
   IndexPlan plan;
   View base;
   plan_slices(plan, base, at_least_1d(out), dim, at_least_1d(index));
+  plan.wraps = false;
   put("index_add", Scatter::sum, base, at_least_1d(source), plan);
 }
 

@@ -70,7 +70,7 @@ void DeviceQueue::raise_reported() {
   lock.unlock();
   if (place.op == nullptr) place.op = place.entry = "index";
   const CallScope scope(place);
-  index_out_of_range(found.index, found.dim, found.size);
+  index_out_of_range(found.index, found.dim, found.size, found.wraps != 0);
 }
 
 }  // namespace weft::portable::host
