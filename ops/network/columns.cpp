@@ -58,9 +58,12 @@ Tensor columns_of(const Tensor& x, const Taps& t) {
 Tensor sums_of_columns(const Tensor& columns, int64_t channels, const Taps& t) {
   const int64_t batch = columns.size(0);
   const Tensor by_tap = columns.reshape({batch, channels, t.count(), t.out[0], t.out[1], t.out[2]});
-  const Tensor padded = zeros(padded_shape(batch, channels, t), {columns.dtype(), columns.device()});
+  constexpr int64_t few = 256;
+  const bool many = t.count() > few && is_floating(columns.dtype()) && columns.device().is_cpu();
+  const DType wide = many ? DType::f64 : compute_type(columns.dtype());
+  const Tensor padded = zeros(padded_shape(batch, channels, t), {wide, columns.device()});
   for_taps(padded, t, [&](const Tensor& under, int64_t tap) { under.add_(by_tap.select(2, tap)); });
-  return middle(padded, t).contiguous();
+  return middle(padded, t).to(columns.dtype()).contiguous();
 }
 
 // ---- blocks of images -----------------------------------------------------------------------------------------------

@@ -125,3 +125,86 @@ def test_bad_values():
             x[0] = value
     with pytest.raises(TypeError):
         del x[0]
+
+
+def last_gradients(write):
+    z, v = weft.zeros(2), weft.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    out = write(z, v)
+    ((z if out is None else out) * weft.tensor([10.0, 20.0])).sum().backward()
+    return v.grad.tolist()
+
+
+def test_of_repeated_indices_only_the_last_has_a_gradient():
+    at = weft.tensor([0, 0, 1])
+    writes = [lambda z, v: z.__setitem__([0, 0, 1], v), lambda z, v: z.__setitem__(at, v), lambda z, v: z.index_put_((at,), v),
+              lambda z, v: weft.index_put(z, [at], v), lambda z, v: z.put_(at, v), lambda z, v: z.scatter(0, at, v),
+              lambda z, v: z.scatter_(0, at, v), lambda z, v: z.index_copy(0, at, v), lambda z, v: z.index_copy_(0, at, v)]
+    for write in writes:
+        assert last_gradients(write) == [0, 10, 20]
+    z, v = weft.zeros(2), weft.tensor(1.0, requires_grad=True)
+    z[[0, 0, 1]] = v
+    z.sum().backward()
+    assert v.grad.item() == 2
+    x, v = weft.zeros(3, 2), weft.ones(1, 2, requires_grad=True)
+    x[[0, 0, 2]] = v
+    (x * weft.tensor([[1.0], [10.0], [100.0]])).sum().backward()
+    assert v.grad.tolist() == [[101, 101]]
+
+
+def test_negative_indices_are_out_of_range_where_pytorch_says_so(device):
+    F = weft.nn.functional
+    x, v, at, both = weft.rand(3, 2).to(device), weft.rand(3).to(device), weft.tensor([-1]).to(device), \
+        weft.tensor([[-1, -1]]).to(device)
+    image, places = weft.rand(1, 1, 2).to(device), weft.tensor([[[-1, 2]]]).to(device)
+    row = x[:1].clone()
+    calls = [lambda: x.index_select(0, at), lambda: v.index_select(0, at), lambda: x.gather(0, both), lambda: v.gather(0, at),
+             lambda: x.scatter(0, both, row), lambda: x.scatter(0, both, 1.0), lambda: x.scatter_add(0, both, row),
+             lambda: x.index_add(0, at, row), lambda: x.index_copy(0, at, row), lambda: F.embedding(at, x),
+             lambda: weft.nn.Embedding(200, 2).to(device)(weft.tensor([-100]).to(device)),
+             lambda: F.embedding(at, x, padding_idx=-1), lambda: F.max_unpool1d(image, places, 2),
+             lambda: F.max_unpool2d(image.unsqueeze(2), places.unsqueeze(2), (1, 2)),
+             lambda: F.cross_entropy(x, weft.tensor([-1, 0, 1]).to(device)),
+             lambda: F.nll_loss(x, weft.tensor([-1, 0, 1]).to(device))]
+    calls += [lambda how=how: F.embedding_bag(both, x, mode=how) for how in ("sum", "mean", "max")]
+    calls += [lambda: F.embedding_bag(both, x, padding_idx=-1, mode="sum")]
+    calls += [lambda how=how: x.scatter_reduce(0, both, row, how) for how in ("sum", "prod", "mean", "amax", "amin")]
+    calls += [lambda how=how: weft.index_reduce(x, 0, at, row, how) for how in ("prod", "mean", "amax", "amin")]
+    for i, call in enumerate(calls):
+        with pytest.raises(IndexError):
+            call().cpu()
+            pytest.fail(f"call {i}")
+    assert F.cross_entropy(x, weft.tensor([-100, 0, 1]).to(device)).isfinite().item()
+    assert F.embedding(weft.tensor([2]).to(device), x, padding_idx=-1).tolist() == x[2:].tolist()
+    for got, want in [(x[at], x[2:]), (x.take(at), x.view(-1)[5:]), (weft.take_along_dim(x, both, 0), x[2:]),
+                      (x.put(at, row.view(-1)[:1])[2, 1], row[0, 0]), (x.index_fill(0, at, 7.0)[2, 0], weft.tensor(7.0))]:
+        assert got.tolist() == want.tolist()
+
+
+def test_float_sums_by_index_keep_their_precision():
+    n = 1_000_000
+    at, tenth = weft.zeros(n, dtype=weft.int64), weft.full((n,), 0.1)
+    want = float(np.float32(0.1)) * n
+
+    def near(total):
+        assert abs(total - want) < 2e-7 * want
+
+    near(weft.zeros(1).index_add(0, at, tenth).item())
+    near(weft.zeros(1).scatter_add(0, at, tenth).item())
+    near(weft.zeros(1).put(at, tenth, accumulate=True).item())
+    near(weft.zeros(1).index_put((at,), tenth, accumulate=True).item())
+    near(weft.bincount(at, tenth).item())
+    near(weft.zeros(1).scatter_reduce(0, at, tenth, "mean").item() * (n + 1))
+    near(weft.nn.functional.embedding_bag(weft.zeros(1, n, dtype=weft.int64), weft.full((1, 1), 0.1), mode="sum").item())
+    ones = weft.zeros(1, dtype=weft.bfloat16).index_add_(0, weft.zeros(20_000_000, dtype=weft.int64),
+                                                         weft.ones(20_000_000, dtype=weft.bfloat16))
+    assert ones.item() == 20054016
+    for read in (lambda w: w[at], lambda w: w.take(at), lambda w: w.index_select(0, at), lambda w: w.gather(0, at),
+                 lambda w: weft.nn.functional.embedding(at, w.unsqueeze(1)).squeeze(1),
+                 lambda w: weft.nn.functional.embedding_bag(at, w.unsqueeze(1), at[:1], mode="sum").expand(1, 1) * 1):
+        w = weft.zeros(1, requires_grad=True)
+        out = read(w)
+        out.backward(tenth if out.numel() == n else weft.full_like(out, 0.1))
+        if out.numel() == n:
+            near(w.grad.item())
+        else:
+            assert abs(w.grad.item() - want) < 2e-7 * want

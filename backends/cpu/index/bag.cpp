@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "crowd.hpp"
 #include "indices.hpp"
 #include "../kernels.hpp"
 #include "../simd/lanes-inl.hpp"
@@ -27,13 +28,12 @@ struct Table {
 
 /// to[0, 16 * blocks) = the sum over the indices [begin, end) of these columns of their rows; `left` of them exist.
 template <int blocks, class T>
-HWY_INLINE void sum_columns(const Table<T>& table, int64_t begin, int64_t end, int64_t column, int64_t left, T scale,
-                            T* to) {
+HWY_INLINE void sum_few(const Table<T>& table, int64_t begin, int64_t end, int64_t column, int64_t left, T scale,
+                        T* to) {
   Lanes<T> sums[blocks];
   HWY_UNROLL(4) for (int b = 0; b < blocks; ++b) sums[b] = Lanes<T>(T(0));
   for (int64_t i = begin; i < end; ++i) {
-    int64_t row = table.indices[i];
-    wraps_into(row, table.rows);
+    const int64_t row = table.indices[i];
     if (row == table.padding) continue;
     const T* const from = table.weight + row * table.width + column;
     const Lanes<T> factor(table.factors != nullptr ? table.factors[i] : T(1));
@@ -44,6 +44,27 @@ HWY_INLINE void sum_columns(const Table<T>& table, int64_t begin, int64_t end, i
   HWY_UNROLL(4) for (int b = 0; b < blocks; ++b) {
     (sums[b] * Lanes<T>(scale)).store(to + b * lane_count, left - b * lane_count);
   }
+}
+
+/// Sums of many are carried in double, to which a few are added at a time.
+template <int blocks, class T>
+HWY_ATTR HWY_NOINLINE void sum_many(const Table<T>& table, int64_t begin, int64_t end, int64_t column, int64_t left,
+                                    T scale, T* to) {
+  constexpr int64_t width = blocks * lane_count, step = 16;
+  const int64_t columns = std::min(left, width);
+  T part[width] = {};
+  double total[width] = {};
+  for (; begin < end; begin += step) {
+    sum_few<blocks>(table, begin, std::min(begin + step, end), column, columns, T(1), part);
+    for (int64_t j = 0; j < width; ++j) total[j] += static_cast<double>(part[j]);
+  }
+  for (int64_t j = 0; j < columns; ++j) to[j] = static_cast<T>(total[j] * static_cast<double>(scale));
+}
+template <int blocks, class T>
+HWY_INLINE void sum_columns(const Table<T>& table, int64_t begin, int64_t end, int64_t column, int64_t left, T scale,
+                            T* to) {
+  if (end - begin > few_terms) return sum_many<blocks>(table, begin, end, column, left, scale, to);
+  sum_few<blocks>(table, begin, end, column, left, scale, to);
 }
 
 int64_t bags_at_once(int64_t bags, int64_t n, int64_t width) {
@@ -66,11 +87,7 @@ void sum_bags(const View& out, const View& counts, const View& weight, const Vie
     for (int64_t bag = from; bag < to; ++bag) {
       const int64_t begin = first[bag], end = bag + 1 < bags ? first[bag + 1] : n;
       int64_t count = end - begin;
-      for (int64_t i = begin; padding >= 0 && i < end; ++i) {
-        int64_t row = table.indices[i];
-        wraps_into(row, table.rows);
-        count -= row == padding;
-      }
+      for (int64_t i = begin; padding >= 0 && i < end; ++i) count -= table.indices[i] == padding;
       static_cast<T*>(counts.data)[bag] = static_cast<T>(count);
       const T scale = mean && count > 0 ? T(1) / static_cast<T>(count) : T(1);
       T* const line = static_cast<T*>(out.data) + bag * width;
@@ -89,7 +106,6 @@ void best_of_bags(const View& out, const View& place, const View& weight, const 
                   int64_t padding) {
   using Place = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
   const int64_t bags = out.layout.sizes[0], width = out.layout.sizes[1], n = indices.layout.numel;
-  const int64_t rows = weight.layout.sizes[0];
   const auto* const first = static_cast<const int64_t*>(begins.data);
   const auto* const given = static_cast<const int64_t*>(indices.data);
   parallel_for(bags, bags_at_once(bags, n, width), [&](int64_t from, int64_t to) HWY_ATTR {
@@ -101,8 +117,7 @@ void best_of_bags(const View& out, const View& place, const View& weight, const 
       std::fill_n(at, width, Place{-1});
       const int64_t begin = first[bag], end = bag + 1 < bags ? first[bag + 1] : n;
       for (int64_t i = begin; i < end; ++i) {
-        int64_t row = given[i];
-        wraps_into(row, rows);
+        const int64_t row = given[i];
         if (row == padding) continue;
         const T* HWY_RESTRICT x = static_cast<const T*>(weight.data) + row * width;
         for (int64_t j = 0; j < width; ++j) {
@@ -149,8 +164,8 @@ void check_bags(const char* kernel, const View& weight, const View& indices, int
   const auto* const given = static_cast<const int64_t*>(indices.data);
   const int64_t rows = weight.layout.sizes[0];
   for (int64_t i = 0; i < indices.layout.numel; ++i) {
-    int64_t row = given[i];
-    if (row != padding && !wraps_into(row, rows)) index_out_of_range(given[i], 0, rows);
+    const bool counts = padding < 0 || given[i] != padding;
+    if (counts && (given[i] < 0 || given[i] >= rows)) index_out_of_range(given[i], 0, rows, false);
   }
 }
 

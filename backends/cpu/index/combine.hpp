@@ -60,7 +60,8 @@ WEFT_FN void combine_each(char* to, int64_t to_step, const int64_t* offset, cons
     Sum& place = *reinterpret_cast<Sum*>(to + i * to_step + offset[i]);
     const T value = element_at<T>(from + i * from_step);
     if constexpr (std::is_same_v<T, Sum>) place = combined<mode>(element_at<T>(&place), value);
-    else place = combined<mode>(place, static_cast<Sum>(to_float(value)));
+    else if constexpr (is_half_type<T>) place = combined<mode>(place, static_cast<Sum>(to_float(value)));
+    else place = combined<mode>(place, static_cast<Sum>(value));
   }
 }
 /// Combines n elements of a line with the elements at i * to_step + offset[i], in bytes.

@@ -39,7 +39,7 @@ void sample(const View& out, const View& row_starts, const View& columns, const 
 
 /// Four sums side by side, which hide the latency of an addition.
 template <class T>
-T row_times(const T* values, const int64_t* columns, const T* x, int64_t n) {
+T few_times(const T* values, const int64_t* columns, const T* x, int64_t n) {
   T sums[4] = {};
   int64_t e = 0;
   for (; e + 4 <= n; e += 4) {
@@ -47,6 +47,16 @@ T row_times(const T* values, const int64_t* columns, const T* x, int64_t n) {
   }
   for (; e < n; ++e) sums[0] += values[e] * x[columns[e]];
   return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+}
+/// Sums of many products are carried in double.
+template <class T>
+T row_times(const T* values, const int64_t* columns, const T* x, int64_t n) {
+  constexpr int64_t step = 64;
+  double sum = 0;
+  for (int64_t e = 0; e < n; e += step) {
+    sum += static_cast<double>(few_times(values + e, columns + e, x, std::min(step, n - e)));
+  }
+  return static_cast<T>(sum);
 }
 
 template <class T>

@@ -14,7 +14,7 @@ struct Groups {
 
   Groups(const std::vector<int64_t>& rows, int64_t size) : order(rows.size()) {
     const int64_t n = static_cast<int64_t>(rows.size());
-    if (size <= 4 * n + 1024) {
+    if (size <= 16 * n + 1024) {
       std::vector<int64_t> next(static_cast<size_t>(size) + 1, 0);
       for (const int64_t row : rows) ++next[static_cast<size_t>(row) + 1];
       std::partial_sum(next.begin(), next.end(), next.begin());

@@ -6,8 +6,10 @@
 #include <hwy/highway.h>
 
 #include <algorithm>
+#include <cmath>
 #include <type_traits>
 
+#include "crowd.hpp"
 #include "../kernels.hpp"
 #include "../lines.hpp"
 #include "../simd/lanes-inl.hpp"
@@ -77,7 +79,7 @@ HWY_ATTR void find_corners_of(const Image& s, const T* at, int64_t image, int64_
         place = hn::Load(d, rest);
       }
       const auto size = hn::Set(di, static_cast<Index>(s.sizes[i]));
-      const auto near = hn::And(hn::Gt(place, hn::Set(d, T(-1))), hn::Lt(place, hn::ConvertTo(d, size)));
+      const auto near = hn::And(hn::Ge(place, hn::Set(d, T(-1))), hn::Lt(place, hn::ConvertTo(d, size)));
       const auto floor = hn::IfThenElse(near, hn::Floor(place), hn::Set(d, T(-2)));
       low[i] = hn::ConvertTo(di, floor);
       part[i][1] = hn::IfThenElseZero(near, hn::Sub(place, floor));
@@ -154,7 +156,34 @@ void sample(const View& out, const View& x, const View& at) {
   });
 }
 
-/// An image's channels are added in order, whoever computes them.
+/// Whether an element may get many terms.
+template <class T>
+bool is_crowded(const Image& s, const T* at, int64_t image) {
+  if (s.places <= few_terms) return false;
+  CrowdSample sample(s.places);
+  while (sample.next() < s.places) {
+    const int64_t place = sample.next();
+    int64_t element = 0;
+    bool inside = true;
+    for (int d = 0; d < s.rank; ++d) {
+      const T x = at[(d * s.images + image) * s.places + place];
+      inside = inside && x > T(-1) && x < static_cast<T>(s.sizes[d]);
+      element = element * s.sizes[d] + (inside ? static_cast<int64_t>(std::floor(x)) : 0);
+    }
+    sample.count(inside ? element : ~place);
+  }
+  return sample.is_crowded();
+}
+
+/// sums[index[p]] += incoming[p] * weight[p].
+template <class T, class Sum, class Index>
+void add_corner(Sum* sums, const Index* index, const T* incoming, const T* weight, int64_t count) {
+  for (int64_t p = 0; p < count; ++p) {
+    if (index[p] >= 0) sums[index[p]] += static_cast<Sum>(incoming[p] * weight[p]);
+  }
+}
+
+/// An image's channels are added in order, whoever computes them. Sums of many terms are carried in double.
 template <class T>
 void sample_gradient(const View& dx, const View& dat, const View& g, const View& x, const View& at) {
   const Image s(x, at);
@@ -163,7 +192,11 @@ void sample_gradient(const View& dx, const View& dat, const View& g, const View&
     auto& c = *memory.as<Corners<T>>();
     for (int64_t image = from; image < to; ++image) {
       T* const to_image = static_cast<T*>(dx.data) + image * s.channels * s.size;
-      if (dx.data != nullptr) std::fill_n(to_image, s.channels * s.size, T(0));
+      const int64_t elements = s.channels * s.size;
+      const bool crowded = sizeof(T) == 4 && dx.data != nullptr && is_crowded(s, static_cast<const T*>(at.data), image);
+      const Scratch wide(elements * static_cast<int64_t>(sizeof(double)), crowded);
+      if (crowded) std::fill_n(wide.as<double>(), elements, 0.0);
+      else if (dx.data != nullptr) std::fill_n(to_image, elements, T(0));
       for (int64_t first = 0; first < s.places; first += block) {
         const int64_t count = std::min(block, s.places - first);
         find_corners<true>(s, static_cast<const T*>(at.data), image, first, count, c);
@@ -175,10 +208,11 @@ void sample_gradient(const View& dx, const View& dat, const View& g, const View&
           const T* const incoming = static_cast<const T*>(g.data) + plane * s.places + first;
           const T* const values = static_cast<const T*>(x.data) + plane * s.size;
           for (int k = 0; k < s.corners(); ++k) {
+            if (crowded) add_corner(wide.as<double>() + channel * s.size, c.index[k], incoming, c.weight[k], count);
             for (int64_t p = 0; p < count; ++p) {
               const int64_t index = c.index[k][p];
               if (index < 0) continue;
-              if (dx.data != nullptr) to_image[channel * s.size + index] += incoming[p] * c.weight[k][p];
+              if (dx.data != nullptr && !crowded) to_image[channel * s.size + index] += incoming[p] * c.weight[k][p];
               for (int d = 0; d < s.rank && dat.data != nullptr; ++d) {
                 static_cast<T*>(dat.data)[(d * s.images + image) * s.places + first + p] +=
                     incoming[p] * values[index] * c.slope[d][k][p];
@@ -187,6 +221,7 @@ void sample_gradient(const View& dx, const View& dat, const View& g, const View&
           }
         }
       }
+      for (int64_t i = 0; crowded && i < elements; ++i) to_image[i] = static_cast<T>(wide.as<double>()[i]);
     }
   });
 }

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "../index/crowd.hpp"
 #include "../kernels.hpp"
 #include "../lines.hpp"
 #include "../thread_pool.hpp"
@@ -395,13 +396,51 @@ void pool_gradient_of(const View& dx, const View& g, const PoolPlan& plan) {
   });
 }
 
+/// Whether means have more terms than are added in float.
+bool adds_many(const View& x, const PoolPlan& plan) {
+  int64_t window = 1;
+  for (int i = 0; i < 3; ++i) window *= std::min(plan.lines[i].size, x.layout.sizes[i + 1]);
+  return window > few_terms;
+}
+/// One plane of `view` as doubles in `memory`.
+View plane_in_double(const View& view, double* memory) {
+  View plane = view;
+  plane.data = memory;
+  plane.layout.dtype = DType::f64;
+  plane.layout.sizes[0] = 1;
+  finish_layout(plane.layout);
+  return plane;
+}
+/// Calls kernel(to, from) with one plane after the other, in double.
+template <class Kernel>
+void by_planes_in_double(const View& out, const View& in, Kernel&& kernel) {
+  const int64_t planes = in.layout.sizes[0], reads = in.layout.numel / planes, writes = out.layout.numel / planes;
+  parallel_for(planes, 1, [&](int64_t begin, int64_t end) {
+    const Scratch memory((reads + writes) * static_cast<int64_t>(sizeof(double)));
+    double *const from = memory.as<double>(), *const to = from + reads;
+    for (int64_t p = begin; p < end; ++p) {
+      load_line(from, bytes(in) + p * reads * 4, 4, reads, DType::f32);
+      kernel(plane_in_double(out, to), plane_in_double(in, from));
+      store_line(bytes(out) + p * writes * 4, 4, DType::f32, static_cast<const double*>(to), writes);
+    }
+  });
+}
+
 void pool_any(Pool how, const View& out, const View& index, const View& x, const PoolPlan& plan) {
-  if (x.layout.dtype == DType::f64) pool_of<double>(how, out, index, x, plan);
-  else pool_of<float>(how, out, index, x, plan);
+  if (x.layout.dtype == DType::f64) return pool_of<double>(how, out, index, x, plan);
+  if (how == Pool::mean && adds_many(x, plan)) {
+    return by_planes_in_double(out, x,
+                               [&](const View& to, const View& from) { pool_of<double>(how, to, {}, from, plan); });
+  }
+  pool_of<float>(how, out, index, x, plan);
 }
 void pool_gradient_any(const View& dx, const View& g, const PoolPlan& plan) {
-  if (dx.layout.dtype == DType::f64) pool_gradient_of<double>(dx, g, plan);
-  else pool_gradient_of<float>(dx, g, plan);
+  if (dx.layout.dtype == DType::f64) return pool_gradient_of<double>(dx, g, plan);
+  if (adds_many(dx, plan)) {
+    return by_planes_in_double(dx, g,
+                               [&](const View& to, const View& from) { pool_gradient_of<double>(to, from, plan); });
+  }
+  pool_gradient_of<float>(dx, g, plan);
 }
 
 }  // namespace

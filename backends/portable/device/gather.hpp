@@ -3,6 +3,7 @@
 #pragma once
 
 #include "sort.hpp"
+#include "team.hpp"
 
 namespace weft::portable {
 
@@ -20,9 +21,7 @@ WEFT_DEVICE void put_number(Out data, int64_t i, C value) {
 /// The row that index i stands for, -1 where it counts for nothing or is out of range, which is reported.
 WEFT_DEVICE int64_t bag_row(In indices, const Bags& plan, WEFT_GLOBAL BadIndex* bad, int64_t i) {
   const int64_t index = peek<int64_t>(indices + i * 8);
-  if (index == plan.padding && (index < -plan.rows || index >= plan.rows)) return -1;
-  const int64_t row = checked_index(index, plan.rows, plan.check, bad);
-  return row == plan.padding ? -1 : row;
+  return plan.padding >= 0 && index == plan.padding ? -1 : checked_index(index, plan.rows, plan.check, bad);
 }
 WEFT_DEVICE int64_t bag_end(In begins, const Bags& plan, int64_t bag) {
   return bag + 1 < plan.bags ? peek<int64_t>(begins + (bag + 1) * 8) : plan.indices;
@@ -35,7 +34,7 @@ WEFT_DEVICE void bag_sum_item(Out out, Out counts, In weight, In indices, In beg
   const int64_t columns = plan.width > 0 ? plan.width : 1;
   if (i >= plan.bags * columns) return;
   const int64_t bag = quotient(i, columns), column = i - bag * columns, end = bag_end(begins, plan, bag);
-  C sum = 0;
+  RunningSum<C> sum;
   int64_t count = 0;
   for (int64_t k = peek<int64_t>(begins + bag * 8); k < end; ++k) {
     const int64_t row = bag_row(indices, plan, bad, k);
@@ -43,11 +42,11 @@ WEFT_DEVICE void bag_sum_item(Out out, Out counts, In weight, In indices, In beg
     ++count;
     if (plan.width == 0) continue;
     const C x = number_at<C>(weight, row * plan.width + column);
-    sum = sum + x * (plan.has_factors ? number_at<C>(factors, k) : 1);
+    sum.add(x * (plan.has_factors ? number_at<C>(factors, k) : 1));
   }
   if (column == 0) put_number<C>(counts, bag, (C)count);
   const C scale = plan.mean && count > 0 ? 1 / (C)count : 1;
-  if (plan.width > 0) put_number<C>(out, i, sum * scale);
+  if (plan.width > 0) put_number<C>(out, i, sum.value() * scale);
 }
 
 template <class C>
@@ -76,14 +75,14 @@ WEFT_DEVICE void resample_item(Out out, In x, In at, In weights, const Resample&
   if (i >= plan.outer * plan.to * plan.inner) return;
   const int64_t line = quotient(i, plan.inner), inner = i - line * plan.inner;
   const int64_t outer = quotient(line, plan.to), element = line - outer * plan.to;
-  C sum = 0;
+  RunningSum<C> sum;
   for (int64_t t = 0; t < plan.taps; ++t) {
     const int64_t tap = t * plan.to + element;
     const int64_t from = sizeof(C) == 8 ? peek<int64_t>(at + tap * 8) : peek<int32_t>(at + tap * 4);
     if (from < 0) continue;
-    sum = sum + number_at<C>(x, (outer * plan.from + from) * plan.inner + inner) * number_at<C>(weights, tap);
+    sum.add(number_at<C>(x, (outer * plan.from + from) * plan.inner + inner) * number_at<C>(weights, tap));
   }
-  put_number<C>(out, i, sum);
+  put_number<C>(out, i, sum.value());
 }
 
 // ---- images ---------------------------------------------------------------------------------------------------------
@@ -103,7 +102,7 @@ WEFT_DEVICE Cell<C> cell_of(In places, const Sampling& plan, int64_t image, int6
     cell.rest[d] = 0;
     if (d >= plan.rank) continue;
     const C at = number_at<C>(places, (d * plan.images + image) * plan.places + place);
-    const bool near = at > (C)-1 && at < (C)plan.sizes[d];
+    const bool near = at >= (C)-1 && at < (C)plan.sizes[d];
     const C below = near ? floor(at) : (C)-2;
     cell.low[d] = (int64_t)below;
     cell.rest[d] = near ? at - below : 0;
@@ -174,14 +173,14 @@ WEFT_DEVICE void sample_gradient_item(Out dx, In g, In places, In keys, In order
   if (key == no_destination || (at > 0 && key_at(keys, at - 1) == key)) return;
   const int64_t image = quotient((int64_t)key, plan.size), element = (int64_t)key - image * plan.size;
   const int64_t plane = image * plan.channels + channel;
-  C sum = 0;
+  RunningSum<C> sum;
   for (; at < all && key_at(keys, at) == key; ++at) {
     const int64_t corner = peek<int64_t>(order + at * 8), place = (corner >> plan.rank) - image * plan.places;
     const Cell<C> cell = cell_of<C>(places, plan, image, place);
-    sum = sum + number_at<C>(g, plane * plan.places + place) *
-                    corner_weight(cell, plan, (int)(corner & ((1 << plan.rank) - 1)), -1);
+    sum.add(number_at<C>(g, plane * plan.places + place) *
+            corner_weight(cell, plan, (int)(corner & ((1 << plan.rank) - 1)), -1));
   }
-  put_number<C>(dx, plane * plan.size + element, sum);
+  put_number<C>(dx, plane * plan.size + element, sum.value());
 }
 
 template <class C>

@@ -1,7 +1,7 @@
 // Pooling: a work-item for each window, and for each element of the gradient of a mean.
 #pragma once
 
-#include "device.hpp"
+#include "team.hpp"
 
 namespace weft::portable {
 
@@ -56,8 +56,8 @@ struct WindowMax {
 };
 template <class C>
 struct WindowSum {
-  C sum;
-  WEFT_DEVICE void add(C x, int64_t) { sum = sum + x; }
+  RunningSum<C> sum;
+  WEFT_DEVICE void add(C x, int64_t) { sum.add(x); }
 };
 
 template <class C>
@@ -84,10 +84,9 @@ WEFT_DEVICE void mean_pool_item(Out out, In x, In shares, const Pooling& plan, i
   if (i >= plan.windows) return;
   const PlanePlace window = plane_place(i, plan.out);
   WindowSum<C> total;
-  total.sum = 0;
   each_in_window<C>(x, plan, window, total);
   poke<C>(out + i * (int64_t)sizeof(C),
-          total.sum / divisor_of<C>(shares, plan, window.at[0], window.at[1], window.at[2]));
+          total.sum.value() / divisor_of<C>(shares, plan, window.at[0], window.at[1], window.at[2]));
 }
 
 /// The windows along one dimension that may have an element.
@@ -114,7 +113,7 @@ WEFT_DEVICE void mean_pool_gradient_item(Out dx, In g, In shares, const Pooling&
   const PlanePlace element = plane_place(i, plan.in);
   const WindowRange z = windows_around(plan, 0, element.at[0]), y = windows_around(plan, 1, element.at[1]),
                     x = windows_around(plan, 2, element.at[2]);
-  C sum = 0;
+  RunningSum<C> sum;
   for (int64_t a = z.first; a <= z.last; ++a) {
     if (!has_element(plan, 0, a, element.at[0])) continue;
     for (int64_t b = y.first; b <= y.last; ++b) {
@@ -122,11 +121,11 @@ WEFT_DEVICE void mean_pool_gradient_item(Out dx, In g, In shares, const Pooling&
       for (int64_t c = x.first; c <= x.last; ++c) {
         if (!has_element(plan, 2, c, element.at[2])) continue;
         const int64_t window = ((element.plane * plan.out[0] + a) * plan.out[1] + b) * plan.out[2] + c;
-        sum = sum + peek<C>(g + window * (int64_t)sizeof(C)) / divisor_of<C>(shares, plan, a, b, c);
+        sum.add(peek<C>(g + window * (int64_t)sizeof(C)) / divisor_of<C>(shares, plan, a, b, c));
       }
     }
   }
-  poke<C>(dx + i * (int64_t)sizeof(C), sum);
+  poke<C>(dx + i * (int64_t)sizeof(C), sum.value());
 }
 
 }  // namespace weft::portable

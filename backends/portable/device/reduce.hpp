@@ -15,6 +15,7 @@ struct ProdFold : Times {
   template <class C>
   struct State {
     C x = 1;
+    WEFT_DEVICE void begin(C first) { x = first; }
     WEFT_DEVICE void add(C next) { x = Times::combine(x, next); }
     WEFT_DEVICE C value() const { return x; }
   };
@@ -23,6 +24,7 @@ struct MaxFold : Larger {
   template <class C>
   struct State {
     C x = Limits<C>::lowest();
+    WEFT_DEVICE void begin(C first) { x = first; }
     WEFT_DEVICE void add(C next) { x = Larger::combine(x, next); }
     WEFT_DEVICE C value() const { return x; }
   };
@@ -31,6 +33,7 @@ struct MinFold : Smaller {
   template <class C>
   struct State {
     C x = Limits<C>::highest();
+    WEFT_DEVICE void begin(C first) { x = first; }
     WEFT_DEVICE void add(C next) { x = Smaller::combine(x, next); }
     WEFT_DEVICE C value() const { return x; }
   };
@@ -191,7 +194,7 @@ WEFT_DEVICE void scan_team(Out out, In in, const Scan& plan, WEFT_LOCAL C* share
 
 /// The positions of one destination lie together, in their order (index.hpp). The work-item at the first of them
 /// combines all of their values with the one that is there, and rounds once.
-template <class C, class Op>
+template <class C, class Fold>
 WEFT_DEVICE void put_combined_item(Out base, In values, In keys, In order, const Put& plan, int64_t i) {
   if (i >= plan.positions.count * plan.slab.count) return;
   int64_t place = i / plan.slab.count, offset[1], slab[2];
@@ -199,15 +202,16 @@ WEFT_DEVICE void put_combined_item(Out base, In values, In keys, In order, const
   if (key == no_destination || (place > 0 && key_at(keys, place - 1) == key)) return;
   offsets_at(plan.slab, i - place * plan.slab.count, slab);
   const Out to = base + destination_of(key) + slab[0];
-  C value = Memory<C>::load(to, plan.dtype);
+  typename Fold::template State<C> state;
+  state.begin(Memory<C>::load(to, plan.dtype));
   for (; place < plan.positions.count && key_at(keys, place) == key; ++place) {
     offsets_at(plan.positions, peek<int64_t>(order + place * 8), offset);
-    value = Op::combine(value, Memory<C>::load(values + offset[0] + slab[1], plan.dtype));
+    state.add(Memory<C>::load(values + offset[0] + slab[1], plan.dtype));
   }
-  Memory<C>::store(to, plan.dtype, value);
+  Memory<C>::store(to, plan.dtype, state.value());
 }
 
-// Columns: name in kernels, what combines.
-#define WEFT_COMBINATIONS(X) X(sum, Plus) X(prod, Times) X(max, Larger) X(min, Smaller)
+// Columns: name in kernels, fold.
+#define WEFT_COMBINATIONS(X) X(sum, SumFold) X(prod, ProdFold) X(max, MaxFold) X(min, MinFold)
 
 }  // namespace weft::portable

@@ -130,6 +130,7 @@ struct Smaller {
 template <class C>
 struct RunningSum {
   C sum = 0, lost = 0;
+  WEFT_DEVICE void begin(C first) { sum = first; }
   WEFT_DEVICE void add(C x) {
     const C next = sum + x;
     const C larger_first = (sum - next) + x, smaller_first = (x - next) + sum;
@@ -143,6 +144,7 @@ struct RunningSum {
 template <>
 struct RunningSum<int64_t> {
   uint64_t sum = 0;
+  WEFT_DEVICE void begin(int64_t first) { sum = (uint64_t)first; }
   WEFT_DEVICE void add(int64_t x) { sum += (uint64_t)x; }
   WEFT_DEVICE int64_t value() const { return (int64_t)sum; }
 };
