@@ -86,7 +86,8 @@ struct Pow {
     return select(b == zero_like(b), zero_like(a), g * (b * pow(a, b - V(1))));
   }
   template <class V> static V gradient_b(V g, const V& a, const V& b, const V& y) {
-    return g * select(a == zero_like(a), select(real_part(b) >= zero_like(b), zero_like(y), -y), y * log(a));
+    const V slope = y * log(select(a == zero_like(a), V(1), a));
+    return g * select(a == zero_like(a), select(real_part(b) >= zero_like(b), zero_like(y), -y), slope);
   }
 };
 struct Maximum {
@@ -115,9 +116,11 @@ struct Atan2 {
   // x / (x² + y²) of the point (x, y), brought to the size of 1 so that no square leaves the range; 0 at the origin
   // and far out.
   template <class V> static V share(const V& x, const V& y) {
-    const V size = maximum(abs(x), abs(y)), u = x / size, v = y / size;
-    const V inside = select(size == V(__builtin_inff()), zero_like(size), u / (u * u + v * v) / size);
-    return select(size == zero_like(size), zero_like(size), inside);
+    const V longest = maximum(abs(x), abs(y)), size = select(longest == zero_like(x), V(1), longest);
+    const V u = x / size, v = y / size, square = u * u + v * v;
+    const V inside = u / select(square == zero_like(square), V(1), square) / size;
+    const V bounded = select(size == V(__builtin_inff()), zero_like(size), inside);
+    return select(longest == zero_like(x), zero_like(x), bounded);
   }
   template <class V> static V gradient_a(V g, const V& a, const V& b, const V&) { return take(g) * share(b, a); }
   template <class V> static V gradient_b(V g, const V& a, const V& b, const V&) { return -take(g) * share(a, b); }
@@ -166,10 +169,10 @@ struct Logaddexp {
   }
   // Equal infinities share.
   template <class V> static V gradient_a(V g, const V& a, const V& b, const V&) {
-    return g / (V(1) + exp(select(a == b, zero_like(a), b - a)));
+    return g * sigmoid(select(a == b, zero_like(a), a - b));
   }
   template <class V> static V gradient_b(V g, const V& a, const V& b, const V&) {
-    return g / (V(1) + exp(select(a == b, zero_like(a), a - b)));
+    return g * sigmoid(select(a == b, zero_like(a), b - a));
   }
 };
 struct Logaddexp2 {
@@ -178,10 +181,10 @@ struct Logaddexp2 {
     return select(a == b, a + V(1), maximum(a, b) + log1p(exp2(-abs(a - b))) * V(1.4426950408889634));
   }
   template <class V> static V gradient_a(V g, const V& a, const V& b, const V&) {
-    return g / (V(1) + exp2(select(a == b, zero_like(a), b - a)));
+    return g * sigmoid(select(a == b, zero_like(a), (a - b) * V(0.69314718055994531)));
   }
   template <class V> static V gradient_b(V g, const V& a, const V& b, const V&) {
-    return g / (V(1) + exp2(select(a == b, zero_like(a), a - b)));
+    return g * sigmoid(select(a == b, zero_like(a), (b - a) * V(0.69314718055994531)));
   }
 };
 struct Xlogy {
@@ -190,9 +193,13 @@ struct Xlogy {
     return select(b != b, b, select(a == zero_like(a), zero_like(a), a * log(b)));
   }
   template <class V> static V gradient_a(V g, const V& a, const V& b, const V&) {
-    return select(a == zero_like(a), select(b <= zero_like(b), zero_like(g), g * log(b)), g * log(b));
+    const V base = select(a == zero_like(a), select(b <= zero_like(b), V(1), b), b);
+    return g * log(base);
   }
-  template <class V> static V gradient_b(V g, const V& a, const V& b, const V&) { return g * a / b; }
+  template <class V> static V gradient_b(V g, const V& a, const V& b, const V&) {
+    const V slope = g * a / select(a == zero_like(a), select(b == zero_like(b), V(1), b), b);
+    return select(a == zero_like(a), select(b == zero_like(b), zero_like(g), slope), slope);
+  }
 };
 struct Xlog1py {
   enum { gradient_a_reads = reads_a | reads_b, gradient_b_reads = reads_a | reads_b };
@@ -200,9 +207,13 @@ struct Xlog1py {
     return select(b != b, b, select(a == zero_like(a), zero_like(a), a * log1p(b)));
   }
   template <class V> static V gradient_a(V g, const V& a, const V& b, const V&) {
-    return select(a == zero_like(a), select(b <= V(-1), zero_like(g), g * log1p(b)), g * log1p(b));
+    const V base = select(a == zero_like(a), select(b <= V(-1), zero_like(b), b), b);
+    return g * log1p(base);
   }
-  template <class V> static V gradient_b(V g, const V& a, const V& b, const V&) { return g * a / (b + V(1)); }
+  template <class V> static V gradient_b(V g, const V& a, const V& b, const V&) {
+    const V slope = g * a / select(a == zero_like(a), select(b == V(-1), V(1), b + V(1)), b + V(1));
+    return select(a == zero_like(a), select(b == V(-1), zero_like(g), slope), slope);
+  }
 };
 struct Heaviside {
   enum { gradient_a_reads = reads_nothing, gradient_b_reads = reads_a };
@@ -224,15 +235,15 @@ struct LeakyRelu {
     return select(x > zero_like(x), zero_like(g), g * x);
   }
 };
+/// min(x, 0): exponentials of positive x, which no result uses, could overflow.
+template <class V> V negative_part(const V& x) { return select(x > zero_like(x), zero_like(x), x); }
 struct Elu {
   enum { gradient_a_reads = reads_a | reads_b, gradient_b_reads = reads_a };
   template <class V> static WEFT_FN V value(V x, V alpha) { return select(x > zero_like(x), x, alpha * expm1(x)); }
   template <class V> static V gradient_a(V g, const V& x, const V& alpha, const V&) {
-    return select(x > zero_like(x), g, g * alpha * exp(x));
+    return select(x > zero_like(x), g, g * alpha * exp(negative_part(x)));
   }
-  template <class V> static V gradient_b(V g, const V& x, const V&, const V&) {
-    return select(x > zero_like(x), zero_like(g), g * expm1(x));
-  }
+  template <class V> static V gradient_b(V g, const V& x, const V&, const V&) { return g * expm1(negative_part(x)); }
 };
 struct Celu {
   enum { gradient_a_reads = reads_a | reads_b, gradient_b_reads = reads_a | reads_b };
@@ -240,11 +251,11 @@ struct Celu {
     return select(x > zero_like(x), x, alpha * expm1(x / alpha));
   }
   template <class V> static V gradient_a(V g, const V& x, const V& alpha, const V&) {
-    return select(x > zero_like(x), g, g * exp(x / alpha));
+    return select(x > zero_like(x), g, g * exp(negative_part(x) / alpha));
   }
   template <class V> static V gradient_b(V g, const V& x, const V& alpha, const V&) {
-    const V z = x / alpha;
-    return select(x > zero_like(x), zero_like(g), g * (expm1(z) - z * exp(z)));
+    const V z = negative_part(x) / alpha;
+    return g * (expm1(z) - z * exp(z));
   }
 };
 struct Softshrink {
@@ -269,8 +280,6 @@ struct Hardshrink {
   }
   template <class V> static V gradient_b(V g, const V&, const V&, const V&) { return zeros_like(g); }
 };
-// Of numbers; tensors and dual numbers have the op.
-template <class V> WEFT_FN V sigmoid(V x) { return V(1) / (V(1) + exp(-x)); }
 struct Swiglu {
   enum { gradient_a_reads = reads_a | reads_b, gradient_b_reads = reads_a };
   template <class V> static WEFT_FN V value(V a, V b) {

@@ -140,7 +140,7 @@ struct Silu {
     return select(x < V(-1e9), V(-0.0), x / (V(1) + exp(-x)));
   }
   template <class V> static WEFT_FN V gradient(V g, V x) {
-    const V s = V(1) / (V(1) + exp(-x));
+    const V s = sigmoid(x);
     const V finite = maximum(minimum(x, V(1e9)), V(-1e9));
     return g * s * (V(1) + finite * (V(1) - s));
   }
@@ -150,7 +150,7 @@ struct Softplus {
   template <class V> static WEFT_FN V value(V x) {
     return select(x > V(0), x, zero_like(x)) + log1p(exp(-abs(x)));
   }
-  template <class V> static WEFT_FN V gradient(V g, V x) { return g / (V(1) + exp(-x)); }
+  template <class V> static WEFT_FN V gradient(V g, V x) { return g * sigmoid(x); }
 };
 struct GeluErf {
   enum { saves = saves_input };
@@ -301,7 +301,8 @@ struct Sinc {
     series = V(-0.0011904761904761906) + z * series;
     series = V(0.03333333333333333) + z * series;
     series = V(-0.3333333333333333) + z * series;
-    const V slope = select(abs(t) < V(1), t * series, (cos(t) - sin(t) / t) / t);
+    const V far = select(abs(t) < V(1), V(1), t);
+    const V slope = select(abs(t) < V(1), t * series, (cos(far) - sin(far) / far) / far);
     return g * V(3.1415926535897932) * slope;
   }
 };
@@ -323,7 +324,7 @@ struct Rad2deg {
 struct Logsigmoid {
   enum { saves = saves_input };
   template <class V> static WEFT_FN V value(V x) { return minimum(x, zero_like(x)) - log1p(exp(-abs(x))); }
-  template <class V> static WEFT_FN V gradient(V g, V x) { return g / (V(1) + exp(x)); }
+  template <class V> static WEFT_FN V gradient(V g, V x) { return g * sigmoid(-x); }
 };
 struct Mish {
   enum { saves = saves_input };

@@ -48,6 +48,7 @@ Tensor WeightNorm::lengths(const Tensor& v, Location where) const {
 }
 
 Tensor WeightNorm::forward(const Tensor& g, const Tensor& v, Location where) const {
+  if (v.numel() == 0) return v * g;  // rows without elements have no direction, and no gradient
   return v * (g / lengths(v, where));
 }
 
@@ -94,7 +95,13 @@ void SpectralNorm::iterate(const Tensor& matrix, int64_t times) const {
 Tensor SpectralNorm::forward(const Tensor& weight, Location) const {
   if (weight.dim() < 2) return normalized(weight);
   const Tensor matrix = as_matrix(weight);
-  if (is_training() && !recomputing()) iterate(matrix.detach(), options_.n_power_iterations);
+  if (is_training() && !recomputing()) {
+    ForwardScope::undo_on_failure([u = Tensor(u_), v = Tensor(v_), before_u = u_.clone(), before_v = v_.clone()] {
+      const NoGradGuard unrecorded;
+      u.copy_(before_u), v.copy_(before_v);
+    });
+    iterate(matrix.detach(), options_.n_power_iterations);
+  }
   // Later uses write the buffers, and this one's backward reads what it saw.
   const Tensor u = u_.clone(), v = v_.clone();
   return weight / dot(u, mv(matrix, v));

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "../complex.hpp"
 #include "../create.hpp"
 #include "../pointwise.hpp"
 #include "../detail/write.hpp"
@@ -53,14 +54,23 @@ void shuffle(T* data, int64_t n, const GeneratorState& s) {
   }
 }
 
-// Draws into `out`, which was checked already.
+// Draws into `out`, which was checked already. Complex numbers are drawn part by part; normal ones have the variance of
+// real ones, half of it in each part.
 void draw(const Tensor& out, Distribution distribution, Scalar a, Scalar b, Generator* generator) {
+  if (WEFT_UNLIKELY(is_complex(out.dtype()))) {
+    const NoGradGuard unrecorded;
+    const Tensor parts = view_as_real(out);
+    if (distribution != Distribution::normal) return draw(parts, distribution, a, b, generator);
+    draw(parts, distribution, 0.0, b.to<double>() * M_SQRT1_2, generator);
+    if (!a.is_zero()) parts.select(-1, 0).add_(a);
+    return;
+  }
   const auto kernel = WEFT_KERNEL(random, out);
   kernel(out.raw_view(), distribution, reserve(generator, out, distribution), a, b);
 }
 
 void check_float_type(DType t) {
-  if (is_floating(t) && !is_storage_only(t)) return;
+  if (is_inexact(t) && !is_storage_only(t)) return;
   raise<DTypeError>({.problem = fmt::format("draws floating-point numbers, not {}", name(t)),
                      .remedy = "use randint, or convert the result with to()"});
 }
@@ -161,9 +171,15 @@ Tensor randperm(int64_t n, TensorOptions options, Generator* generator, Location
 Tensor bernoulli(const Tensor& probabilities, Generator* generator, Location where) {
   const CallScope call("bernoulli", where);
   check_floating(checked(probabilities));
-  NoGradGuard unrecorded;
-  check_probabilities(probabilities);
-  return (rand_like(probabilities, generator) < probabilities).to(probabilities.dtype());
+  Tensor out;
+  {
+    const NoGradGuard unrecorded;
+    check_probabilities(probabilities);
+    out = (rand_like(probabilities, generator) < probabilities).to(probabilities.dtype());
+  }
+  const auto zero = [](Tensor&& g) { return zeros_like(g); };
+  if (should_record(probabilities)) record(out, zero, probabilities);
+  return out;
 }
 
 const Tensor& uniform_(const Tensor& x, double low, double high, Generator* generator, Location where) {
@@ -180,7 +196,7 @@ const Tensor& uniform_(const Tensor& x, double low, double high, Generator* gene
 
 const Tensor& normal_(const Tensor& x, double mean, double deviation, Generator* generator, Location where) {
   const CallScope call("normal_", where);
-  check_floating(checked(x));
+  if (!is_complex(checked(x).dtype())) check_floating(x);
   if (!(deviation >= 0)) {
     raise<ValueError>({.problem = fmt::format("the deviation {} is negative", deviation)});
   }

@@ -6,6 +6,7 @@
 #include "../../backends/watch/recorded_kernel.hpp"
 #include "../../tensor/step_recorder.hpp"
 #include "../complex.hpp"
+#include "../detail/promote.hpp"
 #include "../reduce.hpp"
 
 namespace weft::linalg {
@@ -88,6 +89,24 @@ Dims with(Dims batch, std::initializer_list<int64_t> more) {
   for (const int64_t n : more) batch.push_back(n);
   return batch;
 }
+Tensor are_negligible(const Tensor& x, const Tensor& scale) {
+  return abs(x) <= 10.0 * static_cast<double>(x.size(-1)) * machine_epsilon(real_type(x.dtype())) * scale;
+}
+
+Tensor over_differences(const Tensor& x, const Tensor& values, const Tensor& influence, const Tensor& scale) {
+  if (x.numel() == 0) return x;
+  const Tensor apart = by_columns(values) - by_rows(values);
+  Tensor left_out = eye(x.size(-1), {}, {DType::boolean, x.device()});
+  {
+    const NoGradGuard unrecorded;
+    const Tensor equal = are_negligible(apart, by_rows(amax(abs(values), {-1}, true)));
+    const Tensor own = abs(scale.diagonal(0, -2, -1));
+    const Tensor independent = are_negligible(influence, maximum(by_rows(own), by_columns(own)));
+    left_out = logical_or(left_out, logical_and(equal, logical_and(independent, independent.transpose(-2, -1))));
+  }
+  return masked_fill(x / masked_fill(apart, left_out, 1), left_out, 0);
+}
+
 Dims common_batch(const Tensor& a, const Tensor& b) {
   const auto both = broadcast(batch_of(a), batch_of(b));
   if (both) return *both;

@@ -53,6 +53,12 @@ Tensor in_lower(std::span<const Tensor> operands, F&& f) {
   return f(std::span<const Tensor>(list));
 }
 
+/// Where elements of matrices are 0 but for rounding, beside a scale that broadcasts.
+Tensor are_negligible(const Tensor& x, const Tensor& scale);
+/// x / (v_j - v_i) of eigenvalues v, 0 on the diagonal. Where two values are equal and `influence` is 0 there beside
+/// the diagonal of `scale`, both but for rounding, the loss does not depend on their vectors, and the result is 0 too.
+Tensor over_differences(const Tensor& x, const Tensor& values, const Tensor& influence, const Tensor& scale);
+
 /// The dimensions before the last two, and the same with others behind.
 Dims batch_of(const Tensor& x);
 Dims with(Dims batch, std::initializer_list<int64_t> more);

@@ -11,13 +11,6 @@ namespace weft::linalg {
 
 namespace {
 
-/// 1 / conj(v_j - v_i), 0 on the diagonal.
-Tensor inverse_differences(const Tensor& values) {
-  const Tensor v = conjugate(values), apart = by_columns(v) - by_rows(v);
-  const Tensor same = eye(v.size(-1), {}, {DType::boolean, v.device()});
-  return masked_fill(1 / masked_fill(apart, same, 1), same, 0);
-}
-
 // x v = v diag(w): v⁻ᴴ (diag(gw) + (vᴴ gv - vᴴ v re(diag(vᴴ gv))) / conj(w_j - w_i)) vᴴ, where the second term keeps
 // the vectors' lengths (Boeddeker et al. 2017; PyTorch's linalg_eig_backward).
 struct EigBackward {
@@ -29,7 +22,8 @@ struct EigBackward {
     if (incoming[1].defined()) {
       const Tensor along = matmul(vh, incoming[1]), stretch = real(along.diagonal(0, -2, -1));
       check_phase(along);
-      inside = (along - matmul(vh, v) * by_columns(stretch)) * inverse_differences(w);
+      const Tensor turned = along - matmul(vh, v) * by_columns(stretch);
+      inside = over_differences(turned, conjugate(w), turned, along);
     }
     if (incoming[0].defined()) {
       const Tensor diagonal = diag_embed(incoming[0]);

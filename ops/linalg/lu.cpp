@@ -183,6 +183,21 @@ Tensor determinant_of(const Factors& f) {
   return prod(f.lu.diagonal(0, -2, -1), {-1}) * parity_of(f.pivots, f.lu.dtype());
 }
 
+// The transposed adjugate of real matrices, recorded, of singular ones too: of x = u diag(s) v it is det(u) det(v)
+// u diag(products of the other s) v.
+Tensor transposed_adjugate(const Tensor& x) {
+  const auto [u, s, v] = svd(x, false);
+  const int64_t n = x.size(-1);
+  const Tensor own = eye(n, {}, {DType::boolean, x.device()});
+  const Tensor others = prod(masked_fill(by_columns(s).expand(x.sizes()), own, 1), {-1});
+  Tensor sign;
+  {
+    const NoGradGuard unrecorded;
+    sign = round(det(u) * det(v));
+  }
+  return matmul(u * by_columns(others), v) * by_rows(by_rows(sign));
+}
+
 // The adjoint of the adjugate, conj(det(x)) x⁻ᴴ. Where a pivot is 0, it is replaced by one that is hardly more.
 struct DeterminantBackward {
   Saved x;
@@ -192,7 +207,11 @@ struct DeterminantBackward {
     const Tensor& a = x.get(self);
     const Tensor one = eye(a.size(-1), {}, {a.dtype(), a.device()});
     if (a.numel() == 0) return zeros_like(a);
-    if (recording()) return by_rows(by_rows(g * conjugate(determinant.get(self)))) * solution(mH(a), one);
+    if (recording()) {
+      const bool singular = !is_meta(a) && !is_complex(a.dtype()) && any(factors.info).item<bool>();
+      if (singular) return by_rows(by_rows(g)) * transposed_adjugate(a);
+      return by_rows(by_rows(g * conjugate(determinant.get(self)))) * solution(mH(a), one);
+    }
     const Tensor pivots = factors.lu.diagonal(0, -2, -1);
     const double epsilon = machine_epsilon(real_type(a.dtype()));
     const Tensor size = amax(abs(pivots), {-1}, true) * epsilon;
@@ -428,7 +447,11 @@ std::vector<Tensor> call_lu_factor(const Tensor& x) {
   auto [lu, pivots] = lu_factor(x);
   return {lu, pivots};
 }
-std::vector<Tensor> call_lu_factor_ex(const Tensor& x) {
+std::vector<Tensor> call_lu_factor_ex(const Tensor& x, bool check_errors) {
+  if (check_errors) {
+    auto [lu, pivots] = lu_factor(x);
+    return {lu, pivots, zeros(batch_of(x), {DType::i32, x.device()})};
+  }
   auto [lu, pivots, info] = lu_factor_ex(x);
   return {lu, pivots, info};
 }
@@ -482,7 +505,7 @@ constexpr OpRecord records[] = {
      "x = p l u with row exchanges, l and u packed into LU; row j was exchanged with row pivots[j], both from 1. "
      "LinAlgError where x is singular.",
      true, OpRecord::Domain::floating, factor_samples, parts::before_last<2>, detail::boxed<call_lu_factor>},
-    {"linalg_lu_factor_ex", "linalg_lu_factor_ex(x) -> (LU, pivots, info)",
+    {"linalg_lu_factor_ex", "linalg_lu_factor_ex(x, *, check_errors=False) -> (LU, pivots, info)",
      "linalg_lu_factor, and for each matrix the number, from 1, of its first pivot that is 0, or 0.", true,
      OpRecord::Domain::floating, factor_samples, parts::before_last<2>, detail::boxed<call_lu_factor_ex>},
     {"linalg_lu", "linalg_lu(x) -> (P, L, U)", "x = P L U: P is a permutation, L has ones on its diagonal.", true,

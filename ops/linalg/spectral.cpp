@@ -15,13 +15,6 @@ namespace {
 
 // ---- Hermitian matrices ---------------------------------------------------------------------------------------------
 
-/// 1 / (v_j - v_i), 0 on the diagonal.
-Tensor inverse_differences(const Tensor& v) {
-  const Tensor apart = by_columns(v) - by_rows(v);
-  const Tensor same = eye(v.size(-1), {}, {DType::boolean, v.device()});
-  return masked_fill(1 / masked_fill(apart, same, 1), same, 0);
-}
-
 // x = v diag(w) vᴴ: v (diag(gw) + vᴴ gv / (w_j - w_i)) vᴴ (Giles 2008, 3.1), made Hermitian.
 struct EigenBackward {
   SavedOutput values, vectors;
@@ -31,7 +24,7 @@ struct EigenBackward {
     if (incoming[1].defined()) {
       const Tensor along = matmul(mH(v), incoming[1]);
       check_phase(along);
-      inside = along * inverse_differences(w);
+      inside = over_differences(along, w, along, along);
     }
     if (incoming[0].defined()) {
       const Tensor diagonal = diag_embed(incoming[0]).to(v.dtype());
@@ -81,23 +74,36 @@ struct SvdBackward {
     const auto skew = [](const Tensor& x) { return x - mH(x); };
     Tensor inside, out;
     const auto add = [](Tensor& to, const Tensor& more) { to = to.defined() ? to + more : more; };
-    const Tensor squares = square(values);
-    Tensor products;  // of both vectors and their gradients
+    // 0 where a value is 0 and the loss does not depend on what completes its vector.
+    const auto over_values = [&](const Tensor& rest, const Tensor& gradient) {
+      if (rest.numel() == 0) return rest;
+      Tensor idle;
+      {
+        const NoGradGuard unrecorded;
+        const Tensor zero = are_negligible(by_columns(values), by_rows(amax(values, {-1}, true)));
+        idle = logical_and(zero, are_negligible(rest, amax(abs(gradient), {-2}, true)));
+      }
+      return masked_fill(rest / masked_fill(by_columns(values), idle, 1), idle, 0);
+    };
+    Tensor products, turned;  // of both vectors and their gradients
     if (incoming[0].defined()) {
       const Tensor gu = incoming[0].narrow(-1, 0, k), along = matmul(mH(left), gu);
       add(products, along);
       // Both vectors may turn together; what turns u alone is left.
       if (is_complex(along.dtype())) add(inside, diag_embed(skew(along).diagonal(0, -2, -1) / (2 * values)));
-      add(inside, skew(along) * inverse_differences(squares) * by_columns(values));
-      if (m > k) add(out, matmul((gu - matmul(left, along)) / by_columns(values), mH(right)));
+      add(turned, skew(along) * by_columns(values));
+      if (m > k) add(out, matmul(over_values(gu - matmul(left, along), gu), mH(right)));
     }
     if (incoming[2].defined()) {
       const Tensor gv = mH(incoming[2].narrow(-2, 0, k)), along = matmul(mH(right), gv);
       add(products, along);
-      add(inside, by_rows(values) * (skew(along) * inverse_differences(squares)));
-      if (n > k) add(out, matmul(left / by_columns(values), mH(gv - matmul(right, along))));
+      add(turned, by_rows(values) * skew(along));
+      if (n > k) add(out, matmul(left, mH(over_values(gv - matmul(right, along), gv))));
     }
-    if (products.defined()) check_phase(products);
+    if (products.defined()) {
+      check_phase(products);
+      add(inside, over_differences(turned, square(values), products, products));
+    }
     if (incoming[1].defined()) add(inside, diag_embed(incoming[1]).to(left.dtype()));
     if (inside.defined()) add(out, matmul(left, matmul(inside, mH(right))));
     if (out.defined()) outgoing[0] = out;

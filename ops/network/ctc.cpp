@@ -104,7 +104,8 @@ Tensor alignment_losses(const Tensor& x, const Tensor& labels, const Lengths& le
   const Tensor at_label = gather(sums, 1, clip(2 * labelled - 1, 0, std::nullopt));
   const Tensor label = weft::where(labelled > 0, at_label, log_zero);
   const Tensor ending = log_sum({at_blank, label}).reshape({count});
-  return weft::where(ending < log_zero / 2, std::numeric_limits<double>::infinity(), -ending);
+  const Tensor none = sum(x.narrow(0, 0, 0), {0, 2});  // connects x's gradient where no length is above 0
+  return weft::where(ending < log_zero / 2, std::numeric_limits<double>::infinity(), none - ending);
 }
 
 Tensor reduce_sequences(Tensor losses, const Tensor& target_lengths, LossReduction reduction) {

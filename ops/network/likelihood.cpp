@@ -25,6 +25,8 @@ void check_range(const Tensor& t, double low, double high, const char* problem) 
 
 constexpr double least_logarithm = -100, least_variance = 1e-12F;  // PyTorch's, a float
 
+Tensor bounded(const Tensor& logarithms) { return clip(logarithms, least_logarithm, std::nullopt); }
+
 struct BinaryBackward {
   Saved x, y;
 
@@ -42,9 +44,7 @@ Tensor binary_losses(const Tensor& x, const Tensor& y) {
   Tensor losses;
   {
     const NoGradGuard unrecorded;
-    const Tensor yes = clip(log(x), least_logarithm, std::nullopt);
-    const Tensor no = clip(log1p(-x), least_logarithm, std::nullopt);
-    losses = (y - 1) * no - y * yes;
+    losses = (y - 1) * bounded(log1p(-x)) - y * bounded(log(x));
   }
   if (should_record(x, y)) record(losses, BinaryBackward{Saved(x), Saved(y)}, x, y);
   return losses;
@@ -96,7 +96,11 @@ Tensor kl_div(const Operand& x, const Operand& y, KlOptions options, Location wh
   WEFT_IN_FULL(kl_div, x, y, options, where);
   const auto [logs, wanted, dtype] = loss_pair(x.tensor(), y.tensor());
   check_floating(y.tensor());
-  const Tensor losses = options.log_target ? exp(wanted) * (wanted - logs) : xlogy(wanted, wanted) - wanted * logs;
+  // What has probability 0 in both adds nothing, though its logarithms are infinite.
+  const Tensor none = options.log_target ? wanted == -HUGE_VAL : wanted == 0;
+  const Tensor finite = weft::where(logical_and(none, logs == -HUGE_VAL), 0.0, logs);
+  const Tensor losses = options.log_target ? exp(wanted) * (weft::where(none, 0.0, wanted) - finite)
+                                           : xlogy(wanted, wanted) - wanted * finite;
   warn_of_broadcast(x.tensor(), y.tensor(), losses);
   return reduced_to(dtype, losses, options.reduction);
 }
@@ -188,7 +192,7 @@ constexpr OpRecord records[] = {
     {"binary_cross_entropy", "binary_cross_entropy(x, y|target, weight=None, *, reduction='mean')",
      "-(y log x + (1 - y) log(1 - x)) * weight from probabilities x of y's shape; no logarithm is below -100.", true,
      floating, binary_samples, parts::pointwise_loss, detail::boxed<call_binary>},
-    {"kl_div", "kl_div(x, y|target, reduction='mean', log_target=False)",
+    {"kl_div", "kl_div(x, y|target, reduction='mean', *, log_target=False)",
      "y * (log y - x), or exp(y) * (y - x): log-probabilities x beside probabilities y, or log-probabilities. "
      "'batchmean' divides the sum by the first size.",
      true, floating, kl_samples, parts::pointwise_loss, detail::boxed<call_kl>},

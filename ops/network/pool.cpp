@@ -7,6 +7,7 @@
 
 #include "../create.hpp"
 #include "../detail/reducing.hpp"
+#include "../detail/zero_slopes.hpp"
 #include "../detail/windows.hpp"
 #include "../index.hpp"
 #include "../join.hpp"
@@ -248,7 +249,7 @@ struct MaxPoolBackward {
   Tensor operator()(Node& self, Tensor&& g) {
     const Tensor wide = to_compute_type(g), sums = zeros(shape, {wide.dtype(), g.device()});
     scatter_add_(flat(sums, rank), -1, flat(index.get(self), rank), flat(wide, rank));
-    return sums.to(g.dtype());
+    return with_zero_slopes(sums.to(g.dtype()), self, {&shape, 1});
   }
 };
 
@@ -334,12 +335,23 @@ Tensor mean_over(const Tensor& x, const Grid& grid, std::optional<int64_t> divis
   return mean.to(x.dtype());
 }
 
+/// Means of int64, without their fractions.
+Tensor integer_means(const Tensor& x, const Grid& grid, std::optional<int64_t> divisor) {
+  if (!needs_windows(x, grid)) return without_elements(x, grid.shape);
+  const Tensor total = sum_over(x, grid.dims);
+  const Tensor counts =
+      divisor ? full({}, *divisor, {DType::i64, x.device()}) : extents(grid.dims, DType::i64, x.device());
+  return trunc_divide(total, counts);
+}
+
 Tensor avg_pool(int rank, const Tensor& x, const Dims& kernel_size, const AveragePoolOptions& o) {
   check_pooled(x, rank);
-  check_floating(x);
+  const bool whole = x.dtype() == DType::i64;
+  if (!whole) check_floating(x);
   if (o.divisor_override == 0) raise<ValueError>({.problem = "divisor_override is 0"});
   const auto all = sliding(rank, {kernel_size, o.stride, o.padding, 1, o.ceil_mode});
-  return mean_over(x, sliding_grid(x, all, o.count_include_pad), o.divisor_override);
+  const Grid grid = sliding_grid(x, all, o.count_include_pad);
+  return whole ? integer_means(x, grid, o.divisor_override) : mean_over(x, grid, o.divisor_override);
 }
 
 Tensor adaptive_avg_pool(int rank, const Tensor& x, const Dims& output_size) {
@@ -360,7 +372,9 @@ Tensor lp_pool(int rank, const Tensor& x, double order, const Dims& kernel_size,
   const Tensor mean = avg_pool(rank, pow(wide, order), kernel_size, {.stride = stride, .ceil_mode = ceil_mode});
   double size = 1;
   for (const int64_t n : for_each_dim(kernel_size, rank, "kernel_size", 1)) size *= static_cast<double>(n);
-  return pow(mean * size, 1 / order).to(x.dtype());
+  const Tensor total = mean * size, zero = total == 0;  // where the root's gradient would be infinite, it is 0
+  const Tensor root = order == 1 ? total : masked_fill(pow(masked_fill(total, zero, 1), 1 / order), zero, 0);
+  return root.to(x.dtype());
 }
 
 }  // namespace

@@ -114,8 +114,9 @@ constexpr OpRecord records[] = {
      parts::pointwise, detail::boxed<&weft::polygamma>},
     {"mvlgamma", "mvlgamma(x, p)", "The logarithm of the gamma function of p dimensions.", true, floating,
      mvlgamma_samples, parts::pointwise, detail::boxed<&weft::mvlgamma>},
-    {"nextafter", "nextafter(a, b|other)", "The next number after a in the direction of b.", false, floating,
-     nextafter_samples, parts::pointwise, detail::boxed<&weft::nextafter>},
+    {"nextafter", "nextafter(a, b|other)",
+     "The next number after a in the direction of b; it moves as a does, and as b where both are equal.", true,
+     floating, nextafter_samples, parts::pointwise, detail::boxed<&weft::nextafter>},
     {"frexp", "frexp(x) -> (mantissa, exponent)", "x = mantissa * 2 ** exponent, with 1/2 <= |mantissa| < 1.", true,
      floating, frexp_samples, parts::pointwise, detail::boxed<&call_frexp>},
     {"positive", "positive(x)", "x itself.", true, OpRecord::Domain::numeric, positive_samples, parts::copy,
@@ -166,16 +167,11 @@ Tensor mvlgamma(const Operand& operand, int64_t p) {
   return where(x > 0.5 * (order - 1), result, std::numeric_limits<double>::quiet_NaN());
 }
 
-Tensor nextafter(const Operand& a, const Operand& b) {
-  const CallScope call("nextafter", a.where);
-  checked(a.tensor()), checked(b.tensor());
-  const DType dtype = result_type(a, b);
-  if (!is_floating(dtype) || is_storage_only(dtype)) {
-    raise<DTypeError>({.problem = fmt::format("there is no next number of {}", name(dtype)),
-                       .remedy = "convert to a floating-point dtype"});
-  }
+namespace {
+
+Tensor number_after(const Tensor& first, const Tensor& to, DType dtype) {
   const NoGradGuard unrecorded;
-  const Tensor from = a.tensor().to(dtype).contiguous(), to = b.tensor().to(dtype);
+  const Tensor from = first.contiguous();
   const auto kernel = kernels(from.raw_view()).nextafter;
   const auto shape = broadcast(from.sizes(), to.sizes());
   if (kernel != nullptr && compute_type(dtype) == dtype && from.device() == to.device() && shape) {
@@ -192,6 +188,34 @@ Tensor nextafter(const Operand& a, const Operand& b) {
   const Tensor off_zero = where(to > 0.0, smallest, -smallest);
   const Tensor next = where(from == to, to, where(from == 0.0, off_zero, moved));
   return where(logical_or(isnan(from), isnan(to)), std::numeric_limits<double>::quiet_NaN(), next);
+}
+
+// The result moves with a, but where a and b are equal, it is b.
+struct StepBackward {
+  Saved equal;
+  Dims a_shape, b_shape;
+  void operator()(Node& self, Tensor* incoming, Tensor* outgoing) {
+    const Tensor same = equal.get(self), &g = incoming[0];
+    if (self.wants(0)) outgoing[0] = sum_to(masked_fill(g, same, 0), a_shape);
+    if (self.wants(1)) outgoing[1] = sum_to(masked_fill(g, logical_not(same), 0), b_shape);
+  }
+};
+
+}  // namespace
+
+Tensor nextafter(const Operand& a, const Operand& b) {
+  const CallScope call("nextafter", a.where);
+  checked(a.tensor()), checked(b.tensor());
+  const DType dtype = result_type(a, b);
+  if (!is_floating(dtype) || is_storage_only(dtype)) {
+    raise<DTypeError>({.problem = fmt::format("there is no next number of {}", name(dtype)),
+                       .remedy = "convert to a floating-point dtype"});
+  }
+  const Tensor first = a.tensor().to(dtype), second = b.tensor().to(dtype);
+  const Tensor next = number_after(first, second, dtype);
+  if (should_record(first, second))
+    record(next, StepBackward{Saved(first == second), first.shape(), second.shape()}, first, second);
+  return next;
 }
 
 MantissaAndExponent frexp(const Operand& operand) {

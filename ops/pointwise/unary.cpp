@@ -12,6 +12,7 @@
 #include "../detail/promote.hpp"
 #include "../detail/records.hpp"
 #include "../detail/symbolic.hpp"
+#include "../detail/zero_slopes.hpp"
 #include "../detail/parts.hpp"
 
 namespace weft {
@@ -38,8 +39,14 @@ constexpr UnaryInfo infos[] = {WEFT_UNARY_OPS(WEFT_UNARY_INFO)};
 
 const UnaryInfo& info_of(UnaryOp op) { return infos[static_cast<int>(op)]; }
 
+constexpr bool is_piecewise_linear(UnaryOp op) {
+  using enum UnaryOp;
+  constexpr UnaryOp ops[] = {sign, floor, ceil, round, trunc, frac, relu, relu6, hardsigmoid};
+  return std::ranges::find(ops, op) != std::end(ops);
+}
+
 // The backward pass in one kernel; by public ops where it is itself recorded or the device has no such kernel.
-Tensor unary_gradient(UnaryOp op, Tensor&& g, const Tensor& saved) {
+Tensor unary_gradient(UnaryOp op, const Node& self, Tensor&& g, const Tensor& saved) {
   const auto kernel = kernels(g.raw_view()).unary_gradient;
   if (WEFT_UNLIKELY(recording() || kernel == nullptr)) {
     const Dims shape = g.shape();
@@ -48,7 +55,8 @@ Tensor unary_gradient(UnaryOp op, Tensor&& g, const Tensor& saved) {
     const bool conjugates = is_complex(dtype);
     Symbolic result = info_of(op).gradient(Symbolic(conjugates ? conj(std::move(g)) : std::move(g)), Symbolic(saved));
     if (conjugates) result.tensor = conj(std::move(result.tensor));
-    return unbroadcast(std::move(result.tensor), shape, dtype, device);
+    Tensor gradient = unbroadcast(std::move(result.tensor), shape, dtype, device);
+    return is_piecewise_linear(op) ? with_zero_slopes(std::move(gradient), self, {&shape, 1}) : gradient;
   }
   const View& from = g.raw_view();  // lives on in `out`
   Tensor out = can_reuse_as_result(g) ? as_result(std::move(g)) : make_like(g);
@@ -60,14 +68,14 @@ struct InputBackward {
   UnaryOp op;
   Saved input;
   Tensor operator()(Node& self, Tensor&& g) {
-    return unary_gradient(op, std::move(g), input.defined() ? input.get(self) : g);
+    return unary_gradient(op, self, std::move(g), input.defined() ? input.get(self) : g);
   }
 };
 struct OutputBackward {
   UnaryOp op;
   SavedOutput output;
   SavedOutput* new_value() { return &output; }
-  Tensor operator()(Node& self, Tensor&& g) { return unary_gradient(op, std::move(g), output.get(self)); }
+  Tensor operator()(Node& self, Tensor&& g) { return unary_gradient(op, self, std::move(g), output.get(self)); }
 };
 
 void record_unary(UnaryOp op, const Tensor& out, const Tensor& x) {
@@ -273,7 +281,7 @@ Tensor round(const Operand& x, int64_t decimals) {
   const Tensor scaled = decimals > 0 ? wide * scale : wide / scale;
   const Tensor whole = round(scaled);
   const Tensor result = decimals > 0 ? whole / scale : whole * scale;
-  return weft::where(isfinite(scaled), result, wide).to(given.dtype());
+  return weft::where(isfinite(scaled), result, wide.detach()).to(given.dtype());
 }
 const Tensor& round_(const Tensor& x, int64_t decimals, Location where) {
   const CallScope call("round_", where);

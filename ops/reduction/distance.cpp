@@ -78,8 +78,12 @@ struct CdistBackward {
   double p;
 
   void operator()(Node& self, Tensor* incoming, Tensor* outgoing) {
-    if (p == 0) return;
     const Tensor &g = incoming[0], &x = a.get(self), &y = b.get(self), whole = distance.get(self);
+    if (p == 0) {
+      if (self.wants(0)) outgoing[0] = zeros_like(x);
+      if (self.wants(1)) outgoing[1] = zeros_like(y);
+      return;
+    }
     std::vector<Tensor> parts;
     each_block(x, y, [&](Block block) {
       const auto part = [&](const Tensor& t) { return t.narrow(1, block.first, block.count); };
@@ -151,7 +155,7 @@ void check_order(double p) {
 Tensor normalize(const Tensor& x, const NormalizeOptions& options, Location where) {
   const CallScope call("normalize", where);
   WEFT_IN_FULL(normalize, x, options, where);
-  check_floating(checked(x));
+  if (!is_complex(checked(x).dtype())) check_floating(x);
   const Tensor wide = to_compute_type(x);
   const Tensor length = vector_norm(wide, options.p, options.dims, true);
   return (wide / clip(length, options.eps, std::nullopt)).to(x.dtype());

@@ -30,6 +30,8 @@ DIFFERENT = {
     ("hypot", "gradient 1"): lambda a, b: infinite(a, b) or a == b == 0,
     ("atan2", "gradient 0"): lambda a, b: infinite(a, b) or a == b == 0,
     ("atan2", "gradient 1"): lambda a, b: infinite(a, b) or a == b == 0,
+    # Where nothing is multiplied with an infinite logarithm, whose quotient is NaN in PyTorch.
+    ("xlogy", "gradient 1"): lambda a, b: a == b == 0, ("xlog1py", "gradient 1"): lambda a, b: a == 0 and b == -1,
     ("silu", "gradient 0"): infinite, ("gelu", "gradient 0"): infinite, ("mish", "gradient 0"): infinite,
     ("acosh", "gradient 0"): lambda x: x > 1e15,  # x * x overflows in PyTorch
     # PyTorch's constant 1/6 is a float's.

@@ -177,6 +177,12 @@ HWY_AFTER_NAMESPACE();
 #include "simd_math-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
+namespace weft::cpu::HWY_NAMESPACE {
+template <class T>
+HWY_INLINE Vec<T> sigmoid(Vec<T> x) {
+  return Vec<T>(1) / (Vec<T>(1) + exp(-x));
+}
+}  // namespace weft::cpu::HWY_NAMESPACE
 #define WEFT_SIMD_FUNCTORS
 #undef WEFT_FUNCTORS
 #define WEFT_FUNCTORS cpu::HWY_NAMESPACE::functors
