@@ -329,7 +329,7 @@ struct Reading {
     const auto active = std::ranges::count_if(counts, [](int64_t n) { return n > 0; });
     const bool goes_on = continues(before, counts);
     if (goes_on || active <= 1) {
-      const weft::detail::RowProducts by_rows(goes_on && tokens.device().is_cpu());
+      const weft::detail::RowProducts by_rows(goes_on);
       return together(tokens, counts);
     }
     std::vector<Tensor> parts;
@@ -372,7 +372,8 @@ Tensor CausalLM::read_hidden(const Tensor& tokens, std::span<const int64_t> coun
   }
   try {
     const Reading reading{*this, cache, before, where};
-    return weft::detail::wants_row_products() ? reading.alike(tokens, counts) : reading.together(tokens, counts);
+    const bool alike = weft::detail::wants_row_products() && tokens.device().is_cpu();
+    return alike ? reading.alike(tokens, counts) : reading.together(tokens, counts);
   } catch (...) {  // no layer has read more than another
     cache.truncate(before, where);
     throw;
