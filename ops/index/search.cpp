@@ -2,9 +2,12 @@
 #include "../search.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "../create.hpp"
+#include "../detail/compare.hpp"
+#include "../detail/complex.hpp"
 #include "../detail/indices.hpp"
 #include "../detail/masked.hpp"
 #include "../detail/promote.hpp"
@@ -194,19 +197,63 @@ Tensor ordered(const Tensor& sorted, const Tensor& sorter) {
     raise_shapes(fmt::format("a sorter of shape {} for {}", sorter.shape().text(), sorted.shape().text()),
                  "both have one shape");
   }
-  return take_along_dim(sorted, sorter, -1);
+  return gather(sorted, -1, sorter);
+}
+
+bool is_whole(DType t) { return is_integer(t) || t == DType::boolean; }
+
+Tensor places(const Tensor& sorted, const Tensor& x, bool right);
+
+// The place of a number beyond `dtype` is that of one which it holds.
+Tensor place_of_number(const Tensor& sorted, const Tensor& number, bool right) {
+  Scalar value = number.item_scalar();
+  if (is_whole(sorted.dtype()) && value.is_floating() && std::isnan(value.to<double>())) value = HUGE_VAL;
+  const Comparison smaller = exact_in(sorted.dtype(), right ? CompareOp::le : CompareOp::lt, value);
+  const Tensor wide = sorted.to(compute_type(sorted.dtype()));
+  return places(wide, full({}, smaller.number, {wide.dtype(), wide.device()}), smaller.op == CompareOp::le);
+}
+
+// By integers of 64 bits, of which only those that x's numbers fall between are looked for.
+Tensor places_among_whole(const Tensor& sorted, const Tensor& x, bool right) {
+  const DType wide = sorted.dtype() == DType::u64 ? DType::u64 : DType::i64;
+  const Tensor next = is_whole(x.dtype()) ? x : right ? floor(x) : ceil(x);
+  const Tensor below = wide == DType::u64 ? next < 0 : next < std::numeric_limits<int64_t>::min();
+  const Tensor above = next > (wide == DType::u64 ? Scalar(std::numeric_limits<uint64_t>::max())
+                                                  : Scalar(std::numeric_limits<int64_t>::max()));
+  const Tensor beyond = logical_or(above, isnan(next));
+  const Tensor inside = masked_fill(next, logical_or(below, beyond), 0).to(wide);
+  return masked_fill(masked_fill(places(sorted.to(wide), inside, right), below, 0), beyond, sorted.size(-1));
+}
+
+// Those of the floats next to x: what is below an integer between two floats is not above the lower one.
+Tensor places_among_floats(const Tensor& sorted, const Tensor& x, bool right) {
+  const Tensor near = x.to(sorted.dtype());
+  const Tensor after = right ? near <= x : near < x;
+  return where(after, places(sorted, near, true), places(sorted, near, false));
+}
+
+Tensor places(const Tensor& sorted, const Tensor& x, bool right) {
+  if (x.dtype() != sorted.dtype()) {
+    if (const auto common = exact_type(sorted.dtype(), x.dtype())) {
+      return places(sorted.to(*common), x.to(*common), right);
+    }
+    return is_whole(sorted.dtype()) ? places_among_whole(sorted, x, right) : places_among_floats(sorted, x, right);
+  }
+  const Tensor out = make(x.sizes(), DType::i64, x.device());
+  if (out.numel() != 0) {
+    WEFT_KERNEL(searchsorted, out)
+    (at_least_1d(out.raw_view()), sorted.raw_view(), at_least_1d(x.raw_view()), right);
+  }
+  return out;
 }
 
 Tensor places(const Tensor& given_sorted, const Operand& values, const SearchOptions& options) {
+  const NoGradGuard unrecorded;
   const Tensor sorted = ordered(checked(given_sorted), options.sorter);
-  const Tensor& given = checked(values.tensor());
-  Tensor x = given;
-  if (given.impl()->wrapped_number) {  // a fraction among integers keeps its value
-    const DType dtype = result_type(sorted, values);
-    if (dtype != sorted.dtype()) return places(sorted.to(dtype), values, {options.right, options.out_int32});
-    x = given.to(dtype).to(sorted.device());
-  }
-  check_source(sorted, x);
+  const Tensor& x = checked(values.tensor());
+  const bool is_number = x.impl()->wrapped_number;
+  if (!is_number) check_same_device({&sorted, &x});
+  refuse_complex(sorted), refuse_complex(x);
   bool fits = sorted.dim() >= 1 && (sorted.dim() == 1 || sorted.dim() == x.dim());
   for (int i = 0; fits && i + 1 < sorted.dim(); ++i) fits = sorted.sizes()[i] == x.sizes()[i];
   if (WEFT_UNLIKELY(!fits)) {
@@ -216,11 +263,7 @@ Tensor places(const Tensor& given_sorted, const Operand& values, const SearchOpt
   if (options.out_int32 && sorted.sizes().back() > std::numeric_limits<int32_t>::max()) {
     raise<ValueError>({.problem = fmt::format("places among {} elements do not fit int32", sorted.sizes().back())});
   }
-  const Tensor out = make(x.sizes(), DType::i64, x.device());
-  if (out.numel() != 0) {
-    WEFT_KERNEL(searchsorted, out)
-    (at_least_1d(out.raw_view()), sorted.raw_view(), at_least_1d(x.raw_view()), options.right);
-  }
+  const Tensor out = is_number ? place_of_number(sorted, x, options.right) : places(sorted, x, options.right);
   return options.out_int32 ? out.to(DType::i32) : out;
 }
 
@@ -239,23 +282,52 @@ Tensor bucketize(const Operand& values, const Tensor& boundaries, bool right, bo
   return places(boundaries, values, {right, out_int32});
 }
 
-Tensor isin(const Operand& elements, const Operand& tests, bool invert) {
-  const CallScope call("isin", elements.where);
-  const Tensor &left = checked(elements.tensor()), &right = checked(tests.tensor());
-  DType dtype = result_type(elements, tests);
-  if (dtype == DType::boolean) dtype = DType::u8;
-  NoGradGuard unrecorded;
-  const auto converted = [&](const Tensor& t, const Tensor& beside) {
-    const Tensor values = t.detach().to(dtype);
-    return t.impl()->wrapped_number ? values.to(beside.device()) : values;
+namespace {
+
+Tensor found_in(const Tensor& x, const Tensor& among);
+
+// Integers of 64 bits with floats or with those of the other sign: as integers, where they are.
+Tensor found_among_whole(const Tensor& x, const Tensor& among) {
+  const bool is_natural = x.dtype() == DType::u64 || among.dtype() == DType::u64;
+  const DType wide = is_natural ? DType::u64 : DType::i64;
+  const Scalar low = is_natural ? Scalar(0) : Scalar(std::numeric_limits<int64_t>::min());
+  const Scalar high =
+      is_natural ? Scalar(std::numeric_limits<uint64_t>::max()) : Scalar(std::numeric_limits<int64_t>::max());
+  const auto fits = [&](const Tensor& t) {
+    const Tensor inside = logical_and(t >= low, t <= high);
+    return is_whole(t.dtype()) ? inside : logical_and(inside, floor(t) == t);
   };
-  const Tensor x = converted(left, right), among = converted(right, left).reshape({-1});
-  check_same_device({&x, &among});
-  if (among.numel() == 0) return full(x.shape(), invert, {DType::boolean, x.device()});
+  const Tensor own = fits(x);
+  return logical_and(
+      own, found_in(masked_fill(x, logical_not(own), 0).to(wide), masked_select(among, fits(among)).to(wide)));
+}
+
+Tensor found_in(const Tensor& x, const Tensor& among) {
+  if (among.numel() == 0) return zeros(x.shape(), {DType::boolean, x.device()});
+  if (x.dtype() != among.dtype() || x.dtype() == DType::boolean) {
+    const bool floats = !is_whole(x.dtype()) && !is_whole(among.dtype());
+    const auto common = floats ? result_type(x, among) : exact_type(x.dtype(), among.dtype());
+    if (!common) return found_among_whole(x, among);
+    const DType dtype = *common == DType::boolean ? DType::u8 : *common;
+    return found_in(x.to(dtype), among.to(dtype));
+  }
   const Tensor sorted = sorted_list(among, nullptr);
   const Tensor place = minimum(searchsorted(sorted, x), among.numel() - 1);
-  const Tensor nearest = take(sorted, place);
-  return invert ? nearest != x : nearest == x;
+  return take(sorted, place) == x;
+}
+
+}  // namespace
+
+Tensor isin(const Operand& elements, const Operand& tests, bool invert) {
+  const CallScope call("isin", elements.where);
+  const Tensor &x = checked(elements.tensor()), &among = checked(tests.tensor());
+  const NoGradGuard unrecorded;
+  const bool has_number = x.impl()->wrapped_number || among.impl()->wrapped_number;
+  if (!has_number) check_same_device({&x, &among});
+  const Tensor found = !has_number                    ? found_in(x.detach(), among.detach().reshape({-1}))
+                       : among.impl()->wrapped_number ? x == among
+                                                      : any(x == among);
+  return invert ? logical_not(found) : found;
 }
 
 namespace {

@@ -124,7 +124,7 @@ TEST(TensorParallel, LayersMoveToDevices) {
       auto net = seeded([&] { return InParts({.group = group}, {.group = group}); });
       table.to(device);
       net.to(device);
-      const Tensor ids = tensor({0, 47, 5, -1}).to(device), targets = tensor({0, 3, 1, 2}).to(device);
+      const Tensor ids = tensor({0, 47, 5, 47}).to(device), targets = tensor({0, 3, 1, 2}).to(device);
       const Tensor logits = scatter_to_tensor_parallel(net(table(ids)).narrow(1, 0, 4), group);
       const Tensor loss = parallel_cross_entropy(logits, targets, {.group = group});
       loss.backward();
@@ -189,13 +189,13 @@ TEST(TensorParallel, EmbeddingOfAVocabularyInPartsIsTheWholeOne) {
     const nn::Embedding dense = seeded([] { return nn::Embedding(vocabulary, features); });
     const auto parts = seeded([&] { return VocabParallelEmbedding(vocabulary, features, {.group = group}); });
     EXPECT_TRUE(same_bits(whole_of(parts.weight, group, 0), dense.weight));
-    const Tensor ids = tensor({0, 47, 5, 23, 24, -1, -48, 5}).reshape({2, 4}), weights = input_of(3, {2, 4, features});
+    const Tensor ids = tensor({0, 47, 5, 23, 24, 47, 0, 5}).reshape({2, 4}), weights = input_of(3, {2, 4, features});
     EXPECT_TRUE(same_bits(parts(ids) + 0.0, dense(ids) + 0.0));
     (parts(ids) * weights).sum().backward();
     (dense(ids) * weights).sum().backward();
     EXPECT_TRUE(near(whole_of(parts.weight.grad(), group, 0), dense.weight.grad()));
     EXPECT_THROW(parts(tensor({48})), IndexError);
-    EXPECT_THROW(parts(tensor({-49})), IndexError);
+    EXPECT_THROW(parts(tensor({-1})), IndexError);
     EXPECT_THROW(parts(tensor({1.0f})), DTypeError);
   });
 }

@@ -163,6 +163,7 @@ def test_negative_indices_are_out_of_range_where_pytorch_says_so(device):
              lambda: weft.nn.Embedding(200, 2).to(device)(weft.tensor([-100]).to(device)),
              lambda: F.embedding(at, x, padding_idx=-1), lambda: F.max_unpool1d(image, places, 2),
              lambda: F.max_unpool2d(image.unsqueeze(2), places.unsqueeze(2), (1, 2)),
+             lambda: weft.searchsorted(v, v, sorter=weft.tensor([-1, 0, 1]).to(device)),
              lambda: F.cross_entropy(x, weft.tensor([-1, 0, 1]).to(device)),
              lambda: F.nll_loss(x, weft.tensor([-1, 0, 1]).to(device))]
     calls += [lambda how=how: F.embedding_bag(both, x, mode=how) for how in ("sum", "mean", "max")]
