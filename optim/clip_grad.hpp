@@ -8,24 +8,35 @@
 namespace weft::optim {
 
 struct ClipNormOptions {
-  /// The order of the norm: above 0, infinity for the largest absolute value.
+  /// The order of the norm: any number but 0 and NaN, infinity for the largest absolute value.
   double norm_type = 2;
   /// ValueError, before anything is scaled, where the norm is NaN or infinite. Waits for a device.
   bool error_if_nonfinite = false;
 };
-/// Scales all gradients in place so that their joint norm is at most `max_norm`, and returns the norm they had (0-d, in
-/// float32 or float64, on the first one's device; no wait for a device). A norm that is not finite makes them NaN or
-/// zero, as in PyTorch. Parameters without a gradient are passed over. ValueError for a negative `max_norm` and a
-/// `norm_type` of 0 or less.
+/// Scales all gradients in place so that their joint norm is at most `max_norm`, and returns the norm they had: 0-d,
+/// float32 or, where a gradient is float64, float64, on the first gradient's device; no wait for a device. A parameter
+/// that is given twice counts once. A gradient whose elements share memory (an expanded one, or one tensor as gradient
+/// of two parameters) is replaced by a copy of its own. Squares beyond the range of the dtype are computed with
+/// scaling. Where an element is not finite, gradients become NaN or zero, as in PyTorch. Parameters without a gradient
+/// are skipped. ValueError for a `max_norm` that is negative or NaN and a `norm_type` of 0 or NaN.
 WEFT_API Tensor clip_grad_norm_(std::span<const Tensor> parameters, double max_norm, ClipNormOptions options = {},
                                 Location where = {});
 
-/// The joint norm of all gradients, as clip_grad_norm_ returns it; 0 where there are none. ValueError for a `norm_type`
-/// of 0 or less.
+/// The joint norm of tensors, for clip_grads_with_norm_; 0 where there are none. A `norm_type` of 0 counts the elements
+/// that are not 0. ValueError for a `norm_type` of NaN, and with `error_if_nonfinite` for a norm that is not finite.
+WEFT_API Tensor total_norm(std::span<const Tensor> tensors, double norm_type = 2, bool error_if_nonfinite = false,
+                           Location where = {});
+/// Scales all gradients in place by min(1, max_norm / total_norm), as clip_grad_norm_ does. ValueError for a negative
+/// `max_norm` and a `total_norm` that is not one floating number.
+WEFT_API void clip_grads_with_norm_(std::span<const Tensor> parameters, double max_norm, const Tensor& total_norm,
+                                    Location where = {});
+
+/// The joint norm of the gradients of distinct parameters; 0 where there are none. `norm_type` as in total_norm.
 WEFT_API Tensor total_grad_norm(std::span<const Tensor> parameters, double norm_type = 2, Location where = {});
 
-/// Limits every element of the gradients to ±max_value, in place; NaN stays. Parameters without a gradient are passed
-/// over. ValueError for a `max_value` that is negative or NaN.
+/// Limits every element of the gradients to ±max_value, in place; NaN stays. Parameters without a gradient are skipped,
+/// and gradients whose elements share memory replaced by copies. ValueError for a `max_value` that is negative or NaN,
+/// DTypeError for a complex gradient.
 WEFT_API void clip_grad_value_(std::span<const Tensor> parameters, double max_value, Location where = {});
 
 }  // namespace weft::optim

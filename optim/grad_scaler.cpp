@@ -9,12 +9,12 @@
 #include "../autograd/gradient_rows.hpp"
 #include "../autograd/mode.hpp"
 #include "../ops/detail/common.hpp"
-#include "../ops/foreach.hpp"
 #include "../ops/join.hpp"
 #include "../ops/pointwise.hpp"
 #include "../ops/reduce.hpp"
 #include "../tensor/warning.hpp"
 #include "optim.hpp"
+#include "gradients-inl.hpp"
 
 namespace weft::optim {
 
@@ -34,7 +34,7 @@ std::vector<Tensor> gradients_of(const Optimizer& optimizer, Location where) {
   std::vector<Tensor> out;
   bool any = false;
   for (const Tensor& p : optimizer.parameters()) {
-    const Tensor g = detail::gradient_values(p);
+    const Tensor g = weft::detail::gradient_values(p);
     any = any || g.defined();
     if (g.defined() && g.numel() > 0) out.push_back(g);
   }
@@ -94,7 +94,7 @@ GradScaler::Unscaled& GradScaler::unscale(Optimizer& optimizer, Location where) 
   const NoGradGuard unrecorded;
   unscaled_.reserve(unscaled_.size() + 1);
   const bool finite = all_finite(gradients, where);
-  if (!gradients.empty()) foreach_mul_(gradients, Operand(1 / scale_, where));
+  detail::scale_gradients(optimizer.parameters(), 1 / scale_);
   return unscaled_.emplace_back(Unscaled{&optimizer, !finite, false});
 }
 
@@ -128,6 +128,7 @@ bool GradScaler::step(Optimizer& optimizer, const Callback<void()>& update, Loca
   }
   const bool finite = !(known != nullptr ? *known : unscale(optimizer, where)).found_inf;
   if (finite) update();
+  else optimizer.note_step();
   // The update may have stepped other optimizers, or ended the iteration.
   if (Unscaled* now = find(optimizer)) now->stepped = true;
   return finite;

@@ -40,6 +40,7 @@ auto without_gil(void (C::*method)(Location)) {
 
 void bind_common(nb::module_& m) {
   nb::class_<Optimizer>(m, "_Optimizer")
+      .def("_has_stepped", &Optimizer::has_stepped)
       .def("_step", without_gil<Optimizer>(&Optimizer::step))
       .def("_step_with",
            [](Optimizer& self, const nb::callable& closure) {
@@ -242,7 +243,7 @@ void bind_gradient_merge(nb::module_& m) {
   nb::class_<GradientMerge>(m, "_GradientMerge")
       .def("__init__", [](GradientMerge* self, const Tensors& parameters, int64_t k,
                           bool average) { new (self) GradientMerge(parameters, {.k = k, .average = average}, here()); })
-      .def("take", [](GradientMerge& self) { return self.take(here()); })
+      .def("take", [](GradientMerge& self, double weight) { return self.take(weight, here()); })
       .def("flush", [](GradientMerge& self) { return self.flush(here()); })
       .def("drop", &GradientMerge::drop)
       .def("pending", &GradientMerge::pending)
@@ -266,6 +267,12 @@ void bind_optim(nb::module_& m) {
   m.def("_clip_grad_norm_", [](const Tensors& parameters, double max_norm, double norm_type, bool error_if_nonfinite) {
     return optim::clip_grad_norm_(parameters, max_norm,
                                   {.norm_type = norm_type, .error_if_nonfinite = error_if_nonfinite}, here());
+  });
+  m.def("_clip_grads_with_norm_", [](const Tensors& parameters, double max_norm, const Tensor& total_norm) {
+    optim::clip_grads_with_norm_(parameters, max_norm, total_norm, here());
+  });
+  m.def("_total_norm", [](const Tensors& tensors, double norm_type, bool error_if_nonfinite) {
+    return optim::total_norm(tensors, norm_type, error_if_nonfinite, here());
   });
   m.def("_clip_grad_value_",
         [](const Tensors& parameters, double max_value) { optim::clip_grad_value_(parameters, max_value, here()); });

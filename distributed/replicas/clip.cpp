@@ -6,7 +6,7 @@
 
 #include "../../autograd/mode.hpp"
 #include "../../ops/create.hpp"
-#include "../../optim/clip_grad.hpp"
+#include "../../optim/gradients-inl.hpp"
 #include "../../tensor/error.hpp"
 #include "../collectives.hpp"
 
@@ -19,13 +19,16 @@ void check_max_norm(double max_norm) {
 double clip_over(std::span<const Group> groups, std::span<const Tensor> counted, std::span<const Tensor> all,
                  double max_norm) {
   const NoGradGuard unrecorded;
-  const double here = optim::total_grad_norm({counted.begin(), counted.end()}).item<double>();
-  Tensor squares = tensor(here * here, f64);
-  for (const Group& group : groups) squares = all_reduce(squares, group);
-  const double norm = std::sqrt(squares.item<double>()), factor = max_norm / (norm + 1e-6);
-  for (const Tensor& p : all) {
-    if (p.grad().defined() && !(factor >= 1)) p.grad().mul_(factor);
+  const double here = optim::detail::gradient_length(counted);
+  double norm = 0;
+  for (const double scale : {1.0, 0x1p-520}) {  // the second where squares of float64 overflow
+    Tensor squares = tensor(here * scale * here * scale, f64);
+    for (const Group& group : groups) squares = all_reduce(squares, group);
+    norm = std::sqrt(squares.item<double>()) / scale;
+    if (std::isfinite(squares.item<double>())) break;
   }
+  const double factor = max_norm / (norm + 1e-6);
+  if (!(factor >= 1)) optim::detail::scale_gradients(all, factor);
   return norm;
 }
 

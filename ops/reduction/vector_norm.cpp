@@ -1,5 +1,7 @@
-// Norms of vectors: sum(|x|^ord)^(1/ord) and its limits.
+// Norms of vectors: sum(|x|^ord)^(1/ord) and its limits. Powers beyond the range of the dtype are scaled.
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "../detail/autocast.hpp"
 #include "../detail/records.hpp"
@@ -31,16 +33,52 @@ struct NormBackward {
   }
 };
 
-// |x|^order, to be summed.
-Tensor powers(const Tensor& x, double order) { return order == 2 ? square(x) : pow(abs(x), order); }
+// Whether each sum of squares neither overflowed nor is made of terms that lost digits below the smallest normal
+// number.
+template <class T>
+bool has_digits(const Tensor& sums) {
+  constexpr T least = std::numeric_limits<T>::min() / std::numeric_limits<T>::epsilon();
+  const auto* const values = static_cast<const T*>(sums.raw_view().data);
+  return std::all_of(values, values + sums.numel(),
+                     [](T v) { return !(v < least) && v != std::numeric_limits<T>::infinity(); });
+}
+
+// A power of two near each value that is not negative, so that a division by it rounds nothing.
+Tensor power_of_two_near(const Tensor& x) {
+  const bool wide = x.dtype() == DType::f64;
+  const double most = wide ? 0x1p1023 : 0x1p127, least = wide ? 0x1p-1022 : 0x1p-126;
+  return exp2(floor(log2(clip(x, least, most))));
+}
+
+// The norm from elements that are divided by the largest, or for a negative order the smallest.
+Tensor scaled_norm(const Tensor& x, double order, const Reduced& to) {
+  const Reduced kept{to.kept, to.kept, to.count};
+  const Tensor sizes = abs(x);
+  const Tensor extreme = run_reduce(order > 0 ? Reduction::max : Reduction::min, sizes, kept, x.dtype());
+  if (order == 2) {
+    const Tensor scale = power_of_two_near(extreme);
+    return sqrt(run_reduce(Reduction::sum, square(sizes / scale), kept, x.dtype())) * scale;
+  }
+  const Tensor ordinary = logical_and(extreme > 0, extreme < std::numeric_limits<double>::infinity());
+  const Tensor scale = masked_fill(extreme, logical_not(ordinary), 1);
+  return pow(run_reduce(Reduction::sum, pow(sizes / scale, order), kept, x.dtype()), 1 / order) * scale;
+}
 
 Tensor root_of_powers(const Tensor& x, double order, const Dims& dims, bool keepdim) {
   const Reduced to = reduced(x, dims, keepdim);
   Tensor total;
   {
     NoGradGuard unrecorded;
-    total = run_reduce(Reduction::sum, powers(x, order), to, x.dtype());
-    total = order == 2 ? sqrt(std::move(total)) : pow(total, 1 / order);
+    // A device is not waited for, and a recorded step must not depend on values.
+    const bool looks = x.device().is_cpu() && detail::step_recorder == nullptr;
+    if (to.count == 0 || is_meta(x)) {
+      total = pow(run_reduce(Reduction::sum, abs(x), to, x.dtype()), 1 / order);
+    } else {
+      if (order == 2 && looks) total = run_reduce(Reduction::sum, square(x), to, x.dtype());
+      const bool is_done =
+          total.defined() && (x.dtype() == DType::f64 ? has_digits<double>(total) : has_digits<float>(total));
+      total = is_done ? sqrt(std::move(total)) : with_shape(scaled_norm(x, order, to), to.shape);
+    }
   }
   if (should_record(x)) record(total, NormBackward{Saved(x), SavedOutput(total), to.kept, order}, x);
   return total;

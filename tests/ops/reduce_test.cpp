@@ -234,6 +234,47 @@ TEST(Norm, ANumberIsTheOrderAndAListTheDimensions) {
   EXPECT_THROW(vector_norm(tensor({1, 2}), 1), DTypeError);
 }
 
+TEST(Norm, PowersBeyondTheDtypeAreComputedWithScaling) {
+  for (const auto& [dtype, size] : {std::pair{f32, 1e19},
+                                    {f32, 1e-30},
+                                    {f32, 1e37},
+                                    {f64, 1e200},
+                                    {f64, 1e-200},
+                                    {bf16, 1e30},
+                                    {bf16, 1e-30},
+                                    {c64, 1e19},
+                                    {c128, 1e-200}}) {
+    const Tensor x = tensor({3.0, -4.0, 0.0, 0.0}).reshape({2, 2}).to(f64).mul(size).to(dtype);
+    for (const double order : {2.0, 3.0, 0.5, 1.0, infinity}) {
+      const double right = std::isinf(order) ? 4 : std::pow(std::pow(3, order) + std::pow(4, order), 1 / order);
+      const Tensor rows = vector_norm(x, order, {1}), all = vector_norm(x, order);
+      EXPECT_NEAR(rows.to_vector<double>()[0] / size, right, 0.02 * right)
+          << name(dtype) << ' ' << size << ' ' << order;
+      EXPECT_EQ(rows.to_vector<double>()[1], 0);
+      EXPECT_NEAR(all.item<double>() / size, right, 0.02 * right) << name(dtype) << ' ' << size << ' ' << order;
+    }
+    const Tensor row = x.narrow(0, 0, 1);
+    EXPECT_NEAR(vector_norm(row, -2).item<double>() / size, 2.4, 0.02) << name(dtype) << ' ' << size;
+    EXPECT_NEAR(linalg::matrix_norm(row).item<double>() / size, 5, 0.05) << name(dtype) << ' ' << size;
+    if (is_complex(dtype)) continue;
+    EXPECT_NEAR(normalize(row, {.dims = 1, .eps = 0}).to_vector<double>()[0], 0.6, 0.01) << name(dtype) << ' ' << size;
+    if (size > 1) {
+      EXPECT_NEAR(renorm(row, 2, 0, size).to_vector<double>()[0] / size, 0.6, 0.01) << size;
+    }
+    EXPECT_NEAR(cosine_similarity(row, row * 2, 1, 0).item<double>(), 1, 0.01) << name(dtype) << ' ' << size;
+    EXPECT_NEAR(pairwise_distance(row, row * 2, 2, 0).item<double>() / size, 5, 0.05) << name(dtype) << ' ' << size;
+    EXPECT_NEAR(dist(row, row * 2).item<double>() / size, 5, 0.05) << name(dtype) << ' ' << size;
+    EXPECT_NEAR(foreach_norm(std::vector{row})[0].item<double>() / size, 5, 0.05) << name(dtype) << ' ' << size;
+  }
+  expect_values(vector_norm(tensor({infinity, 1.0}), 2), {infinity});
+  EXPECT_TRUE(std::isnan(vector_norm(tensor({nan, 1e30}), 2).item<double>()));
+  expect_values(vector_norm(zeros({0}), 2), {0});
+  const Tensor large = tensor({3e19, 4e19}).requires_grad_();
+  vector_norm(large).backward();
+  expect_values(large.grad(), {0.6, 0.8}, 1e-6);
+  EXPECT_NEAR(vector_norm(full({4}, 0.9, f64), 1000).item<double>(), 0.9 * std::pow(4, 1e-3), 1e-12);
+}
+
 TEST(Norm, GradientsOfEveryOrder) {
   for (const double order : {0.5, 1.0, 1.5, 2.0, 3.0, -1.0, infinity, -infinity}) {
     expect_gradients([&](Inputs in) { return square(vector_norm(in[0], order, {1}, true)); }, {leaf({3, 4}, 2)});

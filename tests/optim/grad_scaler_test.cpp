@@ -65,6 +65,19 @@ TEST(GradScaler, GradientsAreUnscaledOnceAndCanBeClipped) {
   EXPECT_THROW(s.scaler.update(), ValueError);
 }
 
+TEST(GradScaler, GradientsWhoseElementsShareMemoryAreUnscaledOnce) {
+  const Tensor p = zeros(3).requires_grad_(), a = zeros(2).requires_grad_(), b = zeros(2).requires_grad_();
+  optim::SGD optimizer(std::vector{p, a, b}, {.lr = 1});
+  optim::GradScaler scaler({.init_scale = 4});
+  const Tensor both = tensor({4.0, 8.0});
+  p.set_grad(tensor({4.0}).expand({3}));
+  a.set_grad(both), b.set_grad(both);
+  scaler.unscale_(optimizer);
+  EXPECT_EQ(p.grad().to_vector<float>(), (std::vector<float>{1, 1, 1}));
+  EXPECT_EQ(a.grad().to_vector<float>(), (std::vector<float>{1, 2}));
+  EXPECT_EQ(b.grad().to_vector<float>(), (std::vector<float>{1, 2}));
+}
+
 TEST(GradScaler, EachOfSeveralOptimizersIsLookedAtAlone) {
   const Tensor a = ones({2}).requires_grad_(), b = ones({2}).requires_grad_();
   optim::SGD first({a}, {.lr = 1}), second({b}, {.lr = 1});

@@ -332,6 +332,103 @@ TEST(ClipGradNorm, ANormThatIsNotFiniteIsAnErrorWhereAsked) {
   EXPECT_FALSE(std::isfinite(optim::clip_grad_norm_(all, 1).item<double>()));
 }
 
+TEST(ClipGradNorm, AParameterThatIsGivenTwiceCountsOnce) {
+  const Tensor p = zeros(2).requires_grad_(), other = zeros(1).requires_grad_();
+  p.set_grad(tensor({3.0, 4.0}));
+  other.set_grad(tensor({12.0}));
+  const std::vector<Tensor> all = {p, other, p};
+  EXPECT_FLOAT_EQ(optim::total_grad_norm(all).item<float>(), 13);
+  EXPECT_FLOAT_EQ(optim::clip_grad_norm_(all, 1).item<float>(), 13);
+  EXPECT_NEAR(p.grad().to_vector<float>()[0], 3.0 / 13, 1e-6);
+  EXPECT_NEAR(other.grad().to_vector<float>()[0], 12.0 / 13, 1e-6);
+}
+
+TEST(ClipGradNorm, SquaresBeyondTheDtypeAreComputedWithScaling) {
+  const auto clipped = [](DType dtype, double size, double max_norm, double order) {
+    const Tensor p = zeros(2, dtype).requires_grad_();
+    p.set_grad(tensor({3 * size, -4 * size}, dtype));
+    const double total = optim::clip_grad_norm_(std::vector{p}, max_norm, {.norm_type = order}).item<double>();
+    const Values g = p.grad().to_vector<double>();
+    return Values{total / size, g[0] / max_norm, g[1] / max_norm};
+  };
+  const auto near = [](double v) { return testing::DoubleNear(v, 0.01); };
+  for (const auto& [dtype, size] : std::vector<std::pair<DType, double>>{{f32, 1e19},
+                                                                         {f32, 1e-30},
+                                                                         {f32, 5e37},
+                                                                         {bf16, 1e19},
+                                                                         {bf16, 1e-30},
+                                                                         {f16, 1e4},
+                                                                         {f64, 1e200},
+                                                                         {f64, 1e-200}}) {
+    const double max_norm = size < 1 ? size * 0.5 : 1e-3;
+    // The +1e-6 in the factor rules where gradients are small.
+    if (size < 1) {
+      EXPECT_NEAR(clipped(dtype, size, max_norm, 2)[0], 5, 0.05) << name(dtype) << ' ' << size;
+      continue;
+    }
+    EXPECT_THAT(clipped(dtype, size, max_norm, 2), testing::ElementsAre(near(5), near(0.6), near(-0.8)))
+        << name(dtype) << ' ' << size;
+    EXPECT_THAT(clipped(dtype, size, max_norm, 3)[0], near(std::cbrt(91.0))) << name(dtype) << ' ' << size;
+    EXPECT_THAT(clipped(dtype, size, max_norm, -1)[0], near(12.0 / 7)) << name(dtype) << ' ' << size;
+  }
+}
+
+TEST(ClipGradNorm, ANormBeyondTheDtypeOfFiniteGradientsClipsThem) {
+  for (const DType dtype : {f32, f64}) {
+    const double most = dtype == f32 ? 3e38 : 1.5e308;
+    const Tensor p = zeros(4, dtype).requires_grad_();
+    p.set_grad(full({4}, most, dtype));
+    EXPECT_TRUE(std::isinf(optim::clip_grad_norm_(std::vector{p}, 1).item<double>()));
+    EXPECT_THAT(p.grad().to_vector<double>(), testing::Each(testing::DoubleNear(0.5, 1e-6)));
+  }
+}
+
+TEST(ClipGradNorm, GradientsWhoseElementsShareMemoryAreScaledOnce) {
+  const Tensor p = zeros(4).requires_grad_(), a = zeros(2).requires_grad_(), b = zeros(2).requires_grad_();
+  p.set_grad(tensor({2.0}).expand({4}));
+  EXPECT_FLOAT_EQ(optim::clip_grad_norm_(std::vector{p}, 1).item<float>(), 4);
+  EXPECT_THAT(p.grad().to_vector<float>(), testing::Each(testing::FloatNear(0.5, 1e-6)));
+  p.set_grad(tensor({2.0}).expand({4}));
+  optim::clip_grad_value_(std::vector{p}, 1);
+  EXPECT_THAT(p.grad().to_vector<float>(), testing::Each(1.0f));
+  const Tensor both = tensor({3.0, 4.0});
+  a.set_grad(both), b.set_grad(both);
+  EXPECT_FLOAT_EQ(optim::clip_grad_norm_(std::vector{a, b}, 1).item<float>(), static_cast<float>(std::sqrt(50.0)));
+  EXPECT_FLOAT_EQ(a.grad().to_vector<float>()[0], static_cast<float>(3 / std::sqrt(50.0)));
+  EXPECT_FLOAT_EQ(b.grad().to_vector<float>()[0], static_cast<float>(3 / std::sqrt(50.0)));
+  const Tensor flat = tensor({1.0, 2.0, 3.0, 4.0});
+  a.set_grad(flat.narrow(0, 0, 2)), b.set_grad(flat.narrow(0, 2, 2));
+  optim::clip_grad_norm_(std::vector{a, b}, 1);
+  EXPECT_NEAR(norm(flat).item<double>(), 1, 1e-5) << "parts of one buffer stay in it";
+}
+
+TEST(ClipGradNorm, InTwoCalls) {
+  const Tensor a = zeros(2).requires_grad_(), b = zeros(1, f64).requires_grad_();
+  a.set_grad(tensor({3e19, 0.0}));
+  b.set_grad(tensor({4e19}, f64));
+  const std::vector<Tensor> gradients = {a.grad(), b.grad()};
+  const Tensor total = optim::total_norm(gradients);
+  EXPECT_EQ(total.dtype(), f64);
+  EXPECT_NEAR(total.item<double>(), 5e19, 1e13);
+  optim::clip_grads_with_norm_(std::vector{a, b, a}, 1, total);
+  EXPECT_NEAR(a.grad().to_vector<float>()[0], 0.6, 1e-6);
+  EXPECT_NEAR(b.grad().to_vector<double>()[0], 0.8, 1e-6);
+  EXPECT_EQ(optim::total_norm(gradients, 0).item<double>(), 2) << "the number of elements that are not 0";
+  EXPECT_EQ(optim::total_norm({}).item<double>(), 0);
+  EXPECT_THROW(optim::total_norm(gradients, NAN), ValueError);
+  EXPECT_THROW(optim::total_norm(std::vector{tensor({double{INFINITY}})}, 2, true), ValueError);
+  EXPECT_THROW(optim::clip_grads_with_norm_(std::vector{a}, -1, total), ValueError);
+  EXPECT_THROW(optim::clip_grads_with_norm_(std::vector{a}, 1, ones({2})), ValueError);
+}
+
+TEST(ClipGradValue, ComplexGradientsAreRefusedBeforeAnyIsLimited) {
+  const Tensor a = zeros(1).requires_grad_(), b = zeros(1, c64).requires_grad_();
+  a.set_grad(tensor({3.0}));
+  b.set_grad(ones({1}, c64));
+  EXPECT_THROW(optim::clip_grad_value_(std::vector{a, b}, 1), DTypeError);
+  EXPECT_EQ(a.grad().item<float>(), 3);
+}
+
 TEST(ClipGradValue, LimitsEveryElement) {
   const Tensor a = zeros(4).requires_grad_(), b = zeros(1).requires_grad_();
   a.set_grad(tensor({3.0, -4.0, 0.25, double{NAN}}));

@@ -249,7 +249,7 @@ def test_losses_warn_once_of_shapes_that_broadcast():
 def test_losses_take_reduction_before_their_own_option():
     x, y = weft.tensor([0.0, 3.0]), weft.zeros(2)
     assert F.huber_loss(x, y, "sum", 2.0).item() == 4.0
-    assert F.smooth_l1_loss(x, y, "sum", 2.0).item() == 2.0
+    assert F.smooth_l1_loss(x, y, "sum", beta=2.0).item() == 2.0
 
 
 def test_modules_print_as_in_pytorch():
@@ -309,6 +309,26 @@ def test_gradient_clipping_by_norm_and_value():
         nn.utils.clip_grad_norm_([p], 1.0, error_if_nonfinite=True)
     with pytest.raises(ValueError, match="no parameters"):
         optim.SGD([])
+
+
+def test_clipping_counts_each_gradient_once_and_scales_where_squares_overflow():
+    p, q = nn.Parameter(weft.zeros(2)), nn.Parameter(weft.zeros(3))
+    p.grad, q.grad = weft.tensor([3.0, 4.0]), weft.tensor([2.0]).expand(3)
+    assert nn.utils.clip_grad_norm_([p, p], 1.0).item() == 5.0
+    assert p.grad.tolist() == pytest.approx([0.6, 0.8])
+    assert nn.utils.clip_grad_norm_(q, 1.0).item() == pytest.approx(12 ** 0.5)
+    assert q.grad.tolist() == pytest.approx([3 ** -0.5] * 3)
+    for dtype, size in [(weft.float32, 1e19), (weft.bfloat16, 1e19), (weft.float16, 1e4), (weft.float64, 1e200)]:
+        r = nn.Parameter(weft.zeros(2, dtype=dtype))
+        r.grad = weft.tensor([3 * size, 4 * size], dtype=dtype)
+        total = nn.utils.get_total_norm([r.grad])
+        assert total.item() == pytest.approx(5 * size, rel=1e-2)
+        nn.utils.clip_grads_with_norm_([r], 1e-2, total)
+        assert r.grad.tolist() == pytest.approx([6e-3, 8e-3], rel=1e-2)
+    assert nn.utils.get_total_norm([weft.tensor([0.0, 2.0]), weft.tensor([3.0])], norm_type=0).item() == 2
+    assert nn.utils.get_total_norm([weft.tensor([0.5, 2.0])], norm_type=-1).item() == pytest.approx(0.4)
+
+
 @pytest.mark.parametrize("shape, kernel, dilation, padding, stride", [
     ((2, 3, 5, 6), (2, 3), 1, 0, 1), ((1, 2, 7, 5), 3, (2, 1), (1, 2), (2, 1)), ((3, 4, 4), 2, 1, 1, 2)])
 def test_unfold_is_im2col(shape, kernel, dilation, padding, stride):

@@ -9,8 +9,19 @@ def _listed(parameters):
 
 
 def clip_grad_norm_(parameters, max_norm, norm_type=2.0, error_if_nonfinite=False, foreach=None):
-    """Scales all gradients in place so that their joint norm is at most max_norm; returns the norm they had."""
+    """Scales all gradients in place so that their joint norm is at most max_norm; returns the norm they had. A parameter
+    that is given twice counts once; an expanded gradient is replaced by a copy of its own."""
     return _core._clip_grad_norm_(_listed(parameters), float(max_norm), float(norm_type), error_if_nonfinite)
+
+
+def get_total_norm(tensors, norm_type=2.0, error_if_nonfinite=False, foreach=None):
+    """The joint norm of tensors, such as gradients; a norm_type of 0 counts the elements that are not 0."""
+    return _core._total_norm(_listed(tensors), float(norm_type), error_if_nonfinite)
+
+
+def clip_grads_with_norm_(parameters, max_norm, total_norm, foreach=None):
+    """Scales all gradients in place by min(1, max_norm / total_norm), as clip_grad_norm_ does."""
+    _core._clip_grads_with_norm_(_listed(parameters), float(max_norm), total_norm)
 
 
 def clip_grad_value_(parameters, clip_value, foreach=None):
