@@ -9,9 +9,10 @@
 // in order, and random numbers that a dataset or a function of it draws from the CPU's default generator belong to the
 // sample (its index, its place in the epoch, epoch and seed). So they never disturb those of the training either.
 //
-// Every loop is an epoch, the next one each time; leaving a loop early ends its epoch. `state` says where the loop
-// stands, and a loader with the same options goes on behind that batch after `restore`, bit for bit, whatever its
-// number of workers. What was prefetched and not yet given out does not count.
+// Every loop is an epoch, the next one each time, but with a distributed_sampler, which stays until set_epoch; leaving
+// a loop early ends its epoch. `state` says where the loop stands, and a loader with the same options goes on behind
+// that batch after `restore`, bit for bit, whatever its number of workers. What was prefetched and not yet given out
+// does not count.
 //
 // Workers record no gradients, and their ops use one thread each, so that the training has the others. What they throw
 // is raised in the loop, where the batch would have come: the same kind of error of Weft's, with the sample and the
@@ -44,8 +45,9 @@ struct LoaderOptions {
   int64_t batch_size = 1;
   /// Another random order in every epoch.
   bool shuffle = false;
-  /// Of the order and of what samples draw. Left out, it is the seed of the CPU's default generator, which is not moved
-  /// on, and a restored loader takes the saved one.
+  /// Of the order and of what samples draw. Left out, it is drawn from `generator` when the first loop begins, and
+  /// every further loop moves that by one draw; a restored loader takes the saved one. With `world` above 1 it is the
+  /// seed of the generator, which is not moved: ranks need not have drawn equally often.
   std::optional<uint64_t> seed = {};
   /// An order of one's own instead of `shuffle`; <weft/data/sampler.hpp>.
   Sampler sampler = {};
@@ -66,6 +68,8 @@ struct LoaderOptions {
   int64_t rank = 0, world = 1;
   /// Seconds to wait for a batch before an Error; 0 waits for ever.
   double timeout = 0;
+  /// Where a seed is drawn from: the CPU's default generator, or this one, which must outlive the loader.
+  Generator* generator = nullptr;
 };
 
 namespace detail {
@@ -262,13 +266,15 @@ class DataLoader {
   int64_t epoch() const { return engine_.epoch(); }
   /// How many batches of it were given out.
   int64_t batch() const { return engine_.batch(); }
-  /// The next loop is this epoch. ValueError for a negative one.
+  /// The next loop is this epoch, from its beginning; a loader that was restored within this epoch goes on in it.
+  /// ValueError for a negative one.
   void set_epoch(int64_t epoch, Location where = {}) { engine_.set_epoch(epoch, where); }
 
   /// Where the loop stands, as JSON, such as for RunState::documents["sampler"] in <weft/io/training_state.hpp>. Every
   /// rank of a training has the same.
   std::string state() const { return engine_.state(); }
-  /// The next loop goes on behind the batch that had been given out last. FormatError for another text; ValueError, and
+  /// The next loop goes on behind the batch that had been given out last; where the loop had ended, it is the next
+  /// epoch. FormatError for another text; ValueError, and
   /// no change, where the dataset's size, the seed or an option that the order depends on is another one.
   void restore(const std::string& state, Location where = {}) { engine_.restore(state, where); }
 

@@ -11,8 +11,9 @@
 #include "../tensor/location.hpp"
 
 namespace weft {
+class Generator;
 class Tensor;
-}
+}  // namespace weft
 
 namespace weft::data {
 
@@ -28,6 +29,8 @@ class WEFT_API Sampler {
   /// How many indices an epoch has.
   int64_t size() const { return size_; }
   const std::string& kind() const { return kind_; }
+  /// Whether its epoch is the one that DataLoader::set_epoch was told last, on all ranks, and no loop moves it.
+  bool is_distributed() const { return kind_.starts_with("distributed "); }
   /// ValueError where a function of one's own gave another number of indices than `size`.
   std::vector<int64_t> order(uint64_t seed, int64_t epoch, Location where = {}) const;
   explicit operator bool() const { return static_cast<bool>(order_); }
@@ -37,6 +40,11 @@ class WEFT_API Sampler {
   int64_t size_ = 0;
   Order order_;
 };
+
+namespace detail {
+/// The seed of a loader or sampler that got none. Moves the generator by one draw.
+WEFT_API uint64_t drawn_seed(Generator& generator);
+}  // namespace detail
 
 /// 0 … n - 1.
 WEFT_API Sampler sequential_sampler(int64_t n, Location where = {});
@@ -60,8 +68,9 @@ struct DistributedOptions {
   /// Leave out samples at the end so that every rank has as many, instead of repeating some from the start.
   bool drop_last = false;
 };
-/// The indices rank, rank + world, … of another sampler's order. Every rank has equally many. ValueError unless
-/// 0 <= rank < world.
+/// The indices rank, rank + world, … of another sampler's order. Every rank has equally many. Loops do not move the
+/// epoch of a loader that has it: it is 0, or that of the last DataLoader::set_epoch, so that ranks agree however often
+/// each of them looped. ValueError unless 0 <= rank < world.
 WEFT_API Sampler distributed_sampler(Sampler sampler, DistributedOptions options, Location where = {});
 
 /// An epoch cut into batches: `indices` one batch after the other, and where each ends.

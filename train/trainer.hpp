@@ -11,10 +11,12 @@
 //       });
 //
 // A step is: forward and backward of `accumulate` batches, reduce, unscale, clip, optimizer, schedule, zero; then
-// on_step_end, the evaluation and the state where they are due. Steps count updates alone. An epoch's last step may
-// have fewer batches, and is their mean. A resumed run continues bit for bit: it restores model, optimizer, schedule,
-// scaler, the loader's position, random generators and the best figure. With one seed, losses are the same bits for any
-// number of threads and of a loader's workers.
+// on_step_end, the evaluation and the state where they are due. Steps count updates alone. Batches of a step count by
+// their number of samples, or by the weight that loss_of returns with the loss, such as the number of tokens: `return
+// train::BatchLoss(loss, tokens)`. An epoch's last step may have fewer batches, and is their mean. A resumed run
+// continues bit for bit: it restores model, optimizer, schedule, scaler, the loader's position, random generators and
+// the best figure. What an evaluation draws from default generators does not move them. With one seed, losses are the
+// same bits for any number of threads and of a loader's workers.
 #pragma once
 
 #include <cstdint>
@@ -69,7 +71,8 @@ class WEFT_API Trainer {
   /// Ends the run after the step that runs.
   void stop();
 
-  /// Trains on the loader's batches: loss_of(batch) is a batch's mean loss. The loader is a data::DataLoader, or any
+  /// Trains on the loader's batches: loss_of(batch) is a batch's mean loss, a Tensor or a BatchLoss, whose
+  /// weight is the number of samples where it names none. The loader is a data::DataLoader, or any
   /// range that can be gone over anew for each epoch; one without state() is, on resuming, gone over to where it stood.
   /// `evaluate` gathers figures of data that was held back, without gradients and with the model in eval(). Errors of a
   /// step name it, as Stepper says; of a resumed state, io::load_training_state: one of another model is refused, and
@@ -145,7 +148,7 @@ class WEFT_API Trainer {
   int64_t begin(bool passes_over);
   bool goes_on() const;
   /// A batch; false where a step has ended the run.
-  bool take(int64_t samples, const Callback<Tensor()>& loss_of);
+  bool take(int64_t samples, const Callback<BatchLoss()>& loss_of);
   void end_epoch();
   FitResult end();
   /// Notes the error that is being handled, for the log.

@@ -88,13 +88,32 @@ struct LoaderEngine::Impl {
       : source(std::move(source_)), options(std::move(options_)) {
     check(options, source, where);
     sampler = sampler_of(options, source.size, where);
-    seed = options.seed.value_or(default_generator().seed());
+    // Ranks need not have drawn alike, so what they share follows from their generators' common seed alone.
+    if (options.seed) known_seed = options.seed;
+    else if (!draws_seed()) known_seed = generator().seed();
   }
   ~Impl() { leave_crew_to_parent(); }
 
   /// After a fork, the threads are the parent's, and so are their locks.
   void leave_crew_to_parent() {
     if (crew != nullptr && owner != getpid()) (void)crew.release();
+  }
+
+  Generator& generator() const { return options.generator != nullptr ? *options.generator : default_generator(); }
+  bool draws_seed() const { return !options.seed && options.world == 1 && !options.sampler.is_distributed(); }
+  /// Drawn when it is first asked for.
+  uint64_t seed() {
+    if (!known_seed) {
+      known_seed = detail::drawn_seed(generator());
+      has_drawn = true;
+    }
+    return *known_seed;
+  }
+  /// Every epoch moves the generator once, as in PyTorch: a training that is resumed with other loaders draws the same.
+  void move_generator() {
+    if (!draws_seed() || (resumed && position.batch > 0)) return;
+    (void)seed();
+    if (!std::exchange(has_drawn, false)) (void)detail::drawn_seed(generator());
   }
 
   /// A dataset may have grown or shrunk since.
@@ -122,8 +141,8 @@ struct LoaderEngine::Impl {
     }
     return plan;
   }
-  BatchPlan own_batches(int64_t epoch_number, Location where) const {
-    const BatchSampler::Batches all = options.batch_sampler.batches(seed, epoch_number);
+  BatchPlan own_batches(int64_t epoch_number, Location where) {
+    const BatchSampler::Batches all = options.batch_sampler.batches(seed(), epoch_number);
     const auto n = static_cast<int64_t>(all.size());
     BatchPlan plan;
     const int64_t each = n / options.world + (n % options.world != 0 ? 1 : 0);
@@ -135,9 +154,9 @@ struct LoaderEngine::Impl {
     }
     return plan;
   }
-  BatchPlan plan_of(int64_t epoch_number, Location where) const {
+  BatchPlan plan_of(int64_t epoch_number, Location where) {
     BatchPlan plan =
-        options.batch_sampler ? own_batches(epoch_number, where) : cut(sampler.order(seed, epoch_number, where));
+        options.batch_sampler ? own_batches(epoch_number, where) : cut(sampler.order(seed(), epoch_number, where));
     for (const int64_t i : plan.indices) {
       if (i < 0 || i >= *source.size) {
         raise<IndexError>(
@@ -149,7 +168,7 @@ struct LoaderEngine::Impl {
   /// With the first `from` batches behind it.
   Shared<Epoch> open(int64_t epoch_number, int64_t from, Location where) {
     auto opened = Shared<Epoch>::make();
-    opened->seed = seed;
+    opened->seed = seed();
     opened->number = epoch_number;
     if (!is_stream()) {
       opened->plan = plan_of(epoch_number, where);
@@ -254,17 +273,20 @@ struct LoaderEngine::Impl {
     const int64_t from = resumed ? position.batch : 0;
     close();
     ask_size(where);
+    move_generator();
     Shared<Epoch> opened = open(number, from, where);
     leave_crew_to_parent();
     start_crew();
     position = {number, from};
-    resumed = false;
+    resumed = finished = false;
     begun = true;
     epoch = std::move(opened);
     if (crew != nullptr) crew->begin(epoch, from, last_batch());
     return ++loop;
   }
-  int64_t next_epoch() const { return position.epoch + (begun && !resumed ? 1 : 0); }
+  int64_t next_epoch() const {
+    return position.epoch + (begun && !resumed && !options.sampler.is_distributed() ? 1 : 0);
+  }
 
   Shared<void> next(uint64_t of_loop, Location where) {
     if (of_loop != loop) {
@@ -285,16 +307,20 @@ struct LoaderEngine::Impl {
             where);
       }
     }
-    if (outcome.batch == nullptr) close();
-    else ++position.batch;
+    if (outcome.batch != nullptr) {
+      ++position.batch;
+    } else {
+      close();
+      finished = outcome.error == nullptr;
+    }
     if (outcome.error != nullptr) std::rethrow_exception(placed_error(outcome.error, where));
     return std::move(outcome.batch);
   }
 
   SavedPosition saved() const {
     SavedPosition s;
-    s.position = position;
-    s.seed = seed;
+    s.position = finished ? Position{next_epoch(), 0} : position;
+    s.seed = known_seed.value_or(0);
     s.samples = source.size.value_or(-1);
     s.batch_size = options.batch_sampler ? 0 : options.batch_size;
     s.drop_last = options.drop_last;
@@ -310,10 +336,12 @@ struct LoaderEngine::Impl {
   Source source;
   LoaderOptions options;
   Sampler sampler;
-  uint64_t seed = 0;
+  std::optional<uint64_t> known_seed;
+  bool has_drawn = false;  ///< the seed, since the last loop began
   Position position;
   /// A loop has begun since the position was set; the position was restored and no loop has.
   bool begun = false, resumed = false;
+  bool finished = false;  ///< the last loop came to its end
   uint64_t loop = 0;
   Shared<Epoch> epoch;  ///< of the running loop
   std::unique_ptr<Crew> crew;
@@ -328,7 +356,7 @@ LoaderEngine::LoaderEngine(LoaderEngine&&) noexcept = default;
 const LoaderOptions& LoaderEngine::options() const { return impl_->options; }
 uint64_t LoaderEngine::begin(Location where) { return impl_->begin(where); }
 Shared<void> LoaderEngine::next(uint64_t loop, Location where) { return impl_->next(loop, where); }
-uint64_t LoaderEngine::seed() const { return impl_->seed; }
+uint64_t LoaderEngine::seed() const { return impl_->seed(); }
 int64_t LoaderEngine::epoch() const { return impl_->position.epoch; }
 int64_t LoaderEngine::batch() const { return impl_->position.batch; }
 
@@ -342,13 +370,17 @@ int64_t LoaderEngine::size(Location where) const {
 
 void LoaderEngine::set_epoch(int64_t epoch, Location where) {
   if (epoch < 0) raise<ValueError>({.op = op, .problem = fmt::format("there is no epoch {}", epoch)}, where);
+  if (impl_->resumed && epoch == impl_->position.epoch) return;  // it goes on where it was saved
   impl_->close();
   ++impl_->loop;
   impl_->position = {epoch, 0};
-  impl_->begun = impl_->resumed = false;
+  impl_->begun = impl_->resumed = impl_->finished = false;
 }
 
-std::string LoaderEngine::state() const { return to_json(impl_->saved()); }
+std::string LoaderEngine::state() const {
+  (void)impl_->seed();
+  return to_json(impl_->saved());
+}
 
 void LoaderEngine::restore(const std::string& text, Location where) {
   const SavedPosition found = position_from_json(text, where);
@@ -357,7 +389,8 @@ void LoaderEngine::restore(const std::string& text, Location where) {
   if (!impl_->is_stream() && !impl_->options.batch_sampler) Impl::check_batch(found.position.batch, size(where), where);
   impl_->close();
   ++impl_->loop;
-  impl_->seed = found.seed;
+  impl_->known_seed = found.seed;
+  impl_->has_drawn = impl_->finished = false;
   impl_->position = found.position;
   impl_->resumed = true;
 }

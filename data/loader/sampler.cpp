@@ -33,6 +33,12 @@ std::vector<int64_t> permuted(int64_t n, Generator& generator) {
 
 }  // namespace
 
+uint64_t detail::drawn_seed(Generator& generator) {
+  const GeneratorState at = generator.reserve(1);
+  const PhiloxWords words = philox4x32_10(at.seed, at.subsequence, at.offset);
+  return words.word[0] | uint64_t{words.word[1]} << 32;
+}
+
 Sampler::Sampler(std::string kind, int64_t size, Order order, Location where)
     : kind_(std::move(kind)), size_(size), order_(std::move(order)) {
   require(size >= 0, "Sampler", fmt::format("a size of {}", size), where);

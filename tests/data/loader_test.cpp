@@ -109,13 +109,79 @@ TEST_P(WithWorkers, SameBitsAsWithoutWorkers) {
   EXPECT_EQ(values_of(loader, 3), values_of(alone, 3));
 }
 
-TEST_P(WithWorkers, TheTrainingsRandomNumbersAreLeftAlone) {
+TEST_P(WithWorkers, SamplesLeaveTheTrainingsRandomNumbersAlone) {
   manual_seed(1);
   const auto before = default_generator().state();
-  DataLoader loader(noisy(50), {.batch_size = 8, .shuffle = true, .workers = GetParam()});
-  EXPECT_EQ(loader.seed(), 1U);
-  values_of(loader, 2);
+  DataLoader seeded(noisy(50), {.batch_size = 8, .shuffle = true, .seed = 3, .workers = GetParam()});
+  values_of(seeded, 2);
   EXPECT_EQ(default_generator().state(), before);
+  // Without a seed, each loop is one draw, however many its samples make.
+  DataLoader loader(noisy(50), {.batch_size = 8, .shuffle = true, .workers = GetParam()});
+  values_of(loader, 2);
+  Generator same(1);
+  same.reserve(2);
+  EXPECT_EQ(default_generator().state(), same.state());
+}
+
+TEST_P(WithWorkers, ANewLoaderWithoutASeedHasAnotherOrderAndOtherAugmentations) {
+  const LoaderOptions options{.batch_size = 8, .shuffle = true, .workers = GetParam()};
+  const auto run = [&] {
+    manual_seed(4);
+    std::vector<std::vector<double>> epochs;
+    for (int epoch = 0; epoch < 3; ++epoch) {
+      DataLoader loader(noisy(50), options);
+      epochs.push_back(values_of(loader, 1));
+    }
+    return epochs;
+  };
+  const auto epochs = run();
+  EXPECT_NE(epochs[0], epochs[1]);
+  EXPECT_NE(epochs[1], epochs[2]);
+  EXPECT_EQ(run(), epochs);
+  Generator own(7);
+  LoaderOptions of_own = options;
+  of_own.generator = &own;
+  const auto before = default_generator().state();
+  DataLoader first(noisy(50), of_own), second(noisy(50), of_own);
+  const auto a = values_of(first, 1), b = values_of(second, 1);
+  EXPECT_NE(a, b);
+  own.manual_seed(7);
+  DataLoader again(noisy(50), of_own);
+  EXPECT_EQ(values_of(again, 1), a);
+  EXPECT_EQ(default_generator().state(), before);
+}
+
+TEST(Loader, RanksWithoutASeedShareOneOrderHoweverOftenTheyDrew) {
+  std::multiset<int64_t> seen;
+  for (int64_t rank = 0; rank < 2; ++rank) {
+    manual_seed(1);
+    for (int64_t i = 0; i < rank; ++i) (void)rand(3);
+    DataLoader loader(Numbers{10}, {.batch_size = 5, .shuffle = true, .rank = rank, .world = 2});
+    for (const auto& batch : epoch_of(loader)) seen.insert(batch.begin(), batch.end());
+  }
+  EXPECT_EQ(std::set<int64_t>(seen.begin(), seen.end()).size(), 10U);
+}
+
+TEST(Loader, OnlySetEpochMovesADistributedSampler) {
+  const auto loader_of = [](int64_t rank) {
+    const data::Sampler own = data::distributed_sampler(data::random_sampler(10), {.rank = rank, .world = 2});
+    return DataLoader(Numbers{10}, {.batch_size = 5, .sampler = own});
+  };
+  auto a = loader_of(0), b = loader_of(1);
+  const auto first = epoch_of(a);
+  EXPECT_EQ(epoch_of(a), first) << "an extra loop of one rank";
+  const auto whole = [&] {
+    std::set<int64_t> all;
+    for (auto* loader : {&a, &b}) {
+      for (const auto& batch : epoch_of(*loader)) all.insert(batch.begin(), batch.end());
+    }
+    return all.size();
+  };
+  EXPECT_EQ(whole(), 10U);
+  a.set_epoch(1), b.set_epoch(1);
+  EXPECT_EQ(whole(), 10U);
+  EXPECT_EQ(a.epoch(), 1);
+  EXPECT_NE(epoch_of(a), first);
 }
 
 TEST_P(WithWorkers, AnErrorNamesTheSampleAndTheWorker) {

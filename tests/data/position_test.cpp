@@ -63,10 +63,41 @@ TEST(Position, GoesOnBehindEveryBatchWithAnyWorkers) {
   }
 }
 
-TEST(Position, BehindAnEpochNothingOfItIsLeft) {
-  auto loader = noisy_loader(2), other = noisy_loader(1);
-  for (const Tensor& batch : loader) (void)batch;
+TEST(Position, SavedBetweenTwoEpochsItIsTheNextEpoch) {
+  for (const int workers : {0, 2}) {
+    auto loader = noisy_loader(workers), other = noisy_loader(1);
+    for (int epoch = 0; epoch < 2; ++epoch) {
+      for (const Tensor& batch : loader) (void)batch;
+    }
+    other.restore(loader.state());
+    EXPECT_EQ(other.state(), loader.state());
+    EXPECT_EQ(epochs_of(other, 3), epochs_of(loader, 3));
+    EXPECT_EQ(other.epoch(), 3);
+  }
+}
+
+TEST(Position, SetEpochOfTheRestoredEpochGoesOnInIt) {
+  auto loader = noisy_loader(0), other = noisy_loader(1);
+  loader.set_epoch(2);
+  std::vector<float> right;
+  auto at = loader.begin();
+  ++at, ++at;
   other.restore(loader.state());
+  for (++at; !(at == loader.end()); ++at) append(right, *at);
+  other.set_epoch(2);
+  EXPECT_EQ(epochs_of(other, 2), right);
+  other.set_epoch(2);
+  EXPECT_EQ(epochs_of(other, 2).size(), 100U) << "a loop has begun since";
+}
+
+TEST(Position, InTheLastStepOfAnEpochNothingOfItIsLeft) {
+  auto loader = noisy_loader(2), other = noisy_loader(1);
+  std::string state;
+  for (const Tensor& batch : loader) {
+    (void)batch;
+    state = loader.state();
+  }
+  other.restore(state);
   EXPECT_EQ(other.epoch(), 0);
   for (const Tensor& batch : other) ADD_FAILURE() << batch.text();
   EXPECT_EQ(other.epoch(), 0);

@@ -90,6 +90,7 @@ Trainer::State::State(nn::Module& module, optim::Optimizer& opt, TrainerOptions 
                .halt_on_nan = options.halt_on_nan,
                .offload_optimizer = options.offload_optimizer,
                .reduce = options.reduce,
+               .mean_weight = options.mean_weight,
                .schedule = [this] { call_all(update_listeners); },
                .recorder = options.recorder,
                .rank = options.rank},
@@ -140,6 +141,27 @@ void Trainer::State::after_step(const StepResult& result) {
   step_began = seconds();
 }
 
+namespace {
+
+// The default generators are afterwards as they were: an evaluation more or less changes nothing of the training.
+class KeptGenerators {
+ public:
+  KeptGenerators() {
+    for (const Device device : devices_with_generators()) {
+      states_.emplace_back(device, default_generator(device).state());
+    }
+  }
+  ~KeptGenerators() {
+    for (const auto& [device, state] : states_) default_generator(device).set_state(state);
+  }
+  KeptGenerators(const KeptGenerators&) = delete;
+
+ private:
+  std::vector<std::pair<Device, GeneratorState>> states_;
+};
+
+}  // namespace
+
 // The figures of one evaluation, which are told and judged.
 io::Figures Trainer::State::evaluation() {
   owes_evaluation = false;
@@ -156,6 +178,7 @@ io::Figures Trainer::State::evaluation() {
       bool training;
       ~Restore() { model.train(training); }
     } const restore{model, was_training};
+    const KeptGenerators kept;
     at([&] { return "the evaluation of " + place(); }, [&] { evaluate_with(evaluation); });
   }
   const io::Figures figures = evaluation.figures();
@@ -398,12 +421,17 @@ bool Trainer::goes_on() const {
          (s.options.epochs == 0 || s.epoch < s.options.epochs);
 }
 
-bool Trainer::take(int64_t samples, const Callback<Tensor()>& loss_of) {
+bool Trainer::take(int64_t samples, const Callback<BatchLoss()>& loss_of) {
   State& s = *state_;
   s.may_be_empty = false;
   ++s.batch;
   s.samples += samples;
-  const auto done = s.stepper.step(loss_of, s.where);
+  const auto weighted = [&] {
+    BatchLoss loss = loss_of();
+    if (!loss.weight && samples > 0) loss.weight = static_cast<double>(samples);
+    return loss;
+  };
+  const auto done = s.stepper.step(weighted, s.where);
   if (!done) return true;
   s.after_step(*done);
   return goes_on();
