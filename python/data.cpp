@@ -8,6 +8,7 @@
 #include "../tensor/threads.hpp"
 
 #include "caster.hpp"
+#include "generator.hpp"
 
 namespace weft::python {
 
@@ -60,8 +61,30 @@ class WorkerThread {
 };
 thread_local WorkerThread worker_thread;
 
+/// A StopIteration of user code becomes an error that does not end the loop without a word, as in a generator.
+void refuse_stop() {
+  if (PyErr_ExceptionMatches(PyExc_StopIteration) == 0) return;
+  PyObject *type, *value, *trace;
+  PyErr_Fetch(&type, &value, &trace);
+  PyErr_NormalizeException(&type, &value, &trace);
+  if (trace != nullptr) PyException_SetTraceback(value, trace);
+  const Ref dropped_type(type);
+  Py_XDECREF(trace);
+  PyErr_SetString(PyExc_RuntimeError, "a DataLoader's function raised StopIteration");
+  PyObject *error_type, *error, *error_trace;
+  PyErr_Fetch(&error_type, &error, &error_trace);
+  PyErr_NormalizeException(&error_type, &error, &error_trace);
+  PyException_SetCause(error, value);
+  PyErr_Restore(error_type, error, error_trace);
+}
+[[noreturn]] void carry() {
+  refuse_stop();
+  carry_error();
+}
+
 /// Python's error that is set gets the place of the job as a note.
 void note_place(const Job& job) {
+  refuse_stop();
   PyObject *type, *value, *trace;
   PyErr_Fetch(&type, &value, &trace);
   PyErr_NormalizeException(&type, &value, &trace);
@@ -81,7 +104,7 @@ Shared<void> with_python(const Job& job, F&& f) {
   } catch (const PythonError&) {
     note_place(job);
     try {
-      carry_error();
+      carry();
     } catch (...) {
       throw NamedError{std::current_exception()};
     }
@@ -205,7 +228,7 @@ Source source_of_functions(nb::handle length, Functions dataset, const Callback&
       try {
         return whole_from(Ref(PyObject_CallNoArgs(length.get())));
       } catch (const PythonError&) {
-        carry_error();
+        carry();
       }
     };
     source.size = source.ask_size();
@@ -216,7 +239,7 @@ Source source_of_functions(nb::handle length, Functions dataset, const Callback&
     try {
       return Shared<Held>::make(call(open, Ref(PyLong_FromLongLong(epoch)).get()));
     } catch (const PythonError&) {
-      carry_error();
+      carry();
     }
   };
   if (processes > 0) {
@@ -283,7 +306,7 @@ auto ask(const Callback& function, uint64_t seed, int64_t epoch, const Read& rea
                                           static_cast<long long>(epoch)))
                     .get());
   } catch (const PythonError&) {
-    carry_error();
+    carry();
   }
 }
 
@@ -349,6 +372,14 @@ class Loader {
   bool of_tensors_;
 };
 
+Generator* generator_from(nb::handle object) {
+  if (object.is_none()) return nullptr;
+  Generator* const generator = to_generator(object.ptr());
+  if (generator == nullptr)
+    throw_type_error("argument 'generator' must be a Generator, not " + type_name(object.ptr()));
+  return generator;
+}
+
 LoaderOptions options_from(const nb::dict& given) {
   LoaderOptions o;
   const auto take = [&](const char* name, auto& field) {
@@ -365,6 +396,7 @@ LoaderOptions options_from(const nb::dict& given) {
   take("rank", o.rank);
   take("world", o.world);
   take("timeout", o.timeout);
+  if (given.contains("generator")) o.generator = generator_from(given["generator"]);
   return o;
 }
 
@@ -397,6 +429,13 @@ void bind_samplers(nb::module_& m) {
         [](std::vector<int64_t> lengths, int64_t batch_size, int64_t bucket, bool shuffle, bool drop_last) {
           return data::length_batch_sampler(std::move(lengths), {batch_size, bucket, shuffle, drop_last}, here());
         });
+  m.def(
+      "_draw_seed",
+      [](nb::handle generator) {
+        Generator* const given = generator_from(generator);
+        return data::detail::drawn_seed(given != nullptr ? *given : default_generator());
+      },
+      nb::arg().none());
   m.def("_split_order", [](int64_t size, const nb::list& parts, bool fractions, uint64_t seed) {
     if (fractions) return data::detail::split_order(size, nb::cast<std::vector<double>>(parts), seed, here());
     return data::detail::split_order(size, nb::cast<std::vector<int64_t>>(parts), seed, here());

@@ -45,6 +45,10 @@ def lists(loader):
     return [batch.tolist() for batch in loader]
 
 
+def drawn(loader):
+    return [batch[0].tolist() for batch in loader]
+
+
 @workers
 def test_batches_come_in_order(num_workers):
     loader = DataLoader(Numbers(10), batch_size=4, num_workers=num_workers)
@@ -219,6 +223,8 @@ def test_samplers():
     sampler = data.RandomSampler(range(20))
     first, second = list(sampler), list(sampler)
     assert sorted(first) == sorted(second) == list(range(20)) and first != second
+    assert list(data.RandomSampler(range(20))) != first
+    weft.manual_seed(1)
     assert list(data.RandomSampler(range(20))) == first
     assert len(data.RandomSampler(range(5), replacement=True, num_samples=9)) == 9
     assert set(data.WeightedRandomSampler([0, 1, 0, 3.0], 40)) == {1, 3}
@@ -251,10 +257,14 @@ def test_samplers_in_loaders(num_workers):
     assert all(max(n % 7 for n in b) - min(n % 7 for n in b) <= 1 for b in lists(by_length))
     sampler = data.DistributedSampler(range(10), 2, 1)
     loader = DataLoader(Numbers(10), 5, sampler=sampler, num_workers=num_workers)
-    first, second = lists(loader), lists(loader)
-    assert first != second
-    sampler.set_epoch(0)
-    assert lists(loader) == first
+    first = lists(loader)
+    assert lists(loader) == first and list(sampler) == sum(first, []) == list(sampler)
+    sampler.set_epoch(1)
+    assert lists(loader) != first
+    loader.set_epoch(0)
+    assert sampler.epoch == 0 and lists(loader) == first
+    with pytest.raises(ValueError):
+        sampler.set_epoch(-1)
     ranks = [sum(lists(DataLoader(Numbers(9), 2, shuffle=True, seed=1, rank=r, world=3)), []) for r in range(3)]
     assert sorted(sum(ranks, [])) == list(range(9))
 
@@ -316,17 +326,177 @@ def test_workers_know_who_they_are():
     assert data.get_worker_info() is None
 
 
-def test_the_trainings_random_numbers_are_left_alone():
+def test_samples_leave_the_trainings_random_numbers_alone():
     before = weft.get_rng_state().tolist()
-    for _ in DataLoader(Noisy(20), 4, shuffle=True, num_workers=2):
+    for _ in DataLoader(Noisy(20), 4, shuffle=True, num_workers=2, seed=1):
         pass
     assert weft.get_rng_state().tolist() == before
+    states = []
+    for samples in (1, 20):  # one draw a loop, however many its samples make
+        weft.manual_seed(3)
+        for _ in DataLoader(Noisy(samples), 4, shuffle=True, num_workers=2):
+            pass
+        states.append(weft.get_rng_state().tolist())
+    assert states[0] == states[1] != before
+
+
+@pytest.mark.parametrize("options", [{}, {"num_workers": 2}, {"num_workers": 2, "multiprocessing_context": "fork"}])
+def test_a_new_loader_has_another_order_and_other_augmentations(options):
+    def run(generator=None):
+        return [drawn(DataLoader(Noisy(20), 4, shuffle=True, generator=generator, **options)) for _ in range(3)]
+
+    weft.manual_seed(7)
+    epochs = run()
+    assert epochs[0] != epochs[1] != epochs[2] != epochs[0]
+    weft.manual_seed(7)
+    assert run() == epochs
+    generator = weft.Generator().manual_seed(8)
+    state = weft.get_rng_state().tolist()
+    own = run(generator)
+    assert own[0] != own[1] and own != epochs
+    assert run(generator.manual_seed(8)) == own and weft.get_rng_state().tolist() == state
+
+
+def test_new_samplers_and_splits_differ():
+    makers = {
+        "random": lambda g: list(data.RandomSampler(range(30), generator=g)),
+        "in a loader": lambda g: sum(lists(DataLoader(Numbers(30), sampler=data.RandomSampler(range(30), generator=g))), []),
+        "with replacement": lambda g: list(data.RandomSampler(range(30), replacement=True, generator=g)),
+        "subset": lambda g: list(data.SubsetRandomSampler(range(30), generator=g)),
+        "weighted": lambda g: list(data.WeightedRandomSampler([1.0] * 30, 30, generator=g)),
+        "split": lambda g: data.random_split(range(30), [20, 10], generator=g)[0].indices,
+    }
+    for name, make in makers.items():
+        weft.manual_seed(1)
+        first, second = make(None), make(None)
+        assert first != second, name
+        weft.manual_seed(1)
+        assert [make(None), make(None)] == [first, second], name
+        g = weft.Generator().manual_seed(2)
+        own = [make(g), make(g)]
+        assert own[0] != own[1], name
+        g.manual_seed(2)
+        assert [make(g), make(g)] == own, name
+    with pytest.raises(TypeError):
+        DataLoader(Numbers(3), generator=3)
+
+
+@pytest.mark.parametrize("options", [{}, {"num_workers": 2}, {"num_workers": 2, "multiprocessing_context": "fork"}])
+def test_a_state_between_two_epochs_is_the_next_epoch(options):
+    def make():
+        return DataLoader(Noisy(12), 4, shuffle=True, **options)
+
+    loader = make()
+    for _ in range(2):
+        list(loader)
+    other = make()
+    other.load_state_dict(loader.state_dict())
+    for _ in range(3):
+        epoch = drawn(other)
+        assert len(epoch) == 3 and epoch == drawn(loader)
+    stream = DataLoader(Seven(), 2)
+    list(stream)
+    again = DataLoader(Seven(), 2)
+    again.restore(stream.state())
+    assert len(list(again)) == len(list(stream)) > 0
+
+
+class Seven(data.IterableDataset):
+    def __iter__(self):
+        return iter(range(7))
+
+
+@pytest.mark.parametrize("make", [
+    lambda x: data.TensorDataset(x), lambda x: data.Subset(data.TensorDataset(x, x), [3, 1, 4]),
+    lambda x: data.random_split(data.TensorDataset(x), [4, 2], seed=1)[0], lambda x: data.Subset(Numbers(6), [5, 0]),
+    lambda x: data.StackDataset(data.TensorDataset(x), Numbers(6)), lambda x: Numbers(2) + Numbers(3)])
+def test_every_dataset_in_processes(make):
+    dataset = make(weft.arange(6.0))
+    started = []
+    threads = DataLoader(dataset, 2, num_workers=2, worker_init_fn=started.append)
+    forks = DataLoader(dataset, 2, num_workers=2, multiprocessing_context="fork")
+    alone = DataLoader(dataset, 2)
+    for _ in range(2):
+        batches = [plain(b) for b in alone]
+        assert [plain(b) for b in forks] == [plain(b) for b in threads] == batches
+    assert started
+
+
+def plain(batch):
+    return [plain(b) for b in batch] if isinstance(batch, (list, tuple)) else batch.tolist()
+
+
+def test_a_stop_iteration_is_an_error():
+    class Stopping(Numbers):
+        def __getitem__(self, i):
+            if i == 3:
+                raise StopIteration("early")
+            return i
+
+    class Several(Stopping):
+        def __getitems__(self, indices):
+            return [self[i] for i in indices]
+
+    class Refusing(data.IterableDataset):
+        def __iter__(self):
+            raise StopIteration
+
+    def collate(samples):
+        raise StopIteration
+
+    def start(worker):
+        raise StopIteration
+
+    kinds = [{}, {"num_workers": 2}, {"num_workers": 2, "multiprocessing_context": "fork"}]
+    for options in kinds:
+        for dataset, more in [(Stopping(6), {}), (Several(6), {}), (Numbers(6).map(lambda n: next(iter([]))), {}),
+                              (Numbers(6), {"collate_fn": collate}), (Seven(), {"collate_fn": collate}),
+                              (Refusing(), {})]:
+            loader = DataLoader(dataset, 2, **options, **more)
+            with pytest.raises(RuntimeError, match="StopIteration"):
+                for _ in loader:
+                    pass
+        if options:
+            with pytest.raises(RuntimeError):
+                list(DataLoader(data.TensorDataset(weft.ones(4)), 2, worker_init_fn=start, **options))
+    with pytest.raises(RuntimeError, match="StopIteration") as caught:
+        list(DataLoader(Stopping(6), 2))
+    assert isinstance(caught.value.__cause__, StopIteration) and "sample 3 of" in caught.value.__notes__[0]
+
+
+class Shared(data.IterableDataset):
+    def __init__(self, count):
+        self.count = count
+
+    def __iter__(self):
+        info = data.get_worker_info()
+        return iter(range(self.count) if info is None else range(info.id, self.count, info.num_workers))
+
+    def __len__(self):
+        return self.count
+
+
+@pytest.mark.parametrize("size", [3, 30, 64])
+def test_processes_drop_no_more_of_a_stream_than_threads(size):
+    for world in (1, 3):
+        seen = []
+        for rank in range(world):
+            threads = DataLoader(Shared(100), size, num_workers=2, drop_last=True, rank=rank, world=world)
+            forks = DataLoader(Shared(100), size, num_workers=4, multiprocessing_context="fork", drop_last=True,
+                               rank=rank, world=world)
+            for _ in range(2):
+                batches = lists(forks)
+                assert len(batches) == len(lists(threads)) and all(len(b) == size for b in batches)
+            seen += sum(batches, [])
+        assert len(set(seen)) == len(seen)
+        whole = DataLoader(Shared(100), size, num_workers=4, multiprocessing_context="fork", world=world)
+        assert len(sum(lists(whole), [])) == 100 // world
 
 
 def test_seeds():
     weft.manual_seed(7)
-    assert DataLoader(Numbers(3)).seed == 7
-    assert DataLoader(Numbers(3), generator=weft.Generator().manual_seed(8)).seed == 8
+    assert DataLoader(Numbers(3)).seed != DataLoader(Numbers(3)).seed
+    assert DataLoader(Numbers(3), world=2).seed == 7
     assert DataLoader(Numbers(3), seed=2 ** 64 - 1).seed == 2 ** 64 - 1
 
 
@@ -676,6 +846,9 @@ def test_processes_read_iterables_as_pytorchs_do():
     import iterables
 
     recorded = json.loads((LOADER_CASES / "iterables.json").read_text())
+    # PyTorch's processes drop what fills no batch of their own.
+    assert recorded["7 samples, 3 workers, batches of 3, whole ones"] == [[0, 3, 6]]
+    recorded["7 samples, 3 workers, batches of 3, whole ones"] = [[0, 3, 6], [1, 4, 2]]
     assert iterables.batches(data) == recorded and len(recorded) == 50
 
 
@@ -761,7 +934,7 @@ def test_ranks_share_iterables_in_processes():
             return iter(range(10 * at, 10 * at + 5))
 
     ranks = [[b.tolist() for b in forked(Range(), 1, rank=rank, world=2)] for rank in range(2)]
-    assert ranks == [[[0], [10], [2], [12]], [[1], [11], [3], [13]]]
+    assert ranks == [[[0], [10], [2], [12], [4]], [[1], [11], [3], [13], [14]]]
 
 
 def test_errors_of_iterables_come_from_processes():

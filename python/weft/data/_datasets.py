@@ -164,9 +164,9 @@ class TokenWindows(Dataset):
 
 def random_split(dataset, lengths, generator=None, *, seed=None):
     """Parts of a dataset with no sample in common: by counts, or by fractions that add up to 1. They depend on the seed
-    alone, which is the generator's, or else that of weft.manual_seed."""
+    alone, which is drawn from the generator, or else the default one, where it is not given."""
     fractions = abs(sum(lengths) - 1) < 1e-9 and any(not isinstance(n, int) for n in lengths)
     if seed is None:
-        seed = generator.initial_seed() if generator is not None else _core.initial_seed()
+        seed = _core._draw_seed(generator)
     parts = _core._split_order(len(dataset), list(lengths), fractions, seed)
     return [Subset(dataset, part) for part in parts]

@@ -8,7 +8,7 @@ from weft import _core
 from weft.data._collate import _each, default_collate, default_convert
 from weft.data._datasets import IterableDataset, Subset, TensorDataset
 from weft.data._processes import Processes, StreamBatches, StreamProcesses
-from weft.data._samplers import BatchSampler, _batches_of, _order_of, whole_numbers
+from weft.data._samplers import BatchSampler, DistributedSampler, _batches_of, _order_of, whole_numbers
 from weft.data._workers import WorkerInfo, here
 
 _SETTLED = {"dataset", "batch_size", "sampler", "batch_sampler", "drop_last", "num_workers"}
@@ -39,8 +39,9 @@ class DataLoader:
     the results do not depend on how many. Where samples are computed by much Python code, threads take turns at the
     interpreter: with multiprocessing_context="fork" the workers are processes instead, copies of this one at the first
     loop. An IterableDataset is read by one thread at a time, each sample once; processes read a copy of it each, as
-    PyTorch's do, which get_worker_info tells apart, and their batches take turns. `seed` is that of the order and of what samples draw: `generator`'s, or else
-    that of weft.manual_seed. An error of a dataset is raised in the loop, with the sample and the worker as its note. A dataset
+    PyTorch's do, which get_worker_info tells apart, and their batches take turns. `seed` is that of the order and of
+    what samples draw; without it, it is drawn from `generator` or the default generator when the first loop begins. An
+    error of a dataset is raised in the loop, with the sample and the worker as its note. A dataset
     without samples gives no batch, and is a ValueError with shuffle.
 
     Beyond PyTorch's: `seed`; `device`, where batches are given out; `rank` and `world`, for every world-th sample;
@@ -67,8 +68,7 @@ class DataLoader:
         self._iterable = isinstance(dataset, IterableDataset)
         self._share, self._prefetch = (rank, world), 2 if prefetch_factor is None else prefetch_factor
         self._forks, self._processes = multiprocessing_context == "fork" and num_workers > 0, None
-        if seed is None and generator is not None:
-            seed = generator.initial_seed()
+        self._generator = generator
         options = {"workers": num_workers, "prefetch": self._prefetch, "timeout": float(timeout), "rank": rank,
                    "world": world, "drop_last": bool(drop_last), "shuffle": bool(shuffle)}
         if batch_size is not None:
@@ -77,6 +77,8 @@ class DataLoader:
             raise ValueError("drop_last is given, and there are no batches (batch_size=None)")
         if seed is not None:
             options["seed"] = seed
+        if generator is not None:
+            options["generator"] = generator
         if sampler is not None and not hasattr(sampler, "__len__") and batch_sampler is None:
             # How many there are is known at their end alone.
             batch_sampler = BatchSampler(sampler, batch_size or 1, drop_last)
@@ -102,7 +104,8 @@ class DataLoader:
     def _make(self, collate_fn, options):
         batched = self.batch_size is not None
         tensors = _rows_of(self.dataset)
-        if tensors is not None and batched and collate_fn in (None, default_collate):
+        by_rows = batched and collate_fn in (None, default_collate) and self._worker_init_fn is None
+        if tensors is not None and by_rows and not self._forks:
             dataset, rows = tensors
             return _core._Loader.of_tensors(dataset.tensors, rows, self._pins, self._pin_device, options)
         collate = collate_fn or (default_collate if batched else default_convert)
@@ -134,6 +137,7 @@ class DataLoader:
 
     def __iter__(self):
         if self._forks and self._processes is None:
+            _ = self.seed  # drawn here, not in each of the processes
             get, get_all, collate, start = self._functions
             if self._iterable:
                 batches = StreamBatches(self.dataset, self.batch_size, self.drop_last, collate, self._share)
@@ -160,15 +164,20 @@ class DataLoader:
         return self._core.epoch()
 
     def set_epoch(self, epoch):
-        """The next loop is this epoch."""
+        """The next loop is this epoch, of a DistributedSampler, too. A loader that was restored within this epoch goes
+        on in it."""
         self._core.set_epoch(epoch)
+        sampler = getattr(self.batch_sampler, "sampler", None) if self.sampler is None else self.sampler
+        if isinstance(sampler, DistributedSampler):
+            sampler.set_epoch(epoch)
 
     def state(self):
         """Where the loop stands, as the JSON text that C++ loaders read, too."""
         return self._core.state()
 
     def restore(self, state):
-        """The next loop goes on behind the batch that had been given out last when `state` was asked for."""
+        """The next loop goes on behind the batch that had been given out last when `state` was asked for; where the
+        loop had ended by then, it is the next epoch."""
         self._core.restore(state)
 
     def state_dict(self):

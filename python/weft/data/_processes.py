@@ -61,7 +61,10 @@ def _incoming(batch):
 
 def _portable(error):
     """The error, or where it cannot be sent its text, with where it came from as a note."""
-    error.add_note("in the worker:\n" + "".join(traceback.format_tb(error.__traceback__)).rstrip())
+    trace = traceback.format_tb(error.__traceback__)
+    if isinstance(error, StopIteration):  # it would end the loop without a word
+        error = RuntimeError("a DataLoader's function raised StopIteration")
+    error.add_note("in the worker:\n" + "".join(trace).rstrip())
     try:
         pickle.loads(pickle.dumps(error))
         return error
@@ -188,17 +191,42 @@ class Processes(_Forked):
         return self._open(worker, batch)
 
 
+class _Rest:
+    """Samples at the end of a worker's iterator that fill no batch, and those of a group that has none for each rank."""
+
+    def __init__(self, samples, group):
+        self.samples, self.group = samples, group
+
+
 class StreamBatches:
-    """The batches of one worker's own iterator over an iterable dataset."""
+    """The batches of one worker's own iterator over an iterable dataset. What workers have left over at their ends is put
+    together, so that drop_last and world leave out as little as with one iterator."""
 
     def __init__(self, dataset, batch_size, drop_last, collate, share):
         self.dataset, self._size, self._drop_last, self._collate = dataset, batch_size or 1, drop_last, collate
         self._rank, self._world = share
 
+    def _own(self, samples, rest):
+        """This rank's sample of each group of `world`."""
+        while len(group := list(itertools.islice(samples, self._world))) == self._world:
+            yield group[self._rank]
+        rest.group = group
+
     def __call__(self):
-        samples = iter(self.dataset)
-        if self._world > 1:  # a last group that is not whole is left out
-            samples = (group[self._rank] for group in zip(*[samples] * self._world))
+        rest = _Rest([], [])
+        samples = self._own(iter(self.dataset), rest)
+        while batch := list(itertools.islice(samples, self._size)):
+            if len(batch) == self._size or not self._drop_last:
+                yield self._collate(batch)
+            else:
+                rest.samples = batch
+        if rest.samples or rest.group:
+            yield rest
+
+    def of_rests(self, rests):
+        """The batches of what all workers have left over."""
+        grouped = self._own(iter([sample for rest in rests for sample in rest.group]), _Rest([], []))
+        samples = iter([sample for rest in rests for sample in rest.samples] + list(grouped))
         while batch := list(itertools.islice(samples, self._size)):
             if len(batch) == self._size or not self._drop_last:
                 yield self._collate(batch)
@@ -237,7 +265,9 @@ class StreamProcesses(_Forked):
             kept.append([])
             try:
                 batch = _core._call_alone(lambda: next(batches, _end))
-                answer = (run, True, None if batch is _end else (_outgoing(batch, kept[-1]),))
+                parts = _Rest(*_outgoing([batch.samples, batch.group], kept[-1])) if isinstance(batch, _Rest) else (
+                    None if batch is _end else (_outgoing(batch, kept[-1]),))
+                answer = (run, True, parts)
             except BaseException as error:
                 error.add_note(f"weft.data.DataLoader: worker {worker} of epoch {epoch}")
                 batch, answer = _end, (run, False, _portable(error))
@@ -249,7 +279,7 @@ class StreamProcesses(_Forked):
         """Those of an epoch, in turns."""
         self._check_owner()
         self._runs += 1
-        run, left = self._runs, collections.deque(range(len(self._pipes)))
+        run, left, rests = self._runs, collections.deque(range(len(self._pipes))), {}
         for worker in left:
             self._ask(worker, (run, epoch, seed))
         while left:
@@ -262,7 +292,13 @@ class StreamProcesses(_Forked):
                 raise batch
             if batch is None:
                 continue
+            if isinstance(batch, _Rest):
+                rests[worker] = _Rest(*self._open(worker, [batch.samples, batch.group]))
+                self._ask(worker, (run, epoch, seed))
+                left.appendleft(worker)
+                continue
             batch = self._open(worker, batch[0])
             self._ask(worker, (run, epoch, seed))
             left.append(worker)
             yield batch
+        yield from self._batches.of_rests([rests[worker] for worker in sorted(rests)])

@@ -1,4 +1,5 @@
-"""Samplers: in which order an epoch's samples come, by seed and epoch alone."""
+"""Samplers: in which order an epoch's samples come, by seed and epoch alone. A seed that is not given is drawn from the
+generator, so that a new sampler has another order."""
 
 from weft import _core, as_tensor
 
@@ -26,15 +27,22 @@ class _Ordered(Sampler):
 
     def __init__(self, core, generator=None, seed=None):
         self._core, self._seed, self._next = core, seed, 0
-        if seed is None and generator is not None:
-            self._seed = generator.initial_seed()
+        self.generator, self._drawn = generator, None
+
+    def _own_seed(self):
+        """Drawn when it is first asked for."""
+        if self._drawn is None:
+            self._drawn = _core._draw_seed(self.generator)
+        return self._drawn
 
     def _order(self, seed, epoch):
+        if self._seed is None and self.generator is not None:
+            seed = self._own_seed()
         return self._core.order(seed if self._seed is None else self._seed, epoch)
 
     def __iter__(self):
         epoch, self._next = self._next, self._next + 1
-        return iter(self._order(_core.initial_seed(), epoch))
+        return iter(self._order(self._own_seed() if self._seed is None else 0, epoch))
 
     def __len__(self):
         return self._core.size()
@@ -80,14 +88,18 @@ class DistributedSampler(_Ordered):
     def __init__(self, dataset, num_replicas, rank, shuffle=True, seed=0, drop_last=False):
         whole = _core._random_sampler(len(dataset), False, None) if shuffle else _core._sequential_sampler(len(dataset))
         super().__init__(_core._distributed_sampler(whole, rank, num_replicas, drop_last), seed=seed)
-        self.num_replicas, self.rank, self._epoch = num_replicas, rank, None
+        self.num_replicas, self.rank, self.epoch = num_replicas, rank, 0
 
     def set_epoch(self, epoch):
-        """Sets the epoch, which a loader counts by itself otherwise."""
-        self._epoch = epoch
+        """The order of the next loops; without it, each is that of epoch 0, so that ranks agree however often each of
+        them looped."""
+        whole_numbers(epoch=epoch)
+        if epoch < 0:
+            raise ValueError(f"there is no epoch {epoch}")
+        self.epoch = epoch
 
     def _order(self, seed, epoch):
-        return super()._order(seed, epoch if self._epoch is None else self._epoch)
+        return super()._order(seed, self.epoch)
 
 
 class BatchSampler(Sampler):
@@ -120,7 +132,7 @@ class LengthBatchSampler(Sampler):
 
     def __init__(self, lengths, batch_size, bucket=100, shuffle=True, drop_last=False, *, seed=None):
         self._core = _core._length_batch_sampler([int(n) for n in lengths], batch_size, bucket, shuffle, drop_last)
-        self._seed, self._next = seed, 0
+        self._seed, self._next, self._drawn = seed, 0, None
         self._length = len(self._core.batches(0, 0))
 
     def _batches(self, seed, epoch):
@@ -128,7 +140,9 @@ class LengthBatchSampler(Sampler):
 
     def __iter__(self):
         epoch, self._next = self._next, self._next + 1
-        return iter(self._batches(_core.initial_seed(), epoch))
+        if self._drawn is None and self._seed is None:
+            self._drawn = _core._draw_seed(None)
+        return iter(self._batches(self._drawn, epoch))
 
     def __len__(self):
         return self._length
