@@ -31,6 +31,10 @@ WEFT_API Tensor all_reduce(const Tensor& x, const Group& group = world(), Reduce
 /// The same into x, which it returns. DTypeError for any and all unless x is bool.
 WEFT_API const Tensor& all_reduce_(const Tensor& x, const Group& group = world(), ReduceOp op = ReduceOp::sum,
                                    Location where = {});
+/// The mean over ranks of `own`, the number of samples or tokens of which this rank's loss is the mean. Where gradients
+/// are averaged over ranks, `(loss * (own / mean_weight(own))).backward()` makes them those of all samples together;
+/// the factor is 1 where ranks have equally many. ValueError for one that is negative or not finite.
+WEFT_API double mean_weight(double own, const Group& group = world(), Location where = {});
 /// The same on rank `root`; zeros on the others. IndexError for a root that the group lacks, here and below.
 WEFT_API Tensor reduce(const Tensor& x, int root, const Group& group = world(), ReduceOp op = ReduceOp::sum,
                        Location where = {});

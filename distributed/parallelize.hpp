@@ -130,6 +130,9 @@ ParallelModel parallelize(const Model& model, ParallelPlan plan, Location where)
 
 /// The loss of what the model gave for a micro-batch, with one element, the mean over its rows.
 using ParallelLoss = Callback<Tensor(const Tensor& output, const Tensor& target)>;
+/// Of how many samples or tokens the loss of a micro-batch with these targets is the mean, such as those that are not
+/// ignore_index.
+using ParallelWeight = Callback<double(const Tensor& target)>;
 
 /// Steps of a parallel model with an optimizer. Every rank makes the same calls.
 class WEFT_API ParallelTraining {
@@ -142,9 +145,14 @@ class WEFT_API ParallelTraining {
   ParallelTraining(const ParallelModel& model, std::unique_ptr<optim::Optimizer> optimizer, Location where = {});
 
   /// Adds the gradients of the mean loss over all replicas and micro-batches, and returns that mean, the same on every
-  /// rank. Ranks that share layers, or are stages of one replica, are given the same rows. ValueError unless
-  /// micro_batches divide them, and where neither step nor zero_grad came behind the last backward.
-  double backward(const Tensor& input, const Tensor& target, const ParallelLoss& loss, Location where = {});
+  /// rank. Each counts by its `weight`, or by its rows; one of weight 0 is left out. Ranks that share layers, or are
+  /// stages of one replica, are given the same rows. ValueError unless micro_batches divide them, and where neither
+  /// step nor zero_grad came behind the last backward.
+  double backward(const Tensor& input, const Tensor& target, const ParallelLoss& loss, Location where = {}) {
+    return backward(input, target, loss, ParallelWeight(), where);
+  }
+  double backward(const Tensor& input, const Tensor& target, const ParallelLoss& loss, const ParallelWeight& weight,
+                  Location where = {});
   /// The 2-norm of the whole model's gradients, each counted once, which then is at most max_norm.
   double clip_grad_norm(double max_norm, Location where = {});
   void step(Location where = {});

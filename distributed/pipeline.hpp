@@ -100,6 +100,9 @@ struct PipelineStep {
   Callback<std::vector<Tensor>(int micro_batch)> input = {};
   /// The loss of what the last part gave, with one element; called on the last stage.
   Callback<Tensor(int micro_batch, std::span<const Tensor> outputs)> loss = {};
+  /// Of how many samples or tokens that is the mean; called on the last stage before the first forward. Without it,
+  /// micro-batches count alike; one of weight 0 is left out.
+  Callback<double(int micro_batch)> weight = {};
 };
 
 class WEFT_API Pipeline {
@@ -109,10 +112,10 @@ class WEFT_API Pipeline {
   /// and where a shared weight is not where it should be.
   Pipeline(std::vector<PipelineChunk> chunks, PipelineOptions options, Location where = {});
 
-  /// Adds to the gradients of every stage's parameters those of the mean of the micro-batches' losses, bit for bit
-  /// those of `(loss / micro_batches).backward()` on one rank for one micro-batch after the other; those of shared
-  /// weights are summed over their ranks. Every rank gets the mean. What a stage throws it throws here, and the other
-  /// ranks get a DistributedError, as from each later call of the world.
+  /// Adds to the gradients of every stage's parameters those of the mean of the micro-batches' losses by weight, where
+  /// weights are equal bit for bit those of `(loss / micro_batches).backward()` on one rank for one micro-batch after
+  /// the other; those of shared weights are summed over their ranks. Every rank gets the mean. What a stage throws it
+  /// throws here, and the other ranks get a DistributedError, as from each later call of the world.
   double run(const PipelineStep& step, Location where = {}) const;
 
   /// The 2-norm of the gradients of all stages' `parameters`, each of which is this rank's; a shared weight counts

@@ -25,8 +25,11 @@ std::pair<Tensor, Tensor> moons(int64_t n) {
 bool train(const Group& group) {
   manual_seed(1);
   const auto [x, y] = moons(512);
-  const int64_t share = 512 / group.size(), first = share * group.rank();
-  const Tensor my_x = x.narrow(0, first, share), my_y = y.narrow(0, first, share);
+  const auto rank = static_cast<size_t>(group.rank());
+  const Tensor my_x = x.tensor_split(group.size())[rank], my_y = y.tensor_split(group.size())[rank];
+  // Ranks may have unequally many samples: 1 where they do not.
+  const auto samples = static_cast<double>(my_y.numel());
+  const double weight = samples / mean_weight(samples, group);
 
   nn::Sequential model(nn::Linear(2, 32), nn::Tanh(), nn::Linear(32, 2));
   optim::AdamW optimizer(model.parameters(), {.lr = 0.02});
@@ -35,7 +38,7 @@ bool train(const Group& group) {
   double loss_of_all = 0;
   for (int step = 0; step < 200; ++step) {
     optimizer.zero_grad();
-    const Tensor loss = cross_entropy(model(my_x), my_y);
+    const Tensor loss = cross_entropy(model(my_x), my_y) * weight;
     loss.backward();
     replicas.finish();
     optimizer.step();

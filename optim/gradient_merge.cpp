@@ -1,5 +1,7 @@
 #include "gradient_merge.hpp"
 
+#include <cmath>
+
 #include <fmt/format.h>
 
 #include "../autograd/mode.hpp"
@@ -19,14 +21,19 @@ GradientMerge::GradientMerge(std::vector<Tensor> parameters, GradientMergeOption
   detail::check_distinct_leaves(parameters_);
 }
 
-bool GradientMerge::take(Location where) {
+bool GradientMerge::take(double weight, Location where) {
   const CallScope call("GradientMerge::take", where);
+  if (!(weight >= 0 && std::isfinite(weight)) || (!options_.average && weight != 1)) {
+    raise<ValueError>({.problem = fmt::format("weight is {}", weight),
+                       .remedy = options_.average ? "it is finite and not negative" : "a sum has no weights"});
+  }
   const NoGradGuard unrecorded;
+  const double unit = unit_ > 0 ? unit_ : weight, share = weight > 0 ? weight / unit : 0;
   // What a sum begins with is its own memory: gradients may be shared.
   std::vector<Tensor> fresh(parameters_.size());
   for (size_t i = 0; i < parameters_.size(); ++i) {
     const Tensor grad = parameters_[i].grad();
-    if (grad.defined() && !sums_[i].defined()) {
+    if (grad.defined() && !sums_[i].defined() && share > 0) {
       fresh[i] = zeros(grad.shape(), {compute_type(grad.dtype()), grad.device()});
     }
   }
@@ -34,9 +41,11 @@ bool GradientMerge::take(Location where) {
     const Tensor grad = parameters_[i].grad();
     if (!grad.defined()) continue;
     if (fresh[i].defined()) sums_[i] = std::move(fresh[i]);
-    sums_[i].add_(grad.detach());
+    if (share > 0) sums_[i].add_(grad.detach(), share);
     parameters_[i].set_grad({});
   }
+  unit_ = unit;
+  units_ += share;
   if (++pending_ < options_.k) return false;
   hand_out();
   return true;
@@ -54,8 +63,8 @@ void GradientMerge::hand_out() {
   std::vector<Tensor> merged(sums_.size());
   for (size_t i = 0; i < sums_.size(); ++i) {
     if (!sums_[i].defined()) continue;
-    const bool divides = options_.average && pending_ > 1;
-    merged[i] = (divides ? sums_[i] / static_cast<double>(pending_) : sums_[i]).to(parameters_[i].dtype());
+    const bool divides = options_.average && units_ != 1;
+    merged[i] = (divides ? sums_[i] / units_ : sums_[i]).to(parameters_[i].dtype());
   }
   for (size_t i = 0; i < merged.size(); ++i) {
     if (merged[i].defined()) parameters_[i].set_grad(merged[i]);
@@ -66,6 +75,7 @@ void GradientMerge::hand_out() {
 void GradientMerge::drop() {
   sums_.assign(parameters_.size(), {});
   pending_ = 0;
+  unit_ = units_ = 0;
 }
 
 std::map<std::string, Tensor> GradientMerge::state_dict() const {
@@ -73,6 +83,8 @@ std::map<std::string, Tensor> GradientMerge::state_dict() const {
   for (size_t i = 0; i < sums_.size(); ++i) {
     if (sums_[i].defined()) out.emplace(std::to_string(i), sums_[i]);
   }
+  const bool is_plain = pending_ == 0 || (unit_ == 1 && units_ == static_cast<double>(pending_));
+  if (!is_plain) out.emplace("weight", tensor({unit_, units_}, f64));
   return out;
 }
 
@@ -95,9 +107,20 @@ void GradientMerge::load_state_dict(const std::map<std::string, Tensor>& values,
     sums[i] = zeros(p.shape(), {compute_type(p.dtype()), p.device()});
     sums[i].copy_(found->second);
   }
+  const auto pending_now = pending->second.item<int64_t>();
+  double unit = pending_now > 0 ? 1 : 0, units = static_cast<double>(pending_now);
+  if (const auto weight = values.find("weight"); weight != values.end()) {
+    ++known;
+    if (weight->second.numel() != 2) raise<ShapeError>({.problem = "\"weight\": expected two numbers"});
+    const std::vector<double> both = weight->second.to(f64).to_vector<double>();
+    unit = both[0];
+    units = both[1];
+  }
   if (known != values.size()) raise<ValueError>({.problem = "the state has names that are no parameters'"});
+  pending_ = pending_now;
+  unit_ = unit;
+  units_ = units;
   sums_ = std::move(sums);
-  pending_ = pending->second.item<int64_t>();
 }
 
 }  // namespace weft::optim

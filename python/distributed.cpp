@@ -94,6 +94,7 @@ void bind_distributed(nb::module_& core) {
 #define WEFT_COLLECTIVE(name, parameters, call) \
   m.def(#name, [] parameters { return without_gil([&]([[maybe_unused]] Location where) { return call; }); })
   WEFT_COLLECTIVE(all_reduce, (const Tensor& x, const Group& g, ReduceOp op), all_reduce(x, g, op, where));
+  WEFT_COLLECTIVE(mean_weight, (double own, const Group& g), mean_weight(own, g, where));
   WEFT_COLLECTIVE(all_reduce_async_, (const Tensor& x, const Group& g, ReduceOp op),
                   all_reduce_async_(x, g, op, where));
   WEFT_COLLECTIVE(all_reduce_, (const Tensor& x, const Group& g, ReduceOp op), Tensor(all_reduce_(x, g, op, where)));

@@ -25,6 +25,13 @@ Tensor call(const Callback& callable, const Tensors&... tensors) {
   return tensor_of(result.get());
 }
 
+/// float(callable(tensor)) on any thread.
+double number(const Callback& callable, const Tensor& tensor) {
+  const WithGil taken;
+  const Ref result(PyObject_CallOneArg(callable.get(), Ref(wrap(tensor)).get()));
+  return PyFloat_AsDouble(Ref(PyNumber_Float(result.get())).get());
+}
+
 ParallelLayers::Layer layer_of(nb::handle module) {
   return {state_of(module).module, [callable = Callback(module)](const Tensor& x) { return call(callable, x); }};
 }
@@ -103,14 +110,18 @@ void bind_parallelize(nb::module_& m) {
 
   nb::class_<ShardedOptimizer::Whole>(m, "WholeParameters");
   nb::class_<ParallelTraining>(m, "ParallelTraining")
-      .def("backward",
-           [](ParallelTraining& self, const Tensor& input, const Tensor& target, nb::handle loss) {
-             const Callback callable(loss);
-             return without_gil([&](Location where) {
-               return self.backward(
-                   input, target, [&](const Tensor& y, const Tensor& t) { return call(callable, y, t); }, where);
-             });
-           })
+      .def(
+          "backward",
+          [](ParallelTraining& self, const Tensor& input, const Tensor& target, nb::handle loss, nb::handle weight) {
+            const Callback callable(loss), weight_of(weight);
+            ParallelWeight weighs;
+            if (!weight.is_none()) weighs = [&](const Tensor& t) { return number(weight_of, t); };
+            return without_gil([&](Location where) {
+              return self.backward(
+                  input, target, [&](const Tensor& y, const Tensor& t) { return call(callable, y, t); }, weighs, where);
+            });
+          },
+          nb::arg(), nb::arg(), nb::arg(), nb::arg().none())
       .def("clip_grad_norm",
            [](ParallelTraining& self, double max_norm) {
              return without_gil([&](Location where) { return self.clip_grad_norm(max_norm, where); });

@@ -104,6 +104,18 @@ struct PlacedLoader : PythonLoader, SavedObject {};
 
 using Event = std::tuple<int64_t, int64_t, int64_t, io::Figures>;
 
+/// Of a tensor, or (tensor, weight).
+train::BatchLoss loss_from(nb::handle made) {
+  const bool is_pair = PyTuple_Check(made.ptr()) != 0 && PyTuple_GET_SIZE(made.ptr()) == 2;
+  const nb::handle mean = is_pair ? nb::handle(PyTuple_GET_ITEM(made.ptr(), 0)) : made;
+  if (!is_tensor(mean.ptr())) {
+    throw_type_error("the loss is a " + type_name(mean.ptr()) + ", no Tensor, nor a pair of one and its weight");
+  }
+  if (!is_pair) return nb::cast<Tensor>(mean);
+  const Ref weight(PyNumber_Float(PyTuple_GET_ITEM(made.ptr(), 1)));
+  return {nb::cast<Tensor>(mean), PyFloat_AsDouble(weight.get())};
+}
+
 class PythonTrainer {
  public:
   /// `tell(kind, …)` is called for all that listeners hear; `held` are objects that the options point into.
@@ -149,8 +161,7 @@ class PythonTrainer {
           if (again) throw NonFiniteError(nb::str(error.value()).c_str());
           throw;
         }
-        if (!is_tensor(made.ptr())) throw_type_error("the loss is a " + type_name(made.ptr()) + ", no Tensor");
-        return nb::cast<Tensor>(made);
+        return loss_from(made);
       });
     };
     const Location where = here();
@@ -223,6 +234,14 @@ train::TrainerOptions options_from(const nb::dict& given) {
   if (given.contains("reduce")) {
     o.reduce = [reduce = Callback(given["reduce"])] {
       in_python([&] { (void)Ref(PyObject_CallNoArgs(reduce.get())); });
+    };
+  }
+  if (given.contains("mean_weight")) {
+    o.mean_weight = [mean = Callback(given["mean_weight"])](double own) {
+      return in_python([&] {
+        const Ref result(PyObject_CallOneArg(mean.get(), Ref(PyFloat_FromDouble(own)).get()));
+        return PyFloat_AsDouble(Ref(PyNumber_Float(result.get())).get());
+      });
     };
   }
   if (given.contains("generators")) {

@@ -2,7 +2,8 @@
 //
 //   train::Stepper stepper(model, optimizer, {.accumulate = 4, .clip_norm = 1});
 //   for (auto& [x, y] : loader) {
-//     if (const auto done = stepper.step([&] { return cross_entropy(model(x), y); })) log(done->loss);
+//     const auto loss = [&] { return train::BatchLoss(cross_entropy(model(x), y), y.numel()); };
+//     if (const auto done = stepper.step(loss)) log(done->loss);
 //   }
 #pragma once
 
@@ -13,6 +14,7 @@
 
 #include "../autograd/autocast.hpp"
 #include "../nn/module.hpp"
+#include "../optim/batch_loss.hpp"
 #include "../optim/grad_scaler.hpp"
 #include "../optim/master_weights.hpp"
 #include "../optim/optim.hpp"
@@ -25,8 +27,10 @@ class GradientRecorder;
 
 namespace weft::train {
 
+using optim::BatchLoss;
+
 struct StepOptions {
-  /// How many batches make a step; its gradient is the mean of theirs.
+  /// How many batches make a step; its gradient is the mean of theirs by weight.
   int64_t accumulate = 1;
   /// The greatest joint norm of the gradients; 0 clips nothing.
   double clip_norm = 0;
@@ -44,6 +48,10 @@ struct StepOptions {
   bool offload_optimizer = false;
   /// Called when the gradients of a step are complete, such as to sum them over processes.
   Callback<void()> reduce = {};
+  /// With `reduce` to the mean over processes: the mean over them of a step's weights, of which it is given this
+  /// process's, such as `[](double own) { return distributed::mean_weight(own); }`. Called before the last backward of
+  /// a step, so that the gradients of processes count by their weights.
+  Callback<double(double)> mean_weight = {};
   /// Called after each update, such as `[&] { rates.step(); }`.
   Callback<void()> schedule = {};
   /// Ends its step before the gradients are dropped. Its steps have the numbers of these, from 1.
@@ -53,12 +61,14 @@ struct StepOptions {
 };
 
 struct StepResult {
-  /// False where the scaler passed over the step; the count of steps then stays.
+  /// False where the scaler passed over the step, or all weights were 0; the count of steps then stays.
   bool updated;
-  /// The mean loss of the batches.
+  /// The mean loss of the batches by their weights.
   double loss;
   /// Before clipping; absent where nobody needed it.
   std::optional<double> grad_norm;
+  /// The sum of the batches' weights.
+  double weight = 0;
 };
 
 class WEFT_API Stepper {
@@ -68,12 +78,14 @@ class WEFT_API Stepper {
   Stepper(nn::Module& model, optim::Optimizer& optimizer, StepOptions options = {}, Location where = {});
 
   /// Forward and backward of a batch; with the last one of a step, the step. `loss_of` returns the batch's mean loss,
-  /// one floating number that requires gradients: else ShapeError, DTypeError or AutogradError. What it and `schedule`
+  /// one floating number that requires gradients, and its weight, by default 1: ValueError for one that is negative or
+  /// not finite; of the loss ShapeError, DTypeError or AutogradError. What it and `schedule`
   /// raise of Weft's errors and the standard's own gets step and rank into its text. A NaN or infinite loss is
   /// NonFiniteError: the forward runs once more, with the same random numbers, to name the op that made it and the op's
   /// line. One in the gradients names the parameter, and backward runs once more to name the op.
-  std::optional<StepResult> step(const Callback<Tensor()>& loss_of, Location where = {});
-  /// Makes a step of the batches that wait for more, the mean of those that are there; nothing where there are none.
+  std::optional<StepResult> step(const Callback<BatchLoss()>& loss_of, Location where = {});
+  /// Makes a step of the batches that wait for more, the mean of those that are there by weight; nothing where there
+  /// are none.
   std::optional<StepResult> flush(Location where = {});
 
   /// Updates so far.
@@ -84,9 +96,15 @@ class WEFT_API Stepper {
 
  private:
   using Generators = std::vector<std::pair<Device, GeneratorState>>;
-  Tensor forward(const Callback<Tensor()>& loss_of) const;
-  void backward(const Callback<Tensor()>& loss_of, Location where);
-  StepResult update(const Callback<void()>& explain, Location where);
+  BatchLoss forward(const Callback<BatchLoss()>& loss_of) const;
+  void check_finite(const Tensor& loss, const Callback<BatchLoss()>& loss_of, Location where) const;
+  void backward(const Callback<BatchLoss()>& loss_of, Location where);
+  std::vector<Tensor> model_parameters() const;
+  double units() const;
+  double divisor_of_step(double own, double unit) const;
+  void scale_waiting(double factor) const;
+  void begin_anew();
+  StepResult update(const Callback<void()>& explain, double factor, Location where);
   std::optional<double> norm_of_gradients(const Callback<void()>& explain, bool may_be_infinite, Location where);
   std::string name_of_bad_gradient() const;
   std::string place() const;
@@ -97,6 +115,9 @@ class WEFT_API Stepper {
   StepOptions options_;
   int64_t steps_ = 0, waiting_ = 0;
   std::vector<Tensor> losses_;
+  /// Of the losses, in units of the first one above 0.
+  std::vector<double> weights_;
+  double unit_ = 0;
   /// As they were before the last forward.
   Generators generators_;
 };

@@ -24,6 +24,7 @@ struct TrainerOptions {
   optim::MasterWeights* masters = nullptr;
   bool halt_on_nan = true, offload_optimizer = false;
   Callback<void()> reduce = {};
+  Callback<double(double)> mean_weight = {};
   GradientRecorder* recorder = nullptr;
   int64_t rank = 0;
   /// Steps from one evaluation to the next; 0 evaluates at the end of each epoch. The end of the run always is.

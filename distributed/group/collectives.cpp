@@ -1,7 +1,10 @@
 #include "../collectives.hpp"
 
+#include <cmath>
+
 #include <fmt/format.h>
 
+#include "../../autograd/mode.hpp"
 #include "../../ops/detail/common.hpp"
 #include "../../ops/create.hpp"
 #include "../detail/begin.hpp"
@@ -52,6 +55,16 @@ const Tensor& all_reduce_(const Tensor& x, const Group& group, ReduceOp op, Loca
   detail::begin_all_reduce_into(x, group, op).now();
   return x;
 }
+double mean_weight(double own, const Group& group, Location where) {
+  const CallScope call("mean_weight", where);
+  if (!(own >= 0 && std::isfinite(own))) {
+    raise<ValueError>({.problem = fmt::format("weight is {}", own), .remedy = "it is finite and not negative"});
+  }
+  if (group.size() == 1) return own;
+  const NoGradGuard unrecorded;
+  return all_reduce(tensor(own, DType::f64), group, ReduceOp::avg).item<double>();
+}
+
 Work all_reduce_async_(const Tensor& x, const Group& group, ReduceOp op, Location where) {
   const CallScope call("all_reduce_", where);
   return detail::begin_all_reduce_into(x, group, op).later();

@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include <fmt/format.h>
 
 #include "../../autograd/mode.hpp"
@@ -5,6 +7,7 @@
 #include "../../ops/create.hpp"
 #include "../../ops/pieces.hpp"
 #include "../../ops/pointwise.hpp"
+#include "../../ops/reduce.hpp"
 #include "../collectives.hpp"
 #include "../detail/clip.hpp"
 #include "../detail/optimizer_state.hpp"
@@ -101,17 +104,47 @@ struct ParallelTraining::State {
     return f();
   }
 
-  double run(const std::vector<Tensor>& inputs, const std::vector<Tensor>& targets, const ParallelLoss& loss) const {
+  /// The weights of this replica's micro-batches by the mean of all replicas' ones: 1 where they are equal.
+  std::vector<double> shares_of(const std::vector<Tensor>& targets, const ParallelWeight& weight) const {
+    std::vector<double> shares;
+    double sum = 0;
+    for (const Tensor& target : targets) {
+      if (weight) {
+        const OutsideCalls user;
+        shares.push_back(weight(target));
+      } else {
+        shares.push_back(static_cast<double>(target.size(0)));
+      }
+      if (!(shares.back() >= 0 && std::isfinite(shares.back()))) {
+        raise<ValueError>({.problem = fmt::format("the weight of a micro-batch is {}", shares.back()),
+                           .remedy = "it is finite and not negative"});
+      }
+      sum += shares.back();
+    }
+    const double mean = mean_weight(sum, model->replicas()) / static_cast<double>(targets.size());
+    for (double& share : shares) share = share == 0 ? 0 : share / mean;
+    return shares;
+  }
+
+  /// The mean of the losses by `shares`, whose gradients are added.
+  double run(const std::vector<Tensor>& inputs, const std::vector<Tensor>& targets, const std::vector<double>& shares,
+             const ParallelLoss& loss) const {
+    const auto weighted = [&](size_t m, const Tensor& y) {
+      if (shares[m] == 0) return weft::sum(y) * 0;
+      const Tensor own = loss(y, targets[m]);
+      return shares[m] == 1 ? own : own * shares[m];
+    };
     if (pipeline) {
       const PipelineStep step{
           .input = [&](int m) { return std::vector{inputs[static_cast<size_t>(m)]}; },
-          .loss = [&](int m, std::span<const Tensor> y) { return loss(y[0], targets[static_cast<size_t>(m)]); }};
+          .loss = [&](int m, std::span<const Tensor> y) { return weighted(static_cast<size_t>(m), y[0]); }};
       return alone([&] { return pipeline->run(step); });
     }
     double sum = 0;
     const auto count = static_cast<double>(inputs.size());
     const auto one = [&](size_t m) {
-      const Tensor own = loss(model->layers.model.call(inputs[m]), targets[m]);
+      const Tensor own = weighted(m, model->layers.model.call(inputs[m]));
+      const nn::AuxiliaryLossScale share(shares[m]);
       sum += own.detach().to(f64).item<double>();
       (inputs.size() == 1 ? own : own / count).backward();
     };
@@ -152,7 +185,8 @@ ParallelTraining::ParallelTraining(const ParallelModel& model, std::unique_ptr<o
   state_ = Shared<State>::make(model.state_, std::move(optimizer), where);
 }
 
-double ParallelTraining::backward(const Tensor& input, const Tensor& target, const ParallelLoss& loss, Location where) {
+double ParallelTraining::backward(const Tensor& input, const Tensor& target, const ParallelLoss& loss,
+                                  const ParallelWeight& weight, Location where) {
   const CallScope call("ParallelTraining::backward", where);
   if (state_->has_gradients) {
     raise<ValueError>({.problem = "the gradients of the last backward were not used",
@@ -164,10 +198,11 @@ double ParallelTraining::backward(const Tensor& input, const Tensor& target, con
     raise<ValueError>({.problem = fmt::format("{} micro-batches do not divide the rows", count),
                        .details = t->defined() ? t->shape().text() : "undefined"});
   }
+  const std::vector<Tensor> targets = target.chunk(static_cast<int>(count), 0);
+  const std::vector<double> shares = state_->shares_of(targets, weight);
   state_->has_gradients = true;
   const nn::AuxiliaryLossScale scale(1 / static_cast<double>(count));
-  const double mean =
-      state_->run(input.chunk(static_cast<int>(count), 0), target.chunk(static_cast<int>(count), 0), loss);
+  const double mean = state_->run(input.chunk(static_cast<int>(count), 0), targets, shares, loss);
   return all_reduce(tensor(mean, f64), state_->model->replicas(), ReduceOp::avg).item<double>();
 }
 

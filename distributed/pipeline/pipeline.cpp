@@ -12,7 +12,7 @@
 #include "../../ops/create.hpp"
 #include "../../ops/pointwise.hpp"
 #include "../../ops/reduce.hpp"
-#include "../../optim/clip_grad.hpp"
+#include "../../optim/gradients-inl.hpp"
 #include "../../tensor/error.hpp"
 #include "../collectives.hpp"
 #include "../detail/member.hpp"
@@ -86,6 +86,27 @@ class Mail {
   std::map<int, std::deque<Tensor>> own_;
 };
 
+std::vector<double> shares_of(const PipelineStep& step, int micro_batches) {
+  std::vector<double> shares(static_cast<size_t>(micro_batches), 1);
+  if (!step.weight) return shares;
+  double sum = 0;
+  for (int m = 0; m < micro_batches; ++m) {
+    double& weight = shares[static_cast<size_t>(m)];
+    {
+      const OutsideCalls user;
+      weight = step.weight(m);
+    }
+    if (!(weight >= 0 && std::isfinite(weight))) {
+      raise<ValueError>({.problem = fmt::format("the weight of micro-batch {} is {}", m, weight),
+                         .remedy = "it is finite and not negative"});
+    }
+    sum += weight;
+  }
+  const double mean = sum / micro_batches;
+  for (double& share : shares) share = share == 0 ? 0 : share / mean;
+  return shares;
+}
+
 /// One step on one stage.
 class Run {
  public:
@@ -99,6 +120,7 @@ class Run {
       raise<ValueError>({.problem = fmt::format("stage {} of {} has no function of its {}", rank, stages(),
                                                 rank == 0 && !step_.input ? "input" : "loss")});
     }
+    if (rank + 1 == stages()) shares_ = shares_of(step_, options_.micro_batches);
     for (const PipelineAction& a : actions) {
       if (a.kind == Kind::forward) forward(a);
       else backward(a);
@@ -117,6 +139,7 @@ class Run {
   int stages() const { return options_.group.size(); }
   int part(const PipelineAction& a) const { return a.chunk * stages() + options_.group.rank(); }
   bool is_last(const PipelineAction& a) const { return part(a) + 1 == stages() * static_cast<int>(chunks_.size()); }
+  double share(const PipelineAction& a) const { return shares_[static_cast<size_t>(a.micro_batch)]; }
   int stage_of(int part) const { return part % stages(); }
   int chunk_of(int part) const { return part / stages(); }
 
@@ -129,15 +152,16 @@ class Run {
       const OutsideCalls user;
       if (part(a) == 0) inputs = step_.input(a.micro_batch);
       kept.outputs = chunks_[static_cast<size_t>(a.chunk)].forward(inputs);
-      if (is_last(a)) loss = step_.loss(a.micro_batch, kept.outputs);
+      if (is_last(a) && share(a) > 0) loss = step_.loss(a.micro_batch, kept.outputs);
     }
+    if (is_last(a) && share(a) == 0) loss = sum(kept.outputs.at(0)) * 0;
     if (is_last(a)) {
       if (!loss.defined() || loss.numel() != 1) {
         raise<ShapeError>({.problem = "the loss of a micro-batch has one element",
                            .details = loss.defined() ? loss.shape().text() : "undefined"});
       }
-      losses_ += loss.item<double>();
-      kept.outputs = {loss / options_.micro_batches};
+      losses_ += share(a) == 0 ? 0 : loss.item<double>() * share(a);
+      kept.outputs = {(share(a) == 0 || share(a) == 1 ? loss : loss * share(a)) / options_.micro_batches};
     } else {
       mail_.send(kept.outputs, stage_of(part(a) + 1), chunk_of(part(a) + 1), false);
     }
@@ -206,6 +230,8 @@ class Run {
   /// By chunk and micro-batch.
   std::map<std::pair<int, int>, Kept> kept_;
   double losses_ = 0;
+  /// The weights of micro-batches by their mean.
+  std::vector<double> shares_;
 };
 
 void check_shared(const PipelineSharedWeight& shared, int rank) {
@@ -316,7 +342,7 @@ double Pipeline::gradient_norm(std::span<const Tensor> parameters, Location wher
     if (is_owned) owned.push_back(p);
   }
   const NoGradGuard unrecorded;
-  const double norm = optim::total_grad_norm(owned).item<double>();
+  const double norm = optim::detail::gradient_length(owned);
   const Tensor squares = tensor(norm * norm, f64);
   return std::sqrt(options_.group.size() == 1 ? norm * norm : all_reduce(squares, options_.group).item<double>());
 }

@@ -164,10 +164,12 @@ class Trainer:
         trainer.schedule(scheduler)
         trainer.fit(loader, lambda batch: loss_of(model(batch[0]), batch[1]), validation, evaluate)
 
-    A step is: forward and backward of `accumulate` batches, `reduce`, unscaling, clipping, the optimizer, the schedule,
+    A step is: forward and backward of `accumulate` batches, which count by their samples or by the weights that loss_of
+    returns, `reduce`, unscaling, clipping, the optimizer, the schedule,
     zero; then on_step_end, the evaluation and the state where they are due. Steps count updates alone.
 
-    epochs, steps: the end, whichever comes first. autocast: a dtype for the forward passes. masters: the MasterWeights that
+    mean_weight: with `reduce` to the mean over processes, the mean over them of a step's weights, of which it is given this
+    process's: weft.distributed.mean_weight. epochs, steps: the end, whichever comes first. autocast: a dtype for the forward passes. masters: the MasterWeights that
     the optimizer was made of, which it steps in place of the model's 16-bit weights. evaluate_every: steps, 0 is
     each epoch. metric: the figure that tells the best state, with maximize, and after patience evaluations without a
     better one the end; a ValueError where an evaluation has it not. Left out, it is val_loss, where evaluations have that.
@@ -177,7 +179,7 @@ class Trainer:
     """
 
     def __init__(self, model, optimizer, *, epochs=0, steps=0, accumulate=1, clip_norm=0.0, autocast=None, scaler=None,
-                 masters=None, halt_on_nan=True, offload_optimizer=False, reduce=None, rank=0, evaluate_every=0, metric=None,
+                 masters=None, halt_on_nan=True, offload_optimizer=False, reduce=None, mean_weight=None, rank=0, evaluate_every=0, metric=None,
                  maximize=False, patience=0, min_delta=0.0, save=None, save_every=0, keep_last=2, keep_best=True,
                  generators=None, resume=False, empty_cache_every=0, end_by_signal=True, log=None, unit="samples"):
         from weft.optim import Optimizer
@@ -189,7 +191,7 @@ class Trainer:
                    "evaluate_every": evaluate_every, "maximize": maximize, "patience": patience,
                    "min_delta": float(min_delta), "save_every": save_every, "keep_last": keep_last, "keep_best": keep_best,
                    "resume": resume, "empty_cache_every": empty_cache_every, "end_by_signal": end_by_signal, "unit": unit}
-        given = {"save": None if save is None else os.fspath(save), "metric": metric, "autocast": autocast, "reduce": reduce,
+        given = {"save": None if save is None else os.fspath(save), "metric": metric, "autocast": autocast, "reduce": reduce, "mean_weight": mean_weight,
                  "log": log, "scaler": None if scaler is None else scaler._core,
                  "masters": None if masters is None else masters._core, "generators": generators}
         options |= {name: value for name, value in given.items() if value is not None}
@@ -256,7 +258,8 @@ class Trainer:
     def fit(self, loader, loss_of, validation=None, each=None, *, evaluate=None):
         """Trains on the loader's batches; a FitResult.
 
-        loss_of(batch) is a batch's mean loss. each(batch, evaluation) gathers figures of the batches of `validation`, or
+        loss_of(batch) is a batch's mean loss, or a tuple of it and its weight, such as the number of tokens that count:
+        (F.cross_entropy(y, t, reduction="sum") / n, n); without one, a batch counts by its samples. each(batch, evaluation) gathers figures of the batches of `validation`, or
         evaluate(evaluation) does all of it; both run without gradients and with the model in eval(). The loader can be
         gone over anew for each epoch; one without state_dict is, on resuming, gone over to where it stood. A part that is
         wrong raises what it raises, and the last state that was saved is there.

@@ -152,6 +152,30 @@ TEST(DataParallel, RefusesWhatCannotBeReplicated) {
   });
 }
 
+nn::Linear seeded_linear() {
+  manual_seed(5);
+  return nn::Linear(2, 2);
+}
+
+TEST(DataParallel, ReplicasOfUnequalSizeCountByTheirSamples) {
+  const Tensor x = input_of(1, {6, 2}), y = input_of(2, {6, 2});
+  const nn::Linear whole = seeded_linear();
+  mse_loss(whole(x), y).backward();
+  LocalWorld(2, {.timeout_seconds = 30}).run([&](const Group& group) {
+    const nn::Linear net = seeded_linear();
+    const DataParallel replicas(net.parameters(), {.group = group});
+    const int64_t first = group.rank() == 0 ? 0 : 1, count = group.rank() == 0 ? 1 : 5;
+    const Tensor loss = mse_loss(net(x.narrow(0, first, count)), y.narrow(0, first, count));
+    const auto own = static_cast<double>(count);
+    EXPECT_EQ(mean_weight(own, group), 3);
+    (loss * (own / mean_weight(own, group))).backward();
+    replicas.finish();
+    EXPECT_TRUE(allclose(net.weight.grad(), whole.weight.grad(), 1e-5, 1e-7));
+    EXPECT_EQ(7 / mean_weight(7, group), 1);
+    EXPECT_THROW(mean_weight(-1, group), ValueError);
+  });
+}
+
 TEST(DataParallel, HooksEndWithTheReplicas) {
   LocalWorld(2, {.timeout_seconds = 30}).run([](const Group& group) {
     const Net net = seeded_net(3);

@@ -312,6 +312,45 @@ TEST(Parallelize, MixturesCarryTheirLossesOnEveryMesh) {
   expect({2, 1, 1}, alone, 1, 0);
 }
 
+// Of the rows of one batch, replicas and micro-batches have unequally many that count.
+TEST(Parallelize, ReplicasAndMicroBatchesCountByTheirSamples) {
+  const auto model_of = [] {
+    manual_seed(3);
+    return nn::Sequential(Mix(), nn::Linear(width, 5));
+  };
+  const Tensor x = input_of(1, {8, width}), all_targets = tensor({1, 2, 3, -100, -100, 4, -100, -100});
+  const ParallelLoss loss = [](const Tensor& y, const Tensor& target) { return cross_entropy(y, target); };
+  const ParallelWeight tokens = [](const Tensor& target) { return sum(target != -100).item<double>(); };
+  for (const bool weighted : {false, true}) {
+    const Tensor targets = weighted ? all_targets : abs(all_targets).remainder(5);
+    const nn::Sequential whole = model_of();
+    const Tensor right = loss(whole(x), targets);
+    right.backward();
+    const double norm = optim::total_grad_norm(whole.parameters()).item<double>();
+    struct Cut {
+      Dims shape;
+      int micro_batches, shard_stage;
+    };
+    for (const Cut& cut : {Cut{{2, 1}, 1, 0}, Cut{{2, 1}, 2, 0}, Cut{{1, 1}, 4, 0}, Cut{{2, 2}, 2, 0},
+                           Cut{{1, 2}, 4, 0}, Cut{{2, 1}, 2, 2}}) {
+      LocalWorld(static_cast<int>(cut.shape.product()), {.timeout_seconds = 30}).run([&](const Group& group) {
+        const ParallelModel model = parallelize(model_of(), {.mesh = Mesh(cut.shape, {"dp", "pp"}, group),
+                                                             .micro_batches = cut.micro_batches,
+                                                             .shard_stage = cut.shard_stage});
+        ParallelTraining training(model, adam(model.parameters()));
+        // Replicas of 2 and 6 rows where these are the weights.
+        const bool splits = cut.shape[0] == 2, is_first = model.data_parallel().rank() == 0;
+        const int64_t first = splits && !is_first ? 2 : 0, count = !splits ? 8 : is_first ? 2 : 6;
+        const Tensor own = x.narrow(0, first, count), target = targets.narrow(0, first, count);
+        const double value =
+            weighted ? training.backward(own, target, loss, tokens) : training.backward(own, target, loss);
+        EXPECT_NEAR(value, right.item<double>(), 1e-5) << cut.micro_batches << weighted;
+        EXPECT_NEAR(training.clip_grad_norm(100), norm, 1e-4) << cut.micro_batches << weighted;
+      });
+    }
+  }
+}
+
 TEST(Parallelize, AStepThatIsLeftOutChangesNothing) {
   for (const int stage : {0, 1, 2, 3}) {
     LocalWorld(2, {.timeout_seconds = 30}).run([&](const Group& group) {

@@ -71,6 +71,37 @@ TEST(Pipeline, GradientsAreThoseOfAccumulationOnOneRankBitForBit) {
     }
   });
 }
+TEST(Pipeline, MicroBatchesCountByTheirWeights) {
+  on_all_ranks([](const Group& group) {
+    const std::vector<nn::Linear> whole = model(group.size()), mine = model(group.size());
+    const std::vector<double> weights = {1, 0, 5, 2};
+    double expected = 0;
+    for (int m = 0; m < 4; ++m) {
+      const double weight = weights[static_cast<size_t>(m)];
+      if (weight == 0) continue;
+      Tensor y = input_of_micro_batch(m);
+      for (const nn::Linear& layer : whole) y = tanh(layer(y));
+      const Tensor loss = loss_of(m, y) * (weight / 8);
+      expected += loss.item<double>();
+      loss.backward();
+    }
+    const nn::Linear& part = mine[static_cast<size_t>(group.rank())];
+    const Pipeline pipeline({{[&](std::span<const Tensor> x) { return Tensors{tanh(part(x[0]))}; }}},
+                            {.micro_batches = 4, .group = group});
+    const auto step = [&](double first) {
+      return PipelineStep{
+          .input = [](int m) { return Tensors{input_of_micro_batch(m)}; },
+          .loss =
+              [](int m, std::span<const Tensor> y) {
+                EXPECT_NE(m, 1) << "it has no sample that counts";
+                return loss_of(m, y[0]);
+              },
+          .weight = [&weights, first](int m) { return m == 0 ? first : weights[static_cast<size_t>(m)]; }};
+    };
+    EXPECT_NEAR(pipeline.run(step(1)), expected, 1e-6);
+    EXPECT_TRUE(allclose(part.weight.grad(), whole[static_cast<size_t>(group.rank())].weight.grad(), 1e-4, 1e-7));
+  });
+}
 TEST(Pipeline, ChunksThatAreInterleavedGiveTheSame) {
   on_all_ranks([](const Group& group) {
     for (const int chunks : {1, 2, 3}) {

@@ -71,6 +71,28 @@ TEST(GradientMerge, KBatchesAreAsOneOfTheirJointSize) {
   }
 }
 
+TEST(GradientMerge, BatchesOfUnequalSizeCountByTheirWeights) {
+  manual_seed(1);
+  const nn::Linear net(5, 3), same = nn::clone(net);
+  const Tensor x = randn({12, 5}), y = randn({12, 3});
+  optim::GradientMerge merge(net.parameters(), {.k = 4}), resumed(net.parameters(), {.k = 4});
+  int64_t first = 0;
+  for (const int64_t n : {1, 0, 8, 3}) {
+    mse_loss(net(x.narrow(0, first, n)), y.narrow(0, first, n)).backward();  // NaN for no rows
+    first += n;
+    resumed.load_state_dict(merge.state_dict());
+    resumed.take(static_cast<double>(n));
+    merge.load_state_dict(resumed.state_dict());
+  }
+  mse_loss(same(x), y).backward();
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_TRUE(allclose(net.parameters()[i].grad(), same.parameters()[i].grad(), 1e-5, 1e-7)) << i;
+  }
+  EXPECT_THROW(merge.take(-1), ValueError);
+  EXPECT_THROW(merge.take(NAN), ValueError);
+  EXPECT_THROW(optim::GradientMerge(net.parameters(), {.k = 2, .average = false}).take(3), ValueError);
+}
+
 TEST(GradientMerge, ParametersThatNoBackwardCameToHaveNone) {
   const Tensor used = weight(), seldom = weight(), unused = weight();
   optim::GradientMerge merge({used, seldom, unused}, {.k = 2});

@@ -481,3 +481,42 @@ def test_nothing_keeps_a_trainer():
     gc.collect()
     weft.live_tensors()
     assert gone() is None
+
+
+@pytest.mark.parametrize("as_sum", [False, True])
+@pytest.mark.parametrize("accumulate", [3, 4])
+def test_batches_count_by_their_weights(accumulate, as_sum):
+    x, y = weft.randn(12, 4), weft.randint(0, 2, (12,))
+    y[2:7] = -100
+    F = weft.nn.functional
+    one, many = weft.nn.Linear(4, 2), weft.nn.Linear(4, 2)
+    many.load_state_dict(one.state_dict())
+    right = F.cross_entropy(one(x), y)
+    right.backward()
+    weft.optim.SGD(one.parameters(), lr=1.0).step()
+    batches = [(x[a:b], y[a:b]) for a, b in [(0, 3), (3, 5), (5, 12)]]
+
+    def loss_of(batch):
+        tokens = (batch[1] != -100).sum()
+        if as_sum:
+            return F.cross_entropy(many(batch[0]), batch[1], reduction="sum") / tokens, tokens
+        return F.cross_entropy(many(batch[0]), batch[1]), tokens.item()
+
+    losses = []
+    trainer = weft.train.Trainer(many, weft.optim.SGD(many.parameters(), lr=1.0), epochs=1, accumulate=accumulate)
+    trainer.on_step_end(lambda event: losses.append(event.figures["train_loss"]))
+    trainer.fit(batches, loss_of)
+    assert losses == [pytest.approx(right.item(), rel=1e-5)]
+    assert weft.allclose(many.weight, one.weight, atol=1e-6)
+
+
+def test_batches_count_by_their_samples_where_no_weight_is_given():
+    x, y = weft.randn(12, 4), weft.randn(12, 2)
+    one, many = weft.nn.Linear(4, 2), weft.nn.Linear(4, 2)
+    many.load_state_dict(one.state_dict())
+    weft.nn.functional.mse_loss(one(x), y).backward()
+    weft.optim.SGD(one.parameters(), lr=1.0).step()
+    trainer = weft.train.Trainer(many, weft.optim.SGD(many.parameters(), lr=1.0), epochs=1, accumulate=3)
+    loader = data.DataLoader(data.TensorDataset(x, y), batch_size=5)
+    trainer.fit(loader, lambda batch: weft.nn.functional.mse_loss(many(batch[0]), batch[1]))
+    assert weft.allclose(many.weight, one.weight, atol=1e-6)

@@ -57,6 +57,92 @@ TEST(Stepper, OfSeveralBatchesHasTheGradientOfOneLargeOne) {
   }
 }
 
+TEST(Stepper, BatchesOfUnequalSizeCountByTheirWeights) {
+  for (const bool as_sum : {false, true}) {
+    for (const std::vector<int64_t>& sizes : {std::vector<int64_t>{1, 8, 3}, {9, 3}, {0, 2, 10}, {12, 0, 0}}) {
+      manual_seed(1);
+      nn::Linear one(4, 2), many = one.clone();
+      const Tensor x = randn({12, 4}), y = randint(0, 2, {12});
+      optim::SGD a(one.parameters(), {.lr = 1}), b(many.parameters(), {.lr = 1});
+      Stepper whole(one, a), pieces(many, b, {.accumulate = 3});
+      const auto right = whole.step([&] { return cross_entropy(one(x), y); });
+      std::optional<StepResult> done;
+      int64_t first = 0;
+      for (const int64_t n : sizes) {
+        const Tensor own = x.narrow(0, first, n), target = y.narrow(0, first, n);
+        first += n;
+        done = pieces.step([&] {
+          const Tensor loss =
+              cross_entropy(many(own), target, {.reduction = as_sum ? LossReduction::sum : LossReduction::mean});
+          return BatchLoss(as_sum ? loss / n : loss, static_cast<double>(n));
+        });
+      }
+      if (sizes.size() < 3) done = pieces.flush();
+      ASSERT_TRUE(done);
+      EXPECT_LT(max(abs(one.weight - many.weight)).item<double>(), 1e-6) << sizes[0];
+      EXPECT_NEAR(done->loss, right->loss, 1e-6);
+      EXPECT_EQ(done->weight, 12);
+    }
+  }
+}
+
+TEST(Stepper, EqualWeightsHaveTheBitsOfNone) {
+  for (const int batches : {2, 3}) {
+    manual_seed(1);
+    Net a, b = a.clone();
+    optim::AdamW one(a.parameters(), {.lr = 0.01}), other(b.parameters(), {.lr = 0.01});
+    Stepper plain(a, one, {.accumulate = 3}), weighted(b, other, {.accumulate = 3});
+    for (int i = 0; i < batches; ++i) {
+      const Tensor x = randn({6, 4}), y = randint(0, 2, {6});
+      manual_seed(static_cast<uint64_t>(i));
+      plain.step([&] { return cross_entropy(a(x), y); });
+      manual_seed(static_cast<uint64_t>(i));
+      weighted.step([&] { return BatchLoss(cross_entropy(b(x), y), 0.1); });
+    }
+    plain.flush(), weighted.flush();
+    EXPECT_EQ(weights_of(a), weights_of(b)) << batches;
+  }
+}
+
+TEST(Stepper, WeightsOfProcessesAreComparedBeforeTheLastBackward) {
+  manual_seed(1);
+  nn::Linear one(4, 2), many = one.clone();
+  const Tensor x = randn({12, 4}), y = randint(0, 2, {12});
+  optim::SGD a(one.parameters(), {.lr = 1}), b(many.parameters(), {.lr = 1});
+  Stepper whole(one, a, {.reduce = [&] {
+                  for (const Tensor& p : one.parameters()) p.grad().mul_(0.5);
+                }});
+  // As with another process of the same gradients' mean and 3 times the samples: this one's count for a half of theirs.
+  double given = 0;
+  Stepper pieces(many, b, {.accumulate = 2, .mean_weight = [&](double own) { return given = own, 2 * own; }});
+  whole.step([&] { return cross_entropy(one(x), y); });
+  for (const auto& [first, n] : {std::pair{0, 2}, std::pair{2, 10}}) {
+    pieces.step([&] { return BatchLoss(cross_entropy(many(x.narrow(0, first, n)), y.narrow(0, first, n)), n); });
+  }
+  EXPECT_EQ(given, 12);
+  EXPECT_LT(max(abs(one.weight - many.weight)).item<double>(), 1e-6);
+}
+
+TEST(Stepper, WeightsThatAreNoneAreRefused) {
+  nn::Linear net(4, 2);
+  optim::SGD optimizer(net.parameters(), {.lr = 1});
+  Stepper stepper(net, optimizer, {.accumulate = 2});
+  const auto step = [&](double weight) {
+    return stepper.step([&] { return BatchLoss(net(ones({1, 4})).sum(), weight); });
+  };
+  for (const double weight : {-1.0, double{NAN}, double{INFINITY}}) {
+    EXPECT_THAT(message_of<ValueError>([&] { step(weight); }), HasSubstr("has weight"));
+  }
+  EXPECT_EQ(stepper.waiting(), 0);
+  const std::vector<float> before = net.weight.to_vector<float>();
+  step(0);
+  const auto done = step(0);
+  ASSERT_TRUE(done);
+  EXPECT_FALSE(done->updated);
+  EXPECT_TRUE(std::isnan(done->loss));
+  EXPECT_EQ(net.weight.to_vector<float>(), before);
+}
+
 TEST(Stepper, HasTheBitsOfTheLoopWrittenOut) {
   manual_seed(1);
   Net a, b = a.clone();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include <fmt/format.h>
 
@@ -12,6 +13,7 @@
 #include "../../hooks/anomaly.hpp"
 #include "../../hooks/recorder.hpp"
 #include "../../nn/auxiliary_loss.hpp"
+#include "../../optim/gradients-inl.hpp"
 #include "../../ops/detail/common.hpp"
 #include "../../ops/foreach.hpp"
 #include "../../ops/join.hpp"
@@ -72,20 +74,46 @@ void Stepper::drop_gradients() {
   if (options_.masters != nullptr) options_.masters->zero_grad();
 }
 
-Tensor Stepper::forward(const Callback<Tensor()>& loss_of) const {
+BatchLoss Stepper::forward(const Callback<BatchLoss()>& loss_of) const {
   std::optional<AutocastGuard> mixed;
   if (options_.autocast) mixed.emplace(*options_.autocast);
   return loss_of();
 }
 
-void Stepper::backward(const Callback<Tensor()>& loss_of, Location where) {
+void Stepper::check_finite(const Tensor& loss, const Callback<BatchLoss()>& loss_of, Location where) const {
+  if (!options_.halt_on_nan) return;
+  const double value = loss.item<double>();
+  if (std::isfinite(value)) return;
+  const std::string found = found_anew({.backward = false, .forward = true}, [&] {
+    for (const auto& [device, state] : generators_) default_generator(device).set_state(state);
+    (void)forward(loss_of);
+  });
+  raise_non_finite(fmt::format("{}: the loss is {}", place(), not_finite_text(value)), found, where);
+}
+
+std::vector<Tensor> Stepper::model_parameters() const {
+  return options_.masters != nullptr ? options_.masters->model_parameters() : optimizer_->parameters();
+}
+
+double Stepper::units() const { return std::accumulate(weights_.begin(), weights_.end(), 0.0); }
+// What the weighted sum of gradients is divided by, in units; called once a step, by all processes.
+double Stepper::divisor_of_step(double own, double unit) const {
+  if (!options_.mean_weight) return own;
+  const double mean = options_.mean_weight(own * unit);
+  return unit > 0 ? mean / unit : mean;
+}
+
+// Gradients wait as sums of weight · gradient / accumulate, in units of the first weight: equal weights are 1.
+void Stepper::backward(const Callback<BatchLoss()>& loss_of, Location where) {
   generators_.clear();
   for (const Device device : devices_with_generators()) {
     generators_.emplace_back(device, default_generator(device).state());
   }
   if (options_.recorder != nullptr) options_.recorder->set_step(steps_ + 1);
   const auto here = [this] { return place(); };
-  const Tensor loss = at(here, [&] { return forward(loss_of); });
+  const BatchLoss given = at(here, [&] { return forward(loss_of); });
+  const Tensor& loss = given.mean;
+  const double weight = given.weight.value_or(1);
   const auto refuse = [&]<class E>(const E*, const std::string& problem, const char* remedy = "") {
     raise<E>({.op = name,
               .problem = fmt::format("{}: the loss {}", place(), problem),
@@ -93,53 +121,67 @@ void Stepper::backward(const Callback<Tensor()>& loss_of, Location where) {
               .remedy = remedy},
              where);
   };
+  if (!(weight >= 0 && std::isfinite(weight))) {
+    refuse(static_cast<ValueError*>(nullptr), fmt::format("has weight {}, expected a finite number from 0", weight));
+  }
   if (!loss.defined()) refuse(static_cast<ValueError*>(nullptr), "is undefined");
   if (!is_floating(loss.dtype())) refuse(static_cast<DTypeError*>(nullptr), "is not floating");
   if (loss.numel() != 1) refuse(static_cast<ShapeError*>(nullptr), "is not one number");
-  if (!loss.requires_grad()) {
+  if (weight > 0 && !loss.requires_grad()) {
     refuse(static_cast<AutogradError*>(nullptr), "does not require a gradient",
            "it was detached, computed under NoGradGuard, or of a model whose parameters are all frozen");
   }
-  if (options_.halt_on_nan) {
-    const double value = loss.item<double>();
-    if (!std::isfinite(value)) {
-      const std::string found = found_anew({.backward = false, .forward = true}, [&] {
-        for (const auto& [device, state] : generators_) default_generator(device).set_state(state);
-        (void)forward(loss_of);
-      });
-      raise_non_finite(fmt::format("{}: the loss is {}", place(), not_finite_text(value)), found, where);
-    }
+  if (weight > 0) check_finite(loss, loss_of, where);
+  const double unit = unit_ > 0 ? unit_ : weight, units_here = weight > 0 ? weight / unit : 0;
+  const bool is_last = waiting_ + 1 == options_.accumulate;
+  const double divisor =
+      is_last ? divisor_of_step(units() + units_here, unit) : static_cast<double>(options_.accumulate);
+  if (is_last && divisor > 0) scale_waiting(static_cast<double>(options_.accumulate) / divisor);
+  if (weight == 0) {
+    ++waiting_;
+    return;
   }
   at(here, [&] {
     Tensor scaled = loss.numel() == 1 && loss.dim() > 0 ? loss.sum() : loss;
-    if (options_.accumulate > 1) scaled = scaled / static_cast<double>(options_.accumulate);
+    if (units_here != 1) scaled = scaled * units_here;
+    if (divisor != 1) scaled = scaled / divisor;
     if (options_.scaler != nullptr) scaled = options_.scaler->scale(scaled, where);
     const nn::AuxiliaryLossScale scale(options_.scaler != nullptr ? options_.scaler->get_scale() : 1);
-    const nn::AuxiliaryLossScale share(1 / static_cast<double>(options_.accumulate));
+    const nn::AuxiliaryLossScale share(units_here / divisor);
     scaled.backward(where);
   });
-  losses_.push_back(loss.detach());
   ++waiting_;
+  unit_ = unit;
+  losses_.push_back(loss.detach());
+  weights_.push_back(units_here);
 }
 
-std::optional<StepResult> Stepper::step(const Callback<Tensor()>& loss_of, Location where) {
+// Before the last backward, which may send them.
+void Stepper::scale_waiting(double factor) const {
+  if (factor != 1 && waiting_ > 0) optim::detail::scale_gradients(model_parameters(), factor);
+}
+
+std::optional<StepResult> Stepper::step(const Callback<BatchLoss()>& loss_of, Location where) {
   backward(loss_of, where);
   if (waiting_ < options_.accumulate) return {};
   return update(
       [&] {
         drop_gradients();
         for (const auto& [device, state] : generators_) default_generator(device).set_state(state);
-        Tensor loss = forward(loss_of);
+        Tensor loss = forward(loss_of).mean;
         if (options_.scaler != nullptr) loss = options_.scaler->scale(loss);
         const nn::AuxiliaryLossScale scale(options_.scaler != nullptr ? options_.scaler->get_scale() : 1);
         loss.sum().backward();
       },
-      where);
+      1, where);
 }
 
 std::optional<StepResult> Stepper::flush(Location where) {
   if (waiting_ == 0) return {};
-  return update({}, where);
+  const double divisor = divisor_of_step(units(), unit_), factor = static_cast<double>(options_.accumulate) / divisor;
+  if (!options_.mean_weight || !(divisor > 0)) return update({}, factor, where);
+  scale_waiting(factor);
+  return update({}, 1, where);
 }
 
 // The model's name of the first parameter whose gradient is not finite.
@@ -179,8 +221,21 @@ std::optional<double> Stepper::norm_of_gradients(const Callback<void()>& explain
   raise_non_finite(fmt::format("{}: the gradient of {} is not finite", place(), which), found, where);
 }
 
-StepResult Stepper::update(const Callback<void()>& explain, Location where) {
+void Stepper::begin_anew() {
+  waiting_ = 0;
+  unit_ = 0;
+  losses_.clear();
+  weights_.clear();
+}
+
+// `factor` is what the gradients still lack, which the optimizer's own get.
+StepResult Stepper::update(const Callback<void()>& explain, double factor, Location where) {
   const NoGradGuard unrecorded;
+  if (losses_.empty() && !options_.mean_weight) {
+    drop_gradients();
+    begin_anew();
+    return {false, NAN, {}, 0};
+  }
   if (options_.reduce) options_.reduce();
   if (options_.masters != nullptr) options_.masters->take_gradients(where);
   bool overflowed = false;
@@ -188,20 +243,15 @@ StepResult Stepper::update(const Callback<void()>& explain, Location where) {
     options_.scaler->unscale_(*optimizer_, where);
     overflowed = options_.scaler->found_inf();
   }
-  if (waiting_ < options_.accumulate) {
-    const double all = static_cast<double>(options_.accumulate) / static_cast<double>(waiting_);
-    for (const Tensor& p : optimizer_->parameters()) {
-      if (const Tensor g = detail::gradient_values(p); g.defined()) g.mul_(all);
-    }
-  }
+  if (factor != 1) optim::detail::scale_gradients(optimizer_->parameters(), factor);
   const std::optional<double> norm = norm_of_gradients(explain ? Callback<void()>([&] {
                                                          const EnableGradGuard recorded;
                                                          explain();
                                                        })
                                                                : Callback<void()>(),
                                                        overflowed, where);
-  StepResult result{true, 0, norm};
-  for (const Tensor& loss : losses_) result.loss += loss.item<double>() / static_cast<double>(losses_.size());
+  StepResult result{true, losses_.empty() ? NAN : 0, norm, units() * unit_};
+  for (size_t i = 0; i < losses_.size(); ++i) result.loss += losses_[i].item<double>() * weights_[i] / units();
   if (options_.offload_optimizer) optimizer_->move_state({}, where);
   if (options_.scaler != nullptr) {
     result.updated = options_.scaler->step(*optimizer_, where);
@@ -218,8 +268,7 @@ StepResult Stepper::update(const Callback<void()>& explain, Location where) {
   }
   if (options_.recorder != nullptr) options_.recorder->step(result.loss, where);
   drop_gradients();
-  waiting_ = 0;
-  losses_.clear();
+  begin_anew();
   return result;
 }
 

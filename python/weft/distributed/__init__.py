@@ -99,6 +99,12 @@ def new_group(ranks=None, timeout=None):
     return made
 
 
+def mean_weight(own, group=None):
+    """The mean over ranks of `own`, the number of samples or tokens of which this rank's loss is the mean. Where gradients
+    are averaged over ranks, (loss * (own / mean_weight(own))).backward() makes them those of all samples together."""
+    return _core.mean_weight(float(own), _group(group))
+
+
 def all_reduce(tensor, op=ReduceOp.SUM, group=None, async_op=False):
     if async_op:
         return _core.all_reduce_async_(tensor, _group(group), op)

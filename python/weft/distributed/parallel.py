@@ -156,10 +156,11 @@ class ParallelTraining:
         self._core = optimizer._core._train(model._core)
         optimizer._core = self._core.optimizer()  # for schedules
 
-    def backward(self, input, target, loss):
+    def backward(self, input, target, loss, *, weight=None):
         """Adds the gradients of the mean of loss(model(input), target) over all replicas and micro-batches, and returns
-        that mean, the same on every rank."""
-        return self._core.backward(input, target, loss)
+        that mean, the same on every rank. Each counts by its rows, or by weight(target), the number of samples or tokens
+        of which its loss is the mean; one of weight 0 is left out."""
+        return self._core.backward(input, target, loss, weight)
 
     def clip_grad_norm(self, max_norm):
         """The norm of the whole model's gradients, each counted once, which then is at most max_norm."""

@@ -412,20 +412,22 @@ class GradientMerge:
     merge = weft.optim.GradientMerge(model.parameters(), k=4)
     ...
     loss.backward()
-    if merge.take():                     # once in four times
+    if merge.take(tokens):               # once in four times; batches count by their tokens
         optimizer.step()
         optimizer.zero_grad()
 
-    Their mean, or with average=False their sum. ValueError for k below 1, and for a parameter that is no leaf or is
+    Their mean by weight, or with average=False their sum. ValueError for k below 1, and for a parameter that is no leaf or is
     given twice."""
 
     def __init__(self, parameters, k, average=True):
         self._core = _core._GradientMerge(_tensors(parameters), k, average)
 
-    def take(self):
-        """Behind each backward: adds up gradients and drops them. At the k-th it returns True: then the parameters have
-        the merged gradients, and the sums begin anew."""
-        return self._core.take()
+    def take(self, weight=1.0):
+        """Behind each backward: adds up gradients and drops them. `weight` is the number of samples or tokens of which
+        the loss is the mean; 0 leaves the gradients out. At the k-th it returns True: then the parameters have the merged
+        gradients, and the sums begin anew. ValueError for a weight that is negative or not finite, and for another than 1
+        with average=False."""
+        return self._core.take(float(weight))
 
     def flush(self):
         """The same with the backward passes that there are; False where there is none."""
@@ -441,7 +443,8 @@ class GradientMerge:
         return self._core.pending()
 
     def state_dict(self):
-        """The sums by number of the parameter, "3", and "pending"; they share memory."""
+        """The sums by number of the parameter, "3", "pending", and where weights are not all 1 "weight"; sums share
+        memory."""
         return self._core.state_dict()
 
     def load_state_dict(self, state_dict):
