@@ -12,6 +12,8 @@ import weft
 import weft.distributed as dist
 from processes import passes_with_processes, starts_processes, under_mpirun
 from weft.distributed import LocalWorld, ReduceOp, functional
+from weft.distributed.parallel import ParallelTraining, parallelize
+from weft.distributed.tensor import init_device_mesh
 
 
 def on_ranks(function, ranks=(1, 2, 3)):
@@ -151,7 +153,7 @@ def test_results_and_generators_of_ranks():
 
 @starts_processes
 def test_the_same_with_processes():
-    passes_with_processes(__file__, 6)
+    passes_with_processes(__file__, 7)
 
 
 @starts_processes
@@ -169,6 +171,42 @@ dist.barrier()
                           capture_output=True, text=True, timeout=120)
     assert done.returncode != 0
     assert "rank 1 failed" in done.stderr and "OSError: no data" in done.stderr and "program.py:6" in done.stderr
+
+
+def test_replicas_of_unequal_size_have_the_gradient_of_all_samples():
+    weft.manual_seed(3)
+    x, y = weft.randn(6, 3), weft.tensor([1, 0, 1, -100, -100, 0])
+    F = weft.nn.functional
+
+    def net_of():
+        weft.manual_seed(1)
+        return weft.nn.Linear(3, 2)
+
+    whole = net_of()
+    right = F.cross_entropy(whole(x), y)
+    right.backward()
+
+    def body(group):
+        own = slice(group.rank(), group.rank() + 1 if group.rank() + 1 < group.size() else 6)
+        tokens = (y[own] != -100).sum().item()
+        model = dist.DataParallel(net_of(), process_group=group)
+        loss = F.cross_entropy(model(x[own]), y[own])
+        (loss * (tokens / dist.mean_weight(tokens, group=group))).backward()
+        model.finish()
+        np.testing.assert_allclose(model.module.weight.grad.numpy(), whole.weight.grad.numpy(), rtol=1e-4, atol=1e-6)
+        mesh = init_device_mesh("cpu", (group.size(),), mesh_dim_names=("dp",))
+        net = net_of()
+        parallel = parallelize(net, mesh)
+        training = ParallelTraining(parallel, weft.optim.SGD(parallel.parameters(), lr=1.0))
+        loss = training.backward(x[own], y[own], F.cross_entropy, weight=lambda target: (target != -100).sum())
+        assert loss == pytest.approx(right.item(), rel=1e-5)
+        training.step()
+        np.testing.assert_allclose(net.weight.detach().numpy(), (whole.weight - whole.weight.grad).detach().numpy(),
+                                   rtol=1e-4, atol=1e-6)
+        with pytest.raises(ValueError):
+            dist.mean_weight(float("nan"), group=group)
+
+    on_ranks(body)
 
 
 def test_replicas_have_the_means_of_gradients():

@@ -67,6 +67,38 @@ TEST(Trainer, HasTheSameBitsForAnyNumberOfThreads) {
   set_num_threads(before);
 }
 
+TEST(Trainer, WhatAnEvaluationDrawsDoesNotMoveTheTraining) {
+  const Trained seldom = trained({.epochs = 3});
+  const Trained often = trained({.epochs = 3, .evaluate_every = 1});
+  EXPECT_EQ(often.losses, seldom.losses);
+  EXPECT_EQ(often.weights, seldom.weights);
+}
+
+TEST(Trainer, BatchesCountByTheirSamplesOrWeights) {
+  for (const bool weighted : {false, true}) {
+    manual_seed(5);
+    nn::Linear one(4, 2), many = one.clone();
+    optim::SGD a(one.parameters(), {.lr = 1}), b(many.parameters(), {.lr = 1});
+    const Tensor x = randn({9, 4}), y = randint(0, 2, {9});
+    cross_entropy(one(x), y).backward();
+    a.step();
+    const std::vector<Batch> batches = {{x.narrow(0, 0, 6), y.narrow(0, 0, 6)}, {x.narrow(0, 6, 3), y.narrow(0, 6, 3)}};
+    for (const int64_t accumulate : {2, 5}) {
+      nn::Linear net = many.clone();
+      optim::SGD optimizer(net.parameters(), {.lr = 1});
+      Trainer trainer(net, optimizer, {.epochs = 1, .accumulate = accumulate});
+      if (weighted) {
+        trainer.fit(batches, [&](const Batch& t) {
+          return BatchLoss(cross_entropy(net(t.x), t.y), static_cast<double>(t.y.numel()) / 3);
+        });
+      } else {
+        trainer.fit(batches, [&](const Batch& t) { return cross_entropy(net(t.x), t.y); });
+      }
+      EXPECT_LT(max(abs(net.weight - one.weight)).item<double>(), 1e-6) << accumulate << weighted;
+    }
+  }
+}
+
 TEST(Trainer, GoesOnBitForBitFromAnyStep) {
   const Trained whole = trained({.epochs = 4, .evaluate_every = 3});
   for (const int64_t step : {1, 3, 4, 6, 8, 15}) {

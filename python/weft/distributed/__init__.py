@@ -246,7 +246,8 @@ class DataParallel:
         model.finish()               # every rank has the mean of all ranks' gradients
         optimizer.step()
 
-    Parameters and buffers begin as rank 0's. A parameter that no rank's backward came to has no gradient."""
+    Parameters and buffers begin as rank 0's. A parameter that no rank's backward came to has no gradient. Where ranks have
+    unequally many samples, `(loss * (own / mean_weight(own))).backward()` makes the mean one of all samples."""
 
     def __init__(self, module, *, bucket_cap_mb=25, process_group=None):
         self.module = module
