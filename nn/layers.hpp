@@ -2,6 +2,7 @@
 // `to` moves and converts them. Errors of a call name the place of the call.
 #pragma once
 
+#include <concepts>
 #include <optional>
 
 #include "activations.hpp"
@@ -23,14 +24,17 @@ class WEFT_API Linear : public Layer<Linear> {
 };
 
 /// Rows of weight [count, width] at indices (integers) of any shape: [..., width]. weight starts normal with mean 0 and
-/// the standard deviation `deviation`; the row `padding`, if there is one, starts at 0 and gets no gradient. ValueError
-/// for negative sizes or deviations and for a padding outside [-1, count); a call raises IndexError for indices beyond
-/// [-count, count). Options are those of weft::embedding: nn::Embedding(1000000, 64, {.sparse = true}).
+/// standard deviation `deviation`; the row `padding_idx`, if given, starts at 0 and gets no gradient, and a negative
+/// number counts from the end. Options are those of weft::embedding: nn::Embedding(1000000, 64, {.sparse = true}).
+/// ValueError for negative sizes or deviations and for a padding_idx that is none of the rows.
 class WEFT_API Embedding : public Layer<Embedding> {
  public:
-  static constexpr int64_t no_padding = -1;
-  Embedding(int64_t count, int64_t width, double deviation = 1, int64_t padding = no_padding, Location where = {});
+  Embedding(int64_t count, int64_t width, std::optional<int64_t> padding_idx = {}, Location where = {})
+      : Embedding(count, width, EmbeddingOptions{padding_idx}, 1, where) {}
   Embedding(int64_t count, int64_t width, const EmbeddingOptions& options, double deviation = 1, Location where = {});
+  /// A third number is a row, as in PyTorch: a deviation follows the options.
+  template <std::floating_point F>
+  Embedding(int64_t count, int64_t width, F deviation, Location where = {}) = delete;
   Tensor forward(const Tensor& indices, Location where) const;
 
   Parameter weight;
@@ -77,7 +81,7 @@ class WEFT_API LayerNorm : public Layer<LayerNorm> {
 };
 
 /// weft::rms_norm over the last dimensions, whose sizes are `shape`; weight starts at 1. Without `eps` it is the
-/// machine epsilon of x's dtype.
+/// machine epsilon of x's dtype, f32's for 16-bit floats.
 class WEFT_API RMSNorm : public Layer<RMSNorm> {
  public:
   explicit RMSNorm(const Dims& shape, std::optional<double> eps = {}, bool affine = true, Location where = {});

@@ -20,8 +20,8 @@ enum class RmsCast : uint8_t { once, before_weight };
 
 /// x / sqrt(mean(x * x) + eps) * weight over the last dimensions, whose sizes are `normalized_shape` (Zhang and
 /// Sennrich 2019). weight has that shape or is undefined, and may be f32 with a 16-bit x or the reverse; the result has
-/// x's dtype. `eps` is the machine epsilon of x's dtype unless given. A row of zeros gives 0, or NaN with eps = 0.
-/// Errors as layer_norm.
+/// x's dtype. `eps` is the machine epsilon of x's dtype, f32's for 16-bit floats, unless given. A row of zeros gives 0,
+/// or NaN with eps = 0. Errors as layer_norm.
 WEFT_API Tensor rms_norm(const Tensor& x, const Dims& normalized_shape, const Tensor& weight = {},
                          std::optional<double> eps = {}, RmsCast cast = RmsCast::once, Location where = {});
 

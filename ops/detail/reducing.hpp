@@ -30,8 +30,13 @@ Tensor run_reduce(Reduction reduction, const Tensor& x, const Reduced& to, DType
 Tensor pick(const Tensor& x, int dim, const Tensor& index, const Dims& shape);
 
 /// The dtype of sums and products of x: `dtype` if given, x's own for floats, complex numbers and u64, i64 for other
-/// integers and bool.
+/// integers and bool. DTypeError where a `dtype` does not hold x's imaginary parts.
 inline DType sum_type(const Tensor& x, std::optional<DType> dtype = {}) {
+  if (WEFT_UNLIKELY(dtype && is_complex(x.dtype()) && !is_complex(*dtype))) {
+    raise<DTypeError>(
+        {.problem = fmt::format("{} does not hold the imaginary parts of {}", name(*dtype), name(x.dtype())),
+         .remedy = "take real(x) first"});
+  }
   return dtype.value_or(is_inexact(x.dtype()) || x.dtype() == DType::u64 ? x.dtype() : DType::i64);
 }
 

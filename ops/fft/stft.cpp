@@ -49,13 +49,18 @@ Frames frames_of(int64_t n_fft, const StftOptions& o, DType dtype, Device device
   return {n_fft, hop, window};
 }
 
+// The operand in the dtype of its product with the window.
+Tensor with_dtype_of(const Tensor& x, const Tensor& window) {
+  return window.defined() ? x.to(promote(x.dtype(), window.dtype())) : x;
+}
+
 double scale_of(const StftOptions& o, int64_t n) { return o.normalized ? 1 / std::sqrt(static_cast<double>(n)) : 1; }
 
 }  // namespace
 
 Tensor stft(const Tensor& given, int64_t n_fft, const StftOptions& o, Location where) {
   const CallScope call("stft", where);
-  const Tensor x = is_inexact(checked(given).dtype()) ? given : given.to(default_dtype());
+  const Tensor x = with_dtype_of(is_inexact(checked(given).dtype()) ? given : given.to(default_dtype()), o.window);
   const bool complex_signal = is_complex(x.dtype());
   if (x.dim() != 1 && x.dim() != 2) {
     raise<ShapeError>({.problem = fmt::format("a signal is [length] or [batch, length], not {}", x.shape().text())});
@@ -82,11 +87,12 @@ Tensor stft(const Tensor& given, int64_t n_fft, const StftOptions& o, Location w
   return x.dim() == 1 ? out.squeeze(0) : out;
 }
 
-Tensor istft(const Tensor& x, int64_t n_fft, const StftOptions& o, Location where) {
+Tensor istft(const Tensor& given, int64_t n_fft, const StftOptions& o, Location where) {
   const CallScope call("istft", where);
-  if (!is_complex(checked(x).dtype())) {
-    raise<DTypeError>({.problem = fmt::format("a spectrum is complex, not {}", name(x.dtype()))});
+  if (!is_complex(checked(given).dtype())) {
+    raise<DTypeError>({.problem = fmt::format("a spectrum is complex, not {}", name(given.dtype()))});
   }
+  const Tensor x = with_dtype_of(given, o.window);
   if (x.dim() != 2 && x.dim() != 3) {
     raise<ShapeError>(
         {.problem = fmt::format("a spectrum is [frequencies, windows] with or without a batch before, not {}",
@@ -140,17 +146,15 @@ namespace {
 Tensor call_stft(const Tensor& x, int64_t n_fft, std::optional<int64_t> hop_length, std::optional<int64_t> win_length,
                  const Tensor& window, bool center, const std::string& pad_mode, bool normalized,
                  std::optional<bool> onesided, std::optional<bool> return_complex) {
-  if (return_complex == false) {
-    raise<ValueError>({.problem = "a spectrum is complex", .remedy = "view_as_real(stft(...)) has its parts"});
-  }
-  return stft(x, n_fft,
-              {.hop_length = hop_length,
-               .win_length = win_length,
-               .window = window,
-               .center = center,
-               .pad_mode = padding_named(pad_mode),
-               .normalized = normalized,
-               .onesided = onesided});
+  const Tensor spectrum = stft(x, n_fft,
+                               {.hop_length = hop_length,
+                                .win_length = win_length,
+                                .window = window,
+                                .center = center,
+                                .pad_mode = padding_named(pad_mode),
+                                .normalized = normalized,
+                                .onesided = onesided});
+  return return_complex == false ? view_as_real(spectrum) : spectrum;
 }
 Tensor call_istft(const Tensor& x, int64_t n_fft, std::optional<int64_t> hop_length, std::optional<int64_t> win_length,
                   const Tensor& window, bool center, bool normalized, std::optional<bool> onesided,

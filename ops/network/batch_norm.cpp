@@ -166,6 +166,13 @@ Tensor grouped(const Tensor& x, int64_t groups, const Tensor& weight, const Tens
 Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& running_var, const Tensor& weight,
                   const Tensor& bias, BatchNormOptions options, Location where) {
   const CallScope call("batch_norm", where);
+  if (WEFT_UNLIKELY(checked(x).dim() == 1 && x.numel() == 0)) {  // no example, and no channel
+    check_floating(x);
+    for (const Tensor* t : {&running_mean, &running_var, &weight, &bias}) {
+      if (t->defined() && t->numel() != 0) check_operands(x, running_mean, running_var, weight, bias);
+    }
+    return without_elements(x, x.sizes());
+  }
   check_operands(x, running_mean, running_var, weight, bias);
   const Tensor lines = with_lines(x), w = in_compute_type(weight, x), b = in_compute_type(bias, x);
   if (!options.training) {

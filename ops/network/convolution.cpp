@@ -4,12 +4,14 @@
 
 #include "../../backends/backend.hpp"
 #include "../../tensor/checked.hpp"
+#include "../complex.hpp"
 #include "../create.hpp"
 #include "../detail/autocast.hpp"
 #include "../detail/records.hpp"
 #include "../detail/reducing.hpp"
 #include "../detail/taps.hpp"
 #include "../detail/windows.hpp"
+#include "../join.hpp"
 #include "../matmul.hpp"
 #include "../pointwise.hpp"
 #include "../reduce.hpp"
@@ -103,7 +105,7 @@ Tensor product_of(Convolution product, const Tensor& left, const Tensor& right, 
   Tensor out;
   {
     const NoGradGuard unrecorded;
-    if (const auto kernel = kernels(a.raw_view()).convolution; kernel != nullptr) {
+    if (const auto kernel = kernels(a.raw_view()).convolution; kernel != nullptr && is_floating(a.dtype())) {
       out = make(shape, a.dtype(), a.device());
       const Tensor dense = bias.defined() ? bias.contiguous() : Tensor();
       kernel(product, out.raw_view(), a.raw_view(), b.raw_view(), bias.defined() ? dense.raw_view() : View(), steps);
@@ -129,8 +131,9 @@ Tensor product_of(Convolution product, const Tensor& left, const Tensor& right, 
 }
 
 void check_operands(const Tensor& x, const Tensor& weight, const Tensor& bias, int dims) {
-  check_floating(checked(x));
-  check_floating(checked(weight));
+  for (const Tensor* t : {&x, &weight}) {
+    if (!is_complex(checked(*t).dtype()) && !is_integer(t->dtype())) check_floating(*t);
+  }
   check_same_device({&x, &weight, &bias});
   for (const Tensor* t : {&weight, &bias}) {
     if (!t->defined() || t->dtype() == x.dtype()) continue;
@@ -208,9 +211,40 @@ Tensor run(Convolution product, const Plan& plan, const Tensor& x, const Tensor&
   return out.to(x.dtype()).reshape(shape);
 }
 
+/// A convolution of complex numbers by real ones: the parts of x stand one after the other in the batch.
+template <class Convolve>
+Tensor of_parts(const Tensor& x, const Tensor& weight, const Tensor& bias, int dims, Convolve&& convolve) {
+  const bool batched = x.dim() == dims + 2;
+  const Tensor data = batched ? x : x.unsqueeze(0), parts = cat({real(data), imag(data)}, 0);
+  const auto by_real = convolve(parts, real(weight)).chunk(2), by_imag = convolve(parts, imag(weight)).chunk(2);
+  Tensor out = complex(by_real[0] - by_imag[1], by_real[1] + by_imag[0]);
+  Dims channel = Dims::filled(dims + 1, 1);
+  channel[0] = -1;
+  if (bias.defined()) out = out + bias.reshape(channel);
+  return batched ? out : out.squeeze(0);
+}
+
+/// `convolve(x, weight, bias)` in int64, whose last bits are those of any narrower integers.
+template <class Convolve>
+Tensor of_integers(const Tensor& x, const Tensor& weight, const Tensor& bias, Convolve&& convolve) {
+  const auto wide = [](const Tensor& t) { return t.defined() ? t.to(DType::i64) : t; };
+  return convolve(wide(x), wide(weight), wide(bias)).to(x.dtype());
+}
+
 template <int dims>
 Tensor convolve(const Tensor& operand, const Tensor& weight, const Tensor& bias, const ConvolutionOptions& options) {
   check_operands(operand, weight, bias, dims);
+  if (WEFT_UNLIKELY(is_complex(operand.dtype()))) {
+    check_bias(bias, weight.size(0));
+    const auto real_parts = [&](const Tensor& x, const Tensor& w) { return convolve<dims>(x, w, {}, options); };
+    return of_parts(operand, weight, bias, dims, real_parts);
+  }
+  if (WEFT_UNLIKELY(is_integer(operand.dtype()) && operand.dtype() != DType::i64)) {
+    const auto wide = [&](const Tensor& x, const Tensor& w, const Tensor& b) {
+      return convolve<dims>(x, w, b, options);
+    };
+    return of_integers(operand, weight, bias, wide);
+  }
   const bool batched = operand.dim() == dims + 2;
   const Tensor x = batched ? operand : operand.unsqueeze(0);
   const Dims stride = for_each_dim(options.stride, dims, "stride", 1);
@@ -245,6 +279,19 @@ template <int dims>
 Tensor convolve_transposed(const Tensor& operand, const Tensor& weight, const Tensor& bias,
                            const TransposedConvolutionOptions& options) {
   check_operands(operand, weight, bias, dims);
+  if (WEFT_UNLIKELY(is_complex(operand.dtype()))) {
+    check_bias(bias, weight.size(1) * options.groups);
+    const auto real_parts = [&](const Tensor& x, const Tensor& w) {
+      return convolve_transposed<dims>(x, w, {}, options);
+    };
+    return of_parts(operand, weight, bias, dims, real_parts);
+  }
+  if (WEFT_UNLIKELY(is_integer(operand.dtype()) && operand.dtype() != DType::i64)) {
+    const auto wide = [&](const Tensor& x, const Tensor& w, const Tensor& b) {
+      return convolve_transposed<dims>(x, w, b, options);
+    };
+    return of_integers(operand, weight, bias, wide);
+  }
   const bool batched = operand.dim() == dims + 2;
   const Tensor x = batched ? operand : operand.unsqueeze(0);
   const Dims stride = for_each_dim(options.stride, dims, "stride", 1);

@@ -167,7 +167,7 @@ Tensor rms_norm(const Tensor& operand, const Dims& shape, const Tensor& weight, 
   const CallScope call("rms_norm", where);
   WEFT_IN_FULL(rms_norm, operand, shape, weight, epsilon, cast, where);
   check_norm(operand, shape, weight, {});
-  const double eps = epsilon.value_or(machine_epsilon(operand.dtype()));
+  const double eps = epsilon.value_or(machine_epsilon(compute_type(operand.dtype())));
   if (cast == RmsCast::before_weight && weight.defined()) {
     const Tensor values = rms_norm(operand, shape, {}, eps, RmsCast::once);
     return (values * weight).to(operand.dtype());
@@ -228,7 +228,7 @@ constexpr OpRecord records[] = {
      true, OpRecord::Domain::floating, layer_norm_samples, normalized, detail::boxed<layer_norm>},
     {"rms_norm", "rms_norm(x, normalized_shape, weight=None, eps=None)",
      "x / sqrt(mean(x * x) + eps) * weight over the last dimensions, whose sizes are normalized_shape (Zhang and "
-     "Sennrich 2019). Without eps it is the machine epsilon of x's dtype.",
+     "Sennrich 2019). Without eps it is the machine epsilon of x's dtype, of float32 for 16-bit floats.",
      true, OpRecord::Domain::floating, rms_norm_samples, normalized, detail::boxed<call_rms_norm>},
 };
 

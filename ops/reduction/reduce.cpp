@@ -120,8 +120,8 @@ bool is_wider_float(DType to, DType from) {
 // Kernels widen as they sum; any other change of dtype is a conversion of its own.
 Tensor in_sum_type(const Tensor& x, DType wanted) {
   if (WEFT_LIKELY(wanted == x.dtype())) return x;
-  const bool direct =
-      is_wider_float(wanted, x.dtype()) || (!is_floating(wanted) && !is_floating(x.dtype()) && itemsize(wanted) == 8);
+  const bool whole = is_integer(wanted) && (is_integer(x.dtype()) || x.dtype() == DType::boolean);
+  const bool direct = is_wider_float(wanted, x.dtype()) || (whole && itemsize(wanted) == 8);
   return direct ? x : x.to(wanted);
 }
 
@@ -298,14 +298,23 @@ struct LogSumExpBackward {
   }
 };
 
+// The largest element along the reduced dimensions, 0 where that is infinite or there is none.
+Tensor finite_peak(const Tensor& x, const Reduced& to) {
+  const NoGradGuard unrecorded;
+  if (x.numel() == 0) return zeros(to.kept, {x.dtype(), x.device()});
+  const Tensor peak = amax(x, reduced_dims(to.kept), true);
+  return masked_fill(peak, isinf(peak), 0);
+}
+
+Tensor log_sum_exp_complex(const Tensor& x, const Reduced& to) {
+  const Tensor peak = finite_peak(real(x), to);
+  return (log(sum(exp(x - peak), reduced_dims(to.kept), true)) + peak).reshape(to.shape);
+}
+
 Tensor run_logsumexp(const Tensor& x, const Reduced& to) {
   NoGradGuard unrecorded;
   const Dims dims = reduced_dims(to.kept);
-  Tensor peak = zeros(to.kept, {x.dtype(), x.device()});
-  if (x.numel() != 0) {
-    peak = amax(x, dims, true);
-    peak = masked_fill(peak, isinf(peak), 0);
-  }
+  const Tensor peak = finite_peak(x, to);
   return with_shape(log(sum(exp(x - peak), dims, true)) + peak, to.shape);
 }
 
@@ -377,7 +386,10 @@ Tensor var(const Tensor& x, const Dims& dims, double correction, bool keepdim, L
 Tensor std(const Tensor& x, Location where) { return weft::std(x, {}, 1, false, where); }
 Tensor std(const Tensor& x, const Dims& dims, double correction, bool keepdim, Location where) {
   const CallScope call("std", where);
-  if (is_complex(checked(x).dtype())) return sqrt(var(x, dims, correction, keepdim));
+  if (is_complex(checked(x).dtype())) {
+    const Tensor variance = var(x, dims, correction, keepdim), none = variance == 0;
+    return masked_fill(sqrt(masked_fill(variance, none, 1)), none, 0);  // its gradient is 0 where all are equal
+  }
   check_floating(x);
   const Reduced to = reduced(x, dims, keepdim);
   const double divisor = variance_divisor(to, correction);
@@ -392,6 +404,7 @@ Tensor logsumexp(const Tensor& operand, const Dims& dims, bool keepdim, Location
   const CallScope call("logsumexp", where);
   WEFT_IN_FULL(logsumexp, operand, dims, keepdim, where);
   const DType dtype = checked(operand).dtype();
+  if (is_complex(dtype)) return log_sum_exp_complex(operand, reduced(operand, dims, keepdim));
   const Tensor x = is_floating(dtype) ? to_compute_type(operand) : operand.to(default_dtype());
   const Reduced to = reduced(x, dims, keepdim);
   Tensor out = run_logsumexp(x, to);

@@ -1,7 +1,9 @@
 #include "../statistics.hpp"
 
+#include "../complex.hpp"
 #include "../create.hpp"
 #include "../detail/autocast.hpp"
+#include "../detail/complex.hpp"
 #include "../detail/corrected.hpp"
 #include "../detail/indices.hpp"
 #include "../detail/records.hpp"
@@ -57,7 +59,7 @@ Tensor dist(const Tensor& x, const Tensor& y, double p, Location where) {
 Tensor renorm(const Tensor& x, double p, int dim, double maxnorm, Location where) {
   const CallScope call("renorm", where);
   WEFT_IN_FULL(renorm, x, p, dim, maxnorm, where);
-  check_floating(checked(x));
+  if (!is_complex(checked(x).dtype())) check_floating(x);
   if (x.dim() < 2) raise_shapes(fmt::format("needs two dimensions, not {}", x.shape().text()));
   const int along = wrap_dim(dim, x.dim());
   if (!(p > 0)) raise<ValueError>({.problem = fmt::format("p = {} is not positive", p)});
@@ -112,7 +114,7 @@ Tensor covariance(const Tensor& given, int64_t correction, const Tensor& fweight
   const Tensor centred = rows - average.unsqueeze(1), other = weighted(centred);
   const Tensor safe = clip(divisor, Scalar(int64_t{0}), {});
   const DType common = result_type(centred, other);
-  return (matmul(centred.to(common), other.to(common).t()) / safe).squeeze();
+  return (matmul(centred.to(common), conjugate(other.to(common)).t()) / safe).squeeze();
 }
 
 }  // namespace
@@ -128,9 +130,10 @@ Tensor corrcoef(const Tensor& x, Location where) {
   WEFT_IN_FULL(corrcoef, x, where);
   const Tensor c = covariance(x, 1, {}, {});
   if (c.dim() == 0) return c / c;
-  const Tensor deviation = sqrt(c.diagonal());
+  const Tensor variance = c.diagonal(), deviation = sqrt(is_complex(c.dtype()) ? real(variance) : variance);
   const Tensor scaled = c / deviation.unsqueeze(1) / deviation.unsqueeze(0);
-  return clip(scaled, Scalar(-1.0), Scalar(1.0));
+  const auto bounded = [](const Tensor& t) { return clip(t, Scalar(-1.0), Scalar(1.0)); };
+  return is_complex(c.dtype()) ? complex(bounded(real(scaled)), bounded(imag(scaled))) : bounded(scaled);
 }
 
 // ---- records --------------------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "../detail/common.hpp"
+#include "../detail/complex.hpp"
 #include "../detail/promote.hpp"
 #include "../detail/records.hpp"
 #include "../../tensor/checked.hpp"
@@ -73,7 +74,7 @@ void record_join(const Tensor& out, std::span<const Tensor> tensors, int dim, bo
       if (!self.wants(i)) continue;
       const Part& part = parts[static_cast<size_t>(i)];
       const Tensor piece = drop_dim ? g.select(dim, part.first) : g.narrow(dim, part.first, part.length);
-      outgoing[i] = piece.to(part.dtype);
+      outgoing[i] = in_dtype(piece, part.dtype);
     }
   };
   set_history(out.impl(), make_general_node(tensors, 1, backward));

@@ -197,7 +197,7 @@ TEST(Convolution, ErrorsNameTheShapes) {
   EXPECT_THROW(conv2d(x, zeros({6, 4, 0, 3})), ShapeError);
   EXPECT_THROW(conv2d(x[0][0], w), ShapeError);
   EXPECT_THROW(conv2d(x, w.to(f64)), DTypeError);
-  EXPECT_THROW(conv2d(x.to(i64), w.to(i64)), DTypeError);
+  EXPECT_THROW(conv2d(x.to(DType::boolean), w.to(DType::boolean)), DTypeError);
   EXPECT_THROW(conv2d(x, w, {}, {.stride = 0}), ValueError);
   EXPECT_THROW(conv2d(x, w, {}, {.stride = {1, 2, 3}}), ValueError);
   EXPECT_THROW(conv2d(x, w, {}, {.padding = -1}), ValueError);
