@@ -161,7 +161,7 @@ Tensor chosen(const Body& d, const Dims& shape, Generator* generator) {
 }
 Tensor entropy_of_several(const Body& d) {
   const Tensor logits = logits_of(d, 0, false), probs = probs_of(d, 0, false);
-  return -sum(masked_fill(probs * logits, probs == 0, 0), {-1});
+  return -sum(probs * masked_fill(logits, probs == 0, 0), {-1});
 }
 /// log p of the class numbers in x.
 Tensor log_prob_of_class(const Body& d, const Tensor& x) {

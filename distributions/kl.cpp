@@ -37,13 +37,8 @@ Tensor of_half_normals(const Body& p, const Body& q) {
 
 /// Of the chances of two, which stand in this parameter.
 Tensor of_two(const Body& p, const Body& q, int parameter) {
-  const Tensor p_probs = probs_of(p, parameter), q_probs = probs_of(q, parameter);
-  const Tensor p_logits = logits_of(p, parameter), q_logits = logits_of(q, parameter);
-  Tensor ones_part = p_probs * (softplus(-q_logits) - softplus(-p_logits));
-  ones_part = masked_fill(masked_fill(ones_part, q_probs == 0, infinity), p_probs == 0, 0);
-  Tensor zeros_part = (1 - p_probs) * (softplus(q_logits) - softplus(p_logits));
-  zeros_part = masked_fill(masked_fill(zeros_part, q_probs == 1, infinity), p_probs == 1, 0);
-  return ones_part + zeros_part;
+  const Tensor yes = probs_of(p, parameter), no = detail::rest_of(p, parameter);
+  return detail::log_likelihood(p, yes, no, parameter) - detail::log_likelihood(q, yes, no, parameter);
 }
 Tensor of_bernoullis(const Body& p, const Body& q) { return of_two(p, q, 0); }
 
@@ -70,8 +65,8 @@ Tensor of_categoricals(const Body& p, const Body& q) {
   if (p_probs.size(-1) != q_probs.size(-1)) {
     raise<ShapeError>({.problem = fmt::format("{} outcomes and {}", p_probs.size(-1), q_probs.size(-1))});
   }
-  const Tensor terms = p_probs * (logits_of(p, 0, false) - logits_of(q, 0, false));
-  return sum(masked_fill(masked_fill(terms, q_probs == 0, infinity), p_probs == 0, 0), {-1});
+  const Tensor difference = logits_of(p, 0, false) - logits_of(q, 0, false);
+  return sum(p_probs * masked_fill(difference, p_probs == 0, 0), {-1});
 }
 
 Tensor of_dirichlets(const Body& p, const Body& q) {

@@ -189,9 +189,18 @@ Tensor probs_of(const Body& d, int parameter, bool binary) {
 }
 Tensor logits_of(const Body& d, int parameter, bool binary) {
   if (d.logits) return d[parameter];
+  // Without a slope where they are infinite, so that what such a chance is multiplied with 0 for stays a number.
+  const auto log_of = [](const Tensor& chance) {
+    const Tensor none = chance == 0;
+    return masked_fill(log(masked_fill(chance, none, 1)), none, -infinity);
+  };
   const Tensor& probs = d[parameter];
-  return binary ? log(probs) - log1p(-probs) : log(probs);
+  if (!binary) return log_of(probs);
+  const Tensor certain = probs == 1, log_rest = log1p(-masked_fill(probs, certain, 0));
+  return log_of(probs) - masked_fill(log_rest, certain, -infinity);
 }
+Tensor rest_of(const Body& d, int parameter) { return d.logits ? sigmoid(-d[parameter]) : 1 - d[parameter]; }
+
 Tensor log_likelihood(const Body& d, const Tensor& yes, const Tensor& no, int parameter) {
   const Tensor& chance = d[parameter];
   if (!d.logits) return xlogy(yes, chance) + xlog1py(no, -chance);
@@ -201,8 +210,7 @@ Tensor log_likelihood(const Body& d, const Tensor& yes, const Tensor& no, int pa
   return times(yes, -softplus(-chance)) + times(no, -softplus(chance));
 }
 Tensor entropy_of_two(const Body& d) {
-  const Tensor p = probs_of(d);
-  return -log_likelihood(d, p, d.logits ? sigmoid(-d[0]) : 1 - p);
+  return -log_likelihood(d, probs_of(d), rest_of(d));
 }
 
 Tensor normal_log_prob(const Tensor& loc, const Tensor& scale, const Tensor& x) {

@@ -110,6 +110,8 @@ Tensor log_beta(const Tensor& a, const Tensor& b);
 /// Chances of two, or of several along the last dimension, in both forms.
 Tensor probs_of(const Body& d, int parameter = 0, bool binary = true);
 Tensor logits_of(const Body& d, int parameter = 0, bool binary = true);
+/// 1 - the chance of two.
+Tensor rest_of(const Body& d, int parameter = 0);
 /// The log-likelihood of `yes` successes and `no` failures, each with its chance of two; 0 log 0 is 0.
 Tensor log_likelihood(const Body& d, const Tensor& yes, const Tensor& no, int parameter = 0);
 /// Of the mean of a chance of two in itself.

@@ -126,3 +126,20 @@ def test_transformed_tails_are_kept():
     assert moved.cdf(weft.tensor(-39.0, dtype=weft.float64)).item() == pytest.approx(2.7536241186062337e-89, rel=1e-9)
     turned = D.TransformedDistribution(base, [D.AffineTransform(0.0, -1.0)])
     assert turned.cdf(weft.tensor(-1.0, dtype=weft.float64)).item() == pytest.approx(0.15865525393145707, rel=1e-12)
+
+
+def gradient(function, values):
+    x = weft.tensor(values, dtype=weft.float64, requires_grad=True)
+    return weft.autograd.grad(function(x).sum(), x)[0].tolist()
+
+
+def test_chances_of_zero_leave_the_gradients_of_others_alone():
+    assert gradient(lambda p: D.Categorical(p).log_prob(weft.tensor(1)), [0.0, 0.5, 0.5]) == pytest.approx([-1, 1, -1])
+    assert gradient(lambda p: D.Bernoulli(p).log_prob(weft.tensor([0.0, 1.0])), [0.0, 1.0]) == [-1, 1]
+    assert gradient(lambda p: D.Binomial(3, p).log_prob(weft.tensor([0.0, 3.0])), [0.0, 1.0]) == [-3, 3]
+    kept = [lambda p: D.Categorical(p).entropy(), lambda p: D.Multinomial(2, p).log_prob(weft.tensor([0.0, 1.0, 1.0])),
+            lambda p: D.kl_divergence(D.Categorical(p), D.Categorical(weft.tensor([0.2, 0.3, 0.5], dtype=weft.float64))),
+            lambda p: D.kl_divergence(D.Categorical(p), D.Categorical(weft.tensor([0.0, 0.5, 0.5], dtype=weft.float64))),
+            lambda p: D.kl_divergence(D.Bernoulli(p), D.Bernoulli(weft.tensor([0.0, 0.25, 0.75], dtype=weft.float64)))]
+    for function in kept:
+        assert all(map(math.isfinite, gradient(function, [0.0, 0.5, 0.5])))
