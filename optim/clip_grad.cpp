@@ -2,6 +2,7 @@
 #include <cstddef>
 #include <functional>
 #include <map>
+#include <optional>
 #include <unordered_set>
 
 #include <fmt/format.h>
@@ -45,7 +46,7 @@ DType norm_type_of(const Tensor& g) {
 Tensor norm_of(const Tensor& g, double order, DType dtype, Location where) {
   const TensorOptions like{dtype, g.device()};
   if (g.numel() == 0) return full({}, order < 0 ? HUGE_VAL : 0.0, like, where);  // there is no extreme of none
-  return vector_norm(g, order, {}, false, dtype, where);
+  return vector_norm(g, order, {}, false, is_complex(g.dtype()) ? std::nullopt : std::optional(dtype), where);
 }
 
 struct Gradient {

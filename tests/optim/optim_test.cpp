@@ -402,6 +402,17 @@ TEST(ClipGradNorm, GradientsWhoseElementsShareMemoryAreScaledOnce) {
   EXPECT_NEAR(norm(flat).item<double>(), 1, 1e-5) << "parts of one buffer stay in it";
 }
 
+TEST(ClipGradNorm, OfComplexGradientsTheirSizes) {
+  for (const auto& [dtype, size] : {std::pair{c64, 1e19}, {c128, 1e200}, {c64, 1.0}}) {
+    const Tensor p = zeros({2}, dtype).requires_grad_();
+    p.set_grad(complex(tensor({3.0, 0.0}, f64), tensor({4.0, 12.0}, f64)).mul(size).to(dtype));
+    EXPECT_NEAR(optim::clip_grad_norm_(std::vector{p}, 1).item<double>() / size, 13, 1e-5);
+    const Values imaginary = imag(p.grad()).to_vector<double>();
+    EXPECT_NEAR(imaginary[0], 4.0 / 13, 1e-6);
+    EXPECT_NEAR(imaginary[1], 12.0 / 13, 1e-6);
+  }
+}
+
 TEST(ClipGradNorm, InTwoCalls) {
   const Tensor a = zeros(2).requires_grad_(), b = zeros(1, f64).requires_grad_();
   a.set_grad(tensor({3e19, 0.0}));
