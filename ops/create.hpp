@@ -20,16 +20,9 @@ namespace weft {
 WEFT_API Tensor empty(const Dims& shape, TensorOptions options = {}, Location where = {});
 WEFT_API Tensor zeros(const Dims& shape, TensorOptions options = {}, Location where = {});
 WEFT_API Tensor ones(const Dims& shape, TensorOptions options = {}, Location where = {});
-/// The dtype follows `value` (bool, i64 or f32) unless given. ValueError where an integer dtype does not hold it.
+/// The dtype follows `value` (bool, i64, f32 or c64) unless given. ValueError where an integer dtype does not hold it,
+/// DTypeError for a complex value in a dtype that is not complex.
 WEFT_API Tensor full(const Dims& shape, Scalar value, TensorOptions options = {}, Location where = {});
-namespace detail {
-WEFT_API Tensor full_of_complex(const Dims& shape, complex128 value, TensorOptions options, Location where);
-}
-/// The same with a complex value: c64 unless `options` have a dtype. DTypeError for one that is not complex.
-template <ComplexNumber T, class O = TensorOptions>
-Tensor full(const Dims& shape, const T& value, O options = {}, Location where = {}) {
-  return detail::full_of_complex(shape, complex128(value.real(), value.imag()), detail::options_from(options), where);
-}
 /// The same with the shape, dtype and device of `like`; strides and requires_grad are not copied.
 WEFT_API Tensor empty_like(const Tensor& like, Location where = {});
 WEFT_API Tensor zeros_like(const Tensor& like, Location where = {});
@@ -49,8 +42,9 @@ WEFT_API Tensor new_full(const Tensor& like, const Dims& shape, Scalar value, co
 /// ValueError for a step of 0, and for one that leads away from stop.
 WEFT_API Tensor arange(Scalar stop, TensorOptions options = {}, Location where = {});
 WEFT_API Tensor arange(Scalar start, Scalar stop, Scalar step = 1, TensorOptions options = {}, Location where = {});
-/// `count` equidistant values from first to last, both included: 1-d. ValueError for a negative count.
-WEFT_API Tensor linspace(double first, double last, int64_t count, TensorOptions options = {}, Location where = {});
+/// `count` equidistant values from first to last, both included: 1-d, c64 where one of them is complex. ValueError for
+/// a negative count.
+WEFT_API Tensor linspace(Scalar first, Scalar last, int64_t count, TensorOptions options = {}, Location where = {});
 /// [rows, columns], square unless columns are given: ones on the diagonal, zeros elsewhere.
 WEFT_API Tensor eye(int64_t rows, std::optional<int64_t> columns = {}, TensorOptions options = {}, Location where = {});
 
@@ -80,7 +74,7 @@ Tensor arange(Scalar start, Scalar stop, Scalar step, O option, Location where =
   return arange(start, stop, step, detail::options_from(option), where);
 }
 template <TensorOption O>
-Tensor linspace(double first, double last, int64_t count, O option, Location where = {}) {
+Tensor linspace(Scalar first, Scalar last, int64_t count, O option, Location where = {}) {
   return linspace(first, last, count, detail::options_from(option), where);
 }
 template <TensorOption O>

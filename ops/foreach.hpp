@@ -54,8 +54,8 @@ WEFT_API void foreach_addcmul_(TensorList a, TensorList b, TensorList c, Scalar 
 WEFT_API std::vector<Tensor> foreach_addcdiv(TensorList a, TensorList b, TensorList c, Scalar value = 1,
                                              Location where = {});
 WEFT_API void foreach_addcdiv_(TensorList a, TensorList b, TensorList c, Scalar value = 1, Location where = {});
-WEFT_API std::vector<Tensor> foreach_lerp(TensorList a, TensorList b, double weight, Location where = {});
-WEFT_API void foreach_lerp_(TensorList a, TensorList b, double weight, Location where = {});
+WEFT_API std::vector<Tensor> foreach_lerp(TensorList a, TensorList b, Scalar weight, Location where = {});
+WEFT_API void foreach_lerp_(TensorList a, TensorList b, Scalar weight, Location where = {});
 
 /// The norm of each tensor, 0-d.
 WEFT_API std::vector<Tensor> foreach_norm(TensorList tensors, double order = 2, Location where = {});

@@ -41,16 +41,16 @@ WEFT_API Tensor vdot(const Tensor& a, const Tensor& b, Location where = {});
 WEFT_API Tensor kron(const Tensor& a, const Tensor& b, Location where = {});
 /// beta * input + alpha * (a x b) for batches [b, m, k] and [b, k, n]; input broadcasts, and is not read where beta is
 /// 0.
-WEFT_API Tensor baddbmm(const Tensor& input, const Tensor& a, const Tensor& b, double beta = 1, double alpha = 1,
+WEFT_API Tensor baddbmm(const Tensor& input, const Tensor& a, const Tensor& b, Scalar beta = 1, Scalar alpha = 1,
                         Location where = {});
 /// beta * input + alpha * the sum of the products over the batch.
-WEFT_API Tensor addbmm(const Tensor& input, const Tensor& a, const Tensor& b, double beta = 1, double alpha = 1,
+WEFT_API Tensor addbmm(const Tensor& input, const Tensor& a, const Tensor& b, Scalar beta = 1, Scalar alpha = 1,
                        Location where = {});
 /// beta * input + alpha * (a [m, k] x b [k]).
-WEFT_API Tensor addmv(const Tensor& input, const Tensor& a, const Tensor& b, double beta = 1, double alpha = 1,
+WEFT_API Tensor addmv(const Tensor& input, const Tensor& a, const Tensor& b, Scalar beta = 1, Scalar alpha = 1,
                       Location where = {});
 /// beta * input + alpha * outer(a [m], b [n]).
-WEFT_API Tensor addr(const Tensor& input, const Tensor& a, const Tensor& b, double beta = 1, double alpha = 1,
+WEFT_API Tensor addr(const Tensor& input, const Tensor& a, const Tensor& b, Scalar beta = 1, Scalar alpha = 1,
                      Location where = {});
 /// The product of matrices in the order that takes the fewest multiplications, as linalg::multi_dot.
 WEFT_API Tensor chain_matmul(std::span<const Tensor> tensors, Location where = {});

@@ -13,11 +13,12 @@
 
 namespace weft {
 
-/// Uniform in [0, 1). DTypeError for integer types.
+/// Uniform in [0, 1), of complex numbers each part. DTypeError for integer types.
 WEFT_API Tensor rand(const Dims& shape, TensorOptions options = {}, Generator* generator = nullptr,
                      Location where = {});
 WEFT_API Tensor rand_like(const Tensor& like, Generator* generator = nullptr, Location where = {});
-/// Normal with mean 0 and standard deviation 1. DTypeError for integer types.
+/// Normal with mean 0 and standard deviation 1; complex numbers have that of 1, too, the same in each direction.
+/// DTypeError for integer types.
 WEFT_API Tensor randn(const Dims& shape, TensorOptions options = {}, Generator* generator = nullptr,
                       Location where = {});
 WEFT_API Tensor randn_like(const Tensor& like, Generator* generator = nullptr, Location where = {});

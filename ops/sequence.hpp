@@ -7,8 +7,9 @@
 
 namespace weft {
 
-/// `count` powers of `base`, their exponents equidistant from first to last, both included.
-WEFT_API Tensor logspace(double first, double last, int64_t count, double base = 10, TensorOptions options = {},
+/// `count` powers of `base`, their exponents equidistant from first to last, both included; c64 where one of the
+/// exponents is complex.
+WEFT_API Tensor logspace(Scalar first, Scalar last, int64_t count, double base = 10, TensorOptions options = {},
                          Location where = {});
 /// `count` numbers from first to last, both included, each the same multiple of the one before. ValueError unless both
 /// are finite, not 0 and of one sign.

@@ -8,6 +8,7 @@
 #include "device.hpp"
 #include "device_kinds.hpp"
 #include "error.hpp"
+#include "scalar.hpp"
 #include "version.hpp"
 
 #define WEFT_TEXT_OF(x) #x
@@ -33,6 +34,12 @@ const char* kind_name(DeviceType type) {
 }  // namespace
 
 constinit Atomic<DType> detail::process_default_dtype = DType::f32;
+
+void detail::raise_complex_number() {
+  raise<DTypeError>({.op = current_call.op != nullptr ? nullptr : "Scalar",
+                     .problem = "a real number does not hold the imaginary parts of a complex one",
+                     .remedy = "take real(x), imag(x) or abs(x)"});
+}
 
 void set_default_dtype(DType dtype, Location where) {
   if (!is_floating(dtype) || is_storage_only(dtype)) {

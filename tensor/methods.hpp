@@ -182,6 +182,13 @@ Tensor clamp(std::optional<Scalar> low = {}, std::optional<Scalar> high = {}, Lo
 /// The same with tensors as bounds, which broadcast; an undefined one is left out. ValueError where both are.
 Tensor clamp(const Tensor& low, const Tensor& high = {}, Location where = {}) WEFT_METHOD_OF;
 Tensor clip(std::optional<Scalar> low = {}, std::optional<Scalar> high = {}, Location where = {}) WEFT_METHOD_OF;
+Tensor clip(const Tensor& low, const Tensor& high = {}, Location where = {}) WEFT_METHOD_OF;
+/// clamp in place: DTypeError where a bound makes the result one that x's dtype does not hold.
+WEFT_WRITTEN clamp_(std::optional<Scalar> low = {}, std::optional<Scalar> high = {},
+                    Location where = {}) WEFT_METHOD_OF;
+WEFT_WRITTEN clamp_(const Tensor& low, const Tensor& high = {}, Location where = {}) WEFT_METHOD_OF;
+WEFT_WRITTEN clip_(std::optional<Scalar> low = {}, std::optional<Scalar> high = {}, Location where = {}) WEFT_METHOD_OF;
+WEFT_WRITTEN clip_(const Tensor& low, const Tensor& high = {}, Location where = {}) WEFT_METHOD_OF;
 Tensor add(const Operand& other, Scalar alpha) WEFT_METHOD_OF;
 Tensor sub(const Operand& other, Scalar alpha) WEFT_METHOD_OF;
 Tensor addcmul(const Operand& b, const Operand& c, Scalar value = 1) WEFT_METHOD_OF;
@@ -322,7 +329,7 @@ Tensor bmm(const Tensor& other, Location where = {}) WEFT_METHOD_OF;
 Tensor mv(const Tensor& other, Location where = {}) WEFT_METHOD_OF;
 Tensor dot(const Tensor& other, Location where = {}) WEFT_METHOD_OF;
 Tensor outer(const Tensor& other, Location where = {}) WEFT_METHOD_OF;
-Tensor addmm(const Tensor& a, const Tensor& b, double beta = 1, double alpha = 1, Location where = {}) WEFT_METHOD_OF;
+Tensor addmm(const Tensor& a, const Tensor& b, Scalar beta = 1, Scalar alpha = 1, Location where = {}) WEFT_METHOD_OF;
 Tensor tensordot(const Tensor& other, int64_t count = 2, Location where = {}) WEFT_METHOD_OF;
 Tensor tensordot(const Tensor& other, const Dims& dims, const Dims& dims_of_other, Location where = {}) WEFT_METHOD_OF;
 Tensor linear(const Tensor& weight, const Tensor& bias = {}, Location where = {}) WEFT_METHOD_OF;

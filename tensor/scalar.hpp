@@ -1,4 +1,4 @@
-// Scalar: one exact C++ number, a bool, an integer or a floating-point number.
+// Scalar: one exact C++ number, a bool, an integer, a floating-point number or a complex one.
 #pragma once
 
 #include <concepts>
@@ -10,6 +10,10 @@ namespace weft {
 
 template <class T>
 concept Arithmetic = std::is_arithmetic_v<T>;
+
+namespace detail {
+[[noreturn]] WEFT_API void raise_complex_number();
+}
 
 /// A number that keeps its exact value: 64-bit integers are never routed through a double.
 class Scalar {
@@ -29,23 +33,40 @@ class Scalar {
     }
   }
 
+  template <ComplexNumber T>
+  constexpr Scalar(const T& value) : floating_(value.real()), imaginary_(value.imag()), dtype_(DType::c128) {}
+
+  /// Real, with a fraction.
   constexpr bool is_floating() const { return dtype_ == DType::f64; }
   constexpr bool is_bool() const { return dtype_ == DType::boolean; }
-  /// How the value is held: bool, i64, u64 or f64.
+  constexpr bool is_complex() const { return dtype_ == DType::c128; }
+  /// How the value is held: bool, i64, u64, f64 or c128.
   constexpr DType held_as() const { return dtype_; }
 
+  /// DTypeError where the value is complex.
   template <Arithmetic T>
   constexpr T to() const {
     if (is_floating()) return static_cast<T>(floating_);
     if (dtype_ == DType::u64) return static_cast<T>(static_cast<uint64_t>(integer_));
+    if (is_complex()) detail::raise_complex_number();
     return static_cast<T>(integer_);
   }
+  constexpr complex128 to_complex() const {
+    return is_complex() ? complex128(floating_, imaginary_) : complex128(to<double>());
+  }
+  constexpr bool is_one() const { return is(1); }
+  constexpr bool is_zero() const { return is(0); }
 
  private:
+  constexpr bool is(double real) const {
+    return is_complex() ? floating_ == real && imaginary_ == 0 : to<double>() == real;
+  }
+
   union {
-    double floating_;
+    double floating_;  // of a complex number its real part
     int64_t integer_;
   };
+  double imaginary_ = 0;
   DType dtype_;
 };
 

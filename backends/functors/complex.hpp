@@ -61,6 +61,7 @@ Complex<T> pow(Complex<T> a, Complex<T> b) {
 }
 template <class T>
 Complex<T> exp2(Complex<T> z) {
+  if (z.im == T(0)) return {std::exp2(z.re), z.im};
   return exp(Complex<T>(z.re * T(0.69314718055994531), z.im * T(0.69314718055994531)));
 }
 template <class T>
@@ -76,6 +77,11 @@ Complex<T> log10(Complex<T> z) {
 /// exp(x) cos(y) - 1 = expm1(x) cos(y) - 2 sin²(y / 2)
 template <class T>
 Complex<T> expm1(Complex<T> z) {
+  if (z.im == T(0)) return {std::expm1(z.re), z.im};
+  if (!(std::abs(z.re) < T(80)) || !std::isfinite(z.im)) {  // 1 is lost, or the product has no limit
+    const Complex<T> power = exp(z);
+    return {power.re - T(1), power.im};
+  }
   const T half = std::sin(z.im / 2);
   return {std::expm1(z.re) * std::cos(z.im) - 2 * half * half, std::exp(z.re) * std::sin(z.im)};
 }
@@ -83,7 +89,7 @@ Complex<T> expm1(Complex<T> z) {
 template <class T>
 Complex<T> log1p(Complex<T> z) {
   const T angle = std::atan2(z.im, T(1) + z.re);
-  if (std::abs(z.re) + std::abs(z.im) > T(0.5)) return {log(Complex<T>(T(1) + z.re, z.im)).re, angle};
+  if (!(std::abs(z.re) + std::abs(z.im) <= T(0.5))) return {log(Complex<T>(T(1) + z.re, z.im)).re, angle};
   return {std::log1p(z.re * (T(2) + z.re) + z.im * z.im) / 2, angle};
 }
 

@@ -362,8 +362,8 @@ const Tensor& Tensor::fill_(Scalar value, Location where) const {
   const CallScope call("fill_", where);
   check_target(*this);
   check_fits(value, dtype());
-  const auto write = [&] { WEFT_KERNEL(fill, *this)(raw_view(), value); };
-  write_recorded(*this, write, [] { return Overwritten(); });
+  write_recorded(
+      *this, [&] { fill_elements(*this, value); }, [] { return Overwritten(); });
   return *this;
 }
 
@@ -394,7 +394,6 @@ Scalar Tensor::item_scalar(Location where) const {
   const char* const outer = detail::current_call.op;
   const CallScope call("item", where);
   check_single(checked(*this));
-  check_conversion(dtype(), DType::f64);
   if (WEFT_UNLIKELY(device().type == DeviceType::meta)) {
     raise<NotImplementedError>({.problem = "what follows from values is unknown to meta tensors"});
   }
@@ -410,7 +409,7 @@ Scalar Tensor::item_scalar(Location where) const {
   return visit_dtype(dtype(), [&]<class T>() -> Scalar {
     const T value = element_at<T>(element);
     if constexpr (std::is_arithmetic_v<T>) return value;
-    else if constexpr (ComplexNumber<T>) return value.re;
+    else if constexpr (ComplexNumber<T>) return value;
     else return to_float(value);
   });
 }

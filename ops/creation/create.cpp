@@ -6,6 +6,7 @@
 
 #include "../../autograd/from_ops.hpp"
 #include "../../backends/backend.hpp"
+#include "../complex.hpp"
 #include "../detail/fits.hpp"
 #include "../../tensor/checked.hpp"
 #include "../../tensor/determinism.hpp"
@@ -42,11 +43,12 @@ const Tensor& with_grad(const Tensor& t, const TensorOptions& options) {
 Tensor filled(const Dims& shape, Scalar value, const TensorOptions& options) {
   check_fits(value, options.dtype.value_or(default_dtype()));
   Tensor t = made(shape, options);
-  WEFT_KERNEL(fill, t)(t.raw_view(), value);
+  fill_elements(t, value);
   return with_grad(t, options);
 }
 
 DType natural_type(Scalar value) {
+  if (value.is_complex()) return complex_type(default_dtype());
   return value.is_floating() ? default_dtype() : (value.is_bool() ? DType::boolean : DType::i64);
 }
 
@@ -105,13 +107,6 @@ Tensor full(const Dims& shape, Scalar value, TensorOptions options, Location whe
   const CallScope call("full", where);
   if (!options.dtype) options.dtype = natural_type(value);
   return filled(shape, value, options);
-}
-Tensor detail::full_of_complex(const Dims& shape, complex128 value, TensorOptions options, Location where) {
-  const CallScope call("full", where);
-  if (!options.dtype) options.dtype = complex_type(default_dtype());
-  const Tensor t = made(shape, options);
-  t.copy_(Operand(value).tensor());
-  return with_grad(t, options);
 }
 Tensor empty_like(const Tensor& like, Location where) {
   const CallScope call("empty_like", where);
@@ -185,13 +180,28 @@ Tensor arange(Scalar start, Scalar stop, Scalar step, TensorOptions options, Loc
   return with_grad(t, options);
 }
 
-Tensor linspace(double first, double last, int64_t count, TensorOptions options, Location where) {
-  const CallScope call("linspace", where);
-  if (count < 0) raise<ValueError>({.problem = fmt::format("count {} is negative", count)});
-  Tensor t = made(count, options);
+namespace {
+void fill_equidistant(const Tensor& t, double first, double last) {
+  const int64_t count = t.numel();
   const double step = count > 1 ? (last - first) / static_cast<double>(count - 1) : 0.0;
   WEFT_KERNEL(arange, t)(t.raw_view(), first, step);
   if (count > 1) t.select(0, count - 1).fill_(last);
+}
+}  // namespace
+
+Tensor linspace(Scalar first, Scalar last, int64_t count, TensorOptions options, Location where) {
+  const CallScope call("linspace", where);
+  if (count < 0) raise<ValueError>({.problem = fmt::format("count {} is negative", count)});
+  const bool complex_ends = first.is_complex() || last.is_complex();
+  if (complex_ends) options.dtype = options.dtype.value_or(complex_type(default_dtype()));
+  Tensor t = made(count, options);
+  if (!is_complex(t.dtype())) {
+    fill_equidistant(t, first.to<double>(), last.to<double>());
+  } else {
+    const complex128 a = first.to_complex(), b = last.to_complex();
+    fill_equidistant(real(t), a.re, b.re);
+    fill_equidistant(imag(t), a.im, b.im);
+  }
   return with_grad(t, options);
 }
 
@@ -282,6 +292,7 @@ Tensor ones_like_unrecorded(const Tensor& like) {
 }  // namespace detail
 
 Tensor Operand::wrap(Scalar value) {
+  if (WEFT_UNLIKELY(value.is_complex())) return wrap_complex(value.to_complex());
   Layout layout;
   layout.dtype = value.held_as();
   Tensor t = Tensor::adopt(detail::new_tensor(layout));

@@ -37,7 +37,7 @@ Tensor call_arange(Scalar start, std::optional<Scalar> end, Scalar step, MaybeTy
                    bool grad) {
   return arange(end ? start : Scalar(0), end.value_or(start), step, options_of(dtype, device, grad));
 }
-Tensor call_linspace(double start, double end, int64_t steps, MaybeType dtype, MaybeDevice device, bool grad) {
+Tensor call_linspace(Scalar start, Scalar end, int64_t steps, MaybeType dtype, MaybeDevice device, bool grad) {
   return linspace(start, end, steps, options_of(dtype, device, grad));
 }
 Tensor call_eye(int64_t n, std::optional<int64_t> m, MaybeType dtype, MaybeDevice device, bool grad) {

@@ -5,6 +5,7 @@
 #include "../create.hpp"
 #include "../detail/common.hpp"
 #include "../detail/records.hpp"
+#include "../pointwise.hpp"
 #include "../detail/parts.hpp"
 
 namespace weft {
@@ -55,8 +56,14 @@ double scaled_bessel(double x) {
 
 }  // namespace
 
-Tensor logspace(double first, double last, int64_t count, double base, TensorOptions options, Location where) {
+Tensor logspace(Scalar from, Scalar to, int64_t count, double base, TensorOptions options, Location where) {
   const CallScope call("logspace", where);
+  if (from.is_complex() || to.is_complex()) {
+    options.dtype = options.dtype.value_or(complex_type(default_dtype()));
+    const Tensor powers = pow(Operand(base), linspace(from, to, count, {DType::c128, options.device}));
+    return powers.to(*options.dtype).requires_grad_(options.requires_grad);
+  }
+  const double first = from.to<double>(), last = to.to<double>();
   const double steps = static_cast<double>(count) - 1;
   return from_formula(count, options, [&](int64_t i) {
     const double share = count > 1 ? static_cast<double>(i) / steps : 0;
@@ -109,7 +116,7 @@ namespace {
 using MaybeType = std::optional<DType>;
 using MaybeDevice = std::optional<Device>;
 
-Tensor call_logspace(double start, double end, int64_t steps, double base, MaybeType dtype, MaybeDevice device,
+Tensor call_logspace(Scalar start, Scalar end, int64_t steps, double base, MaybeType dtype, MaybeDevice device,
                      bool grad) {
   return logspace(start, end, steps, base, options_of(dtype, device, grad));
 }

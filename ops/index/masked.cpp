@@ -39,6 +39,7 @@ int64_t count_true(const Tensor& x) {
     raise<NotImplementedError>({.problem = "the result's shape follows from values, which meta tensors lack"});
   }
   if (x.numel() == 0) return 0;
+  if (is_complex(x.dtype())) return count_true(x != 0);
   if (const auto kernel = kernels(x.raw_view()).count_nonzero) return kernel(x.raw_view());
   return count_nonzero(x.detach()).item<int64_t>();
 }
@@ -200,7 +201,8 @@ const Tensor& masked_scatter_(const Tensor& x, const Tensor& mask, const Tensor&
 
 Tensor nonzero(const Tensor& x, Location where) {
   const CallScope call("nonzero", where);
-  const int64_t count = count_true(checked(x));
+  if (WEFT_UNLIKELY(is_complex(checked(x).dtype()))) return nonzero(x != 0, where);
+  const int64_t count = count_true(x);
   const Tensor out = make(Dims{count, int64_t{x.dim()}}, DType::i64, x.device());
   if (out.numel() == 0) return out;
   NoGradGuard unrecorded;

@@ -1,4 +1,5 @@
 // Functions of networks and their kin that are made of pointwise ops.
+#include "../complex.hpp"
 #include "../create.hpp"
 #include "../detail/autocast.hpp"
 #include "../detail/common.hpp"
@@ -52,8 +53,8 @@ constexpr OpRecord records[] = {
     {"nan_to_num", "nan_to_num(x, nan=0.0, posinf=None, neginf=None)",
      "x with other numbers for NaN and infinities; by default 0 and the ends of the dtype.", true,
      OpRecord::Domain::any, nan_to_num_samples, parts::pointwise, detail::boxed<&weft::nan_to_num>},
-    {"float_power", "float_power(a, b|exponent)", "a to the power b, in float64.", true, OpRecord::Domain::any,
-     power_samples, parts::pointwise, detail::boxed<&weft::float_power>},
+    {"float_power", "float_power(a, b|exponent)", "a to the power b, in float64 or complex128.", true,
+     OpRecord::Domain::any, power_samples, parts::pointwise, detail::boxed<&weft::float_power>},
     {"ldexp", "ldexp(a, b|other)", "a * 2 ** b.", true, OpRecord::Domain::any, power_samples, parts::pointwise,
      detail::boxed<&weft::ldexp>},
 };
@@ -68,12 +69,6 @@ Tensor celu(const Operand& x) { return celu(x, Operand(1.0, x.where)); }
 Tensor softshrink(const Operand& x) { return softshrink(x, Operand(0.5, x.where)); }
 Tensor hardshrink(const Operand& x) { return hardshrink(x, Operand(0.5, x.where)); }
 Tensor hardtanh(const Operand& x) { return hardtanh(x, Operand(-1.0, x.where), Operand(1.0, x.where)); }
-
-Tensor addcdiv(const Operand& a, const Operand& b, const Operand& c, Scalar value) {
-  const CallScope call("addcdiv", a.where);
-  if (value.to<double>() == 1) return addcdiv(a, b, c);
-  return addcdiv(a, checked(b.tensor()) * value, c);
-}
 
 Tensor prelu(const Operand& x, const Tensor& weight) {
   const CallScope call("prelu", x.where);
@@ -140,6 +135,10 @@ Tensor with_numbers(const Tensor& x, double nan, double positive, double negativ
 Tensor nan_to_num(const Operand& operand, double nan, std::optional<double> posinf, std::optional<double> neginf) {
   const CallScope call("nan_to_num", operand.where);
   const Tensor& x = checked(operand.tensor());
+  if (is_complex(x.dtype())) {
+    const auto part = [&](const Tensor& t) { return nan_to_num(t, nan, posinf, neginf); };
+    return complex(part(real(x)), part(imag(x)));
+  }
   if (!is_floating(x.dtype())) return x.clone();
   check_floating(x);
   const double most = largest(x.dtype());
@@ -153,13 +152,17 @@ Tensor nan_to_num(const Operand& operand, double nan, std::optional<double> posi
 
 Tensor float_power(const Operand& a, const Operand& b) {
   const CallScope call("float_power", a.where);
-  return pow(checked(a.tensor()).to(DType::f64), checked(b.tensor()).to(DType::f64));
+  const bool complex = is_complex(checked(a.tensor()).dtype()) || is_complex(checked(b.tensor()).dtype());
+  const DType wide = complex ? DType::c128 : DType::f64;
+  return pow(a.tensor().to(wide), b.tensor().to(wide));
 }
 
 Tensor ldexp(const Operand& a, const Operand& b) {
   const CallScope call("ldexp", a.where);
   const DType common = result_type(checked(a.tensor()), checked(b.tensor()));
-  return a.tensor() * exp2(b.tensor().to(is_floating(common) ? common : default_dtype()));
+  const bool real_power = is_complex(common) && !is_complex(b.tensor().dtype());
+  const DType dtype = real_power ? real_type(common) : is_inexact(common) ? common : default_dtype();
+  return a.tensor() * exp2(b.tensor().to(dtype));
 }
 
 }  // namespace weft

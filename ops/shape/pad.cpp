@@ -235,8 +235,6 @@ Tensor repeat_padded(const Tensor& x, const Edges& edges, int padded_dims, Paddi
   return cuts_first ? out : inside(out, fewer).contiguous();
 }
 
-bool is_zero(Scalar value) { return value.to<double>() == 0; }
-
 }  // namespace
 
 Tensor pad(const Tensor& x, std::span<const int64_t> padding, Padding mode, Scalar value, Location where) {
@@ -246,7 +244,7 @@ Tensor pad(const Tensor& x, std::span<const int64_t> padding, Padding mode, Scal
     check_fits(value, x.dtype());
     return constant_padded(x, edges, value);
   }
-  if (!is_zero(value)) raise<ValueError>({.problem = "this mode takes no value"});
+  if (!value.is_zero()) raise<ValueError>({.problem = "this mode takes no value"});
   return repeat_padded(x, edges, static_cast<int>(padding.size() / 2), mode);
 }
 
