@@ -38,7 +38,8 @@ void write_unrecorded(const Tensor& target, Write&& write) {
 /// write, so that a failure changes nothing.
 template <class Write, class MakeBackward, class... Inputs>
 void write_recorded(const Tensor& target, Write&& write, MakeBackward&& make_backward, const Inputs&... inputs) {
-  if (WEFT_LIKELY(!should_record(target, inputs...))) return write_unrecorded(target, write);
+  const bool recorded = should_record(target, inputs...) && is_inexact(target.dtype());
+  if (WEFT_LIKELY(!recorded)) return write_unrecorded(target, write);
   using Backward = std::invoke_result_t<MakeBackward>;
   constexpr int edge_count = sizeof...(Inputs) == 0 ? 1 : sizeof...(Inputs);
   NodeHandle handle(make_node_with<edge_count>(make_backward));
@@ -67,6 +68,23 @@ void write_recorded(const Tensor& target, Write&& write, MakeBackward&& make_bac
     throw;
   }
   rebase.commit();
+}
+
+/// target = compute(its value), where no kernel writes in place: the result is converted to the target's dtype, as
+/// check_target_dtype allows. `operands` are what compute reads beside the target. ShapeError for a result of another
+/// shape.
+template <class Compute, class... Operands>
+const Tensor& write_computed(const Tensor& target, Compute&& compute, const Operands&... operands) {
+  check_target(target);
+  (check_in_place_device(target, operands), ...);
+  const Tensor old = should_record(target, operands...) ? target.clone() : target;  // backward reads the old value
+  const Tensor result = compute(old);
+  check_target_dtype(result.dtype(), target);
+  if (WEFT_UNLIKELY(!(result.shape() == target.shape()))) {
+    raise<ShapeError>({.problem = fmt::format("the target has shape {}, the result {}", target.shape().text(),
+                                              result.shape().text())});
+  }
+  return target.copy_(result);
 }
 
 /// The backward of a write that overwrites all of the old value: no gradient flows on.

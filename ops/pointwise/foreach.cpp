@@ -30,6 +30,11 @@ std::vector<Tensor> each(TensorList tensors, std::initializer_list<TensorList> o
   return results;
 }
 
+// Without elements, but for the one of a host scalar, whose value may be refused.
+Tensor without_elements(const Tensor& operand) {
+  return operand.dim() == 0 && operand.device().is_cpu() ? operand : on_meta(operand);
+}
+
 // Runs write(target, operands) on each tensor, after all of them have been tried without elements.
 template <size_t n, class Write>
 void write_each(TensorList targets, const TensorList (&others)[n], Write&& write) {
@@ -40,7 +45,7 @@ void write_each(TensorList targets, const TensorList (&others)[n], Write&& write
     Tensor operands[n];
     for (size_t k = 0; k < n; ++k) {
       check_in_place_device(targets[i], checked(others[k][i]));
-      operands[k] = on_meta(others[k][i]);
+      operands[k] = without_elements(others[k][i]);
     }
     const NoGradGuard unrecorded;
     write(on_meta(targets[i]), operands);
@@ -70,17 +75,19 @@ std::vector<Tensor> sample_list(SampleMaker& make, double low, double high) {
 }
 std::vector<Values> unary_samples(SampleMaker& make) { return {{sample_list(make, 0.2, 3)}}; }
 std::vector<Values> binary_samples(SampleMaker& make) {
-  const Value number = is_floating(make.dtype()) ? Value(1.5) : Value(int64_t{2});
+  const Value number = is_inexact(make.dtype()) ? Value(1.5) : Value(int64_t{2});
   return {{sample_list(make, 0.2, 3), sample_list(make, 0.5, 3)}, {sample_list(make, 0.2, 3), number}};
 }
 std::vector<Values> scaled_samples(SampleMaker& make) {
   std::vector<Values> samples = binary_samples(make);
-  samples.push_back({sample_list(make, -3, 3), sample_list(make, -3, 3), int64_t{2}});
+  const Value factor = is_inexact(make.dtype()) ? Value(-1.5) : Value(int64_t{2});
+  samples.push_back({sample_list(make, -3, 3), sample_list(make, -3, 3), factor});
   return samples;
 }
 std::vector<Values> ternary_samples(SampleMaker& make) {
+  const Value factor = is_inexact(make.dtype()) ? Value(-1.5) : Value(int64_t{2});
   return {{sample_list(make, -3, 3), sample_list(make, -3, 3), sample_list(make, 0.5, 3)},
-          {sample_list(make, -3, 3), sample_list(make, -3, 3), sample_list(make, 0.5, 3), int64_t{2}}};
+          {sample_list(make, -3, 3), sample_list(make, -3, 3), sample_list(make, 0.5, 3), factor}};
 }
 std::vector<Values> lerp_samples(SampleMaker& make) {
   return {{sample_list(make, -3, 3), sample_list(make, -3, 3), 0.25}};
@@ -208,20 +215,24 @@ WEFT_DEFINE_FOREACH(sub)
   void foreach_##name##_(TensorList a, TensorList b, TensorList c, Scalar value, Location where) {             \
     const CallScope call("foreach_" #name "_", where);                                                         \
     write_each(a, {b, c}, [&](const Tensor& target, const Tensor* of) {                                        \
-      target.copy_(weft::name(target, of[0], of[1], value));                                                   \
+      write_computed(                                                                                          \
+          target, [&](const Tensor& old) { return weft::name(old, of[0], of[1], value); }, of[0], of[1]);      \
     });                                                                                                        \
   }
 WEFT_DEFINE_FOREACH(addcmul)
 WEFT_DEFINE_FOREACH(addcdiv)
 #undef WEFT_DEFINE_FOREACH
 
-std::vector<Tensor> foreach_lerp(TensorList a, TensorList b, double weight, Location where) {
+std::vector<Tensor> foreach_lerp(TensorList a, TensorList b, Scalar weight, Location where) {
   const CallScope call("foreach_lerp", where);
   return each(a, {b}, [&](size_t i) { return lerp(a[i], b[i], weight); });
 }
-void foreach_lerp_(TensorList a, TensorList b, double weight, Location where) {
+void foreach_lerp_(TensorList a, TensorList b, Scalar weight, Location where) {
   const CallScope call("foreach_lerp_", where);
-  write_each(a, {b}, [&](const Tensor& target, const Tensor* of) { target.copy_(lerp(target, of[0], weight)); });
+  write_each(a, {b}, [&](const Tensor& target, const Tensor* of) {
+    write_computed(
+        target, [&](const Tensor& old) { return lerp(old, of[0], weight); }, of[0]);
+  });
 }
 
 std::vector<Tensor> foreach_norm(TensorList tensors, double order, Location where) {
