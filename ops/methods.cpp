@@ -6,6 +6,7 @@
 #include "create.hpp"
 #include "distance.hpp"
 #include "distribution.hpp"
+#include "detail/promote.hpp"
 #include "diagonal.hpp"
 #include "differences.hpp"
 #include "index.hpp"
@@ -83,14 +84,31 @@ Tensor Tensor::clamp(std::optional<Scalar> low, std::optional<Scalar> high, Loca
   return weft::clip(Operand(*this, where), low, high);
 }
 Tensor Tensor::clamp(const Tensor& low, const Tensor& high, Location where) const {
-  if (low.defined() && high.defined()) {
-    return weft::clamp(Operand(*this, where), Operand(low, where), Operand(high, where));
-  }
-  if (low.defined()) return weft::maximum(Operand(*this, where), Operand(low, where));
-  return weft::minimum(Operand(*this, where), Operand(high, where));
+  return clip_by(Operand(*this, where), low, high);
+}
+Tensor Tensor::clip(const Tensor& low, const Tensor& high, Location where) const { return clamp(low, high, where); }
+const Tensor& Tensor::clamp_(std::optional<Scalar> low, std::optional<Scalar> high, Location where) const {
+  const auto number = [](std::optional<Scalar> bound) { return bound ? Operand(*bound).tensor() : Tensor(); };
+  return clamp_(number(low), number(high), where);
+}
+const Tensor& Tensor::clamp_(const Tensor& low, const Tensor& high, Location where) const {
+  const CallScope call("clamp_", where);
+  return clip_by_(*this, low, high);
+}
+const Tensor& Tensor::clip_(std::optional<Scalar> low, std::optional<Scalar> high, Location where) const {
+  return clamp_(low, high, where);
+}
+const Tensor& Tensor::clip_(const Tensor& low, const Tensor& high, Location where) const {
+  return clamp_(low, high, where);
 }
 WEFT_PART_METHOD(Tensor, clamp, (std::optional<Scalar> low, std::optional<Scalar> high), low, high)
 WEFT_PART_METHOD(Tensor, clamp, (const Tensor& low, const Tensor& high), low, high)
+WEFT_PART_METHOD(Tensor, clip, (const Tensor& low, const Tensor& high), low, high)
+#define WEFT_WITH_RANGE(Bound) (Bound low, Bound high, Location where)
+WEFT_PART_WRITE(clamp_, WEFT_WITH_RANGE(std::optional<Scalar>), low, high, where)
+WEFT_PART_WRITE(clamp_, WEFT_WITH_RANGE(const Tensor&), low, high, where)
+WEFT_PART_WRITE(clip_, WEFT_WITH_RANGE(std::optional<Scalar>), low, high, where)
+WEFT_PART_WRITE(clip_, WEFT_WITH_RANGE(const Tensor&), low, high, where)
 
 WEFT_OPERAND_METHOD(Tensor, cast, (DType dtype, Overflow overflow, Location where), Operand(x, where), dtype, overflow)
 WEFT_METHOD(Tensor, unfold, (int dim, int64_t size, int64_t step), x, dim, size, step)
@@ -245,7 +263,7 @@ WEFT_METHOD(Tensor, bmm, (const Tensor& other), x, other)
 WEFT_METHOD(Tensor, mv, (const Tensor& other), x, other)
 WEFT_METHOD(Tensor, dot, (const Tensor& other), x, other)
 WEFT_METHOD(Tensor, outer, (const Tensor& other), x, other)
-WEFT_METHOD(Tensor, addmm, (const Tensor& a, const Tensor& b, double beta, double alpha), x, a, b, beta, alpha)
+WEFT_METHOD(Tensor, addmm, (const Tensor& a, const Tensor& b, Scalar beta, Scalar alpha), x, a, b, beta, alpha)
 WEFT_METHOD(Tensor, linear, (const Tensor& weight, const Tensor& bias), x, weight, bias)
 WEFT_METHOD(Tensor, embedding, (const Tensor& indices, int64_t padding_idx), x, indices, padding_idx)
 WEFT_METHOD(Tensor, layer_norm, (const Dims& normalized_shape, const Tensor& weight, const Tensor& bias, double eps), x,

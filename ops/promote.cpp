@@ -132,11 +132,15 @@ WEFT_PREPARE(5)
 WEFT_PREPARE(6)
 #undef WEFT_PREPARE
 
+void check_factor(Scalar factor, DType dtype) {
+  if (factor.is_complex() ? is_complex(dtype) : is_inexact(dtype) || !factor.is_floating()) return;
+  const std::string text = factor.is_complex() ? "a complex number" : fmt::format("{}", factor.to<double>());
+  raise<DTypeError>({.problem = fmt::format("{} among {} tensors", text, name(dtype))});
+}
+
 Tensor times(const Tensor& x, Scalar factor) {
-  if (factor.to<double>() == 1) return x;
-  if (!is_inexact(x.dtype()) && factor.is_floating()) {
-    raise<DTypeError>({.problem = fmt::format("{} among {} tensors", factor.to<double>(), name(x.dtype()))});
-  }
+  if (factor.is_one()) return x;
+  check_factor(factor, x.dtype());
   return (x * factor).to(x.dtype());
 }
 

@@ -51,13 +51,13 @@ struct SearchOptions {
 };
 /// Where each value would be inserted into the ascending `sorted` to keep it ascending; i64 in the values' shape.
 /// `sorted` is 1-d, or has the values' sizes except the last, and each of its lines is searched for the values of the
-/// same line (else ShapeError). NaN counts as largest. DTypeError unless both have one dtype.
+/// same line (else ShapeError). NaN counts as largest. Dtypes may differ: elements are compared exactly.
 WEFT_API Tensor searchsorted(const Tensor& sorted, const Operand& values, const SearchOptions& options = {});
 /// searchsorted with the operands exchanged: the bucket of each value between 1-d `boundaries` (else ShapeError).
 WEFT_API Tensor bucketize(const Operand& values, const Tensor& boundaries, bool right = false, bool out_int32 = false);
 
-/// Which elements are among `tests`, or with `invert` are not: bool, in their shape. Both are of any shape and brought
-/// to their common dtype; NaN is nowhere. DeviceError where devices differ.
+/// Which elements are among `tests`, or with `invert` are not: bool, in their shape. Both are of any shape and compared
+/// exactly; NaN is nowhere. DeviceError where devices differ.
 WEFT_API Tensor isin(const Operand& elements, const Operand& tests, bool invert = false);
 
 }  // namespace weft

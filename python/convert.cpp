@@ -1,5 +1,6 @@
 #include "convert.hpp"
 
+#include <cmath>
 #include <cstring>
 
 #include "generator.hpp"
@@ -186,6 +187,23 @@ PyObject* from_value(Value&& value) {
     return PyUnicode_FromStringAndSize(text->data(), static_cast<Py_ssize_t>(text->size()));
   }
   return Py_NewRef(Py_None);
+}
+
+bool OperandOf::set_compared(PyObject* object, Location where) {
+  int overflow = 0;
+  if (PyLong_Check(object)) (void)PyLong_AsLongLongAndOverflow(object, &overflow);
+  if (overflow == 0) return set(object, where);
+  const auto failed = [] {
+    const bool error = PyErr_Occurred() != nullptr;
+    PyErr_Clear();
+    return error;
+  };
+  (void)PyLong_AsUnsignedLongLong(object);
+  if (!failed()) return set(object, where);
+  double nearest = PyLong_AsDouble(object);
+  if (failed()) nearest = overflow * HUGE_VAL;
+  operand_.emplace(nearest, where);
+  return true;
 }
 
 bool OperandOf::set_number(PyObject* object, Location where) {

@@ -54,6 +54,8 @@ class OperandOf {
     }
     return set_number(object, where);
   }
+  /// The same for a comparison, which has an answer for integers beyond 64 bits, too.
+  bool set_compared(PyObject* object, Location where);
   const Operand& get() const { return *operand_; }
 
  private:

@@ -8,6 +8,8 @@
 
 #include "../autograd/engine.hpp"
 #include "../autograd/gradient_rows.hpp"
+#include "../autograd/hooks.hpp"
+#include "../autograd/node.hpp"
 #include "../autograd/program_watch.hpp"
 #include "../ops/matmul.hpp"
 #include "../ops/pointwise.hpp"
@@ -19,12 +21,18 @@ PyTypeObject* tensor_type = nullptr;
 
 PyObject* wrap(Tensor tensor) {
   if (!tensor.defined()) return Py_NewRef(Py_None);
-  auto* self = reinterpret_cast<TensorObject*>(PyObject_Malloc(sizeof(TensorObject)));
+  auto* self = PyObject_GC_New(TensorObject, tensor_type);
   if (self == nullptr) return PyErr_NoMemory();
-  PyObject_Init(&self->ob_base, tensor_type);
   self->weak_references = nullptr;
   new (&self->tensor) Tensor(std::move(tensor));
+  if (const TensorImpl* impl = self->tensor.impl(); WEFT_UNLIKELY(impl->accumulates)) {
+    if (impl->node->hooks.load(MemoryOrder::acquire) != nullptr) track_hooks(&self->ob_base);
+  }
   return &self->ob_base;
+}
+
+void track_hooks(PyObject* tensor) {
+  if (!PyObject_GC_IsTracked(tensor)) PyObject_GC_Track(tensor);
 }
 
 PyObject* wrap_as(PyTypeObject* type, Tensor tensor) {
@@ -53,11 +61,33 @@ PyObject* tensor_new(PyTypeObject* type, PyObject* arguments, PyObject* keywords
 
 void tensor_dealloc(PyObject* self) {
   PyTypeObject* type = Py_TYPE(self);
+  PyObject_GC_UnTrack(self);
   if (of(self)->weak_references != nullptr) PyObject_ClearWeakRefs(self);
   of(self)->tensor.~Tensor();
-  if (type == tensor_type) PyObject_Free(self);
-  else type->tp_free(self);
+  type->tp_free(self);
   Py_DECREF(type);
+}
+
+// A hook on a leaf may hold the leaf: a cycle that the collector sees through the leaf's hooks.
+int tensor_traverse(PyObject* self, visitproc visit, void* arg) {
+  Py_VISIT(Py_TYPE(self));
+  struct Visit {
+    visitproc visit;
+    void* context;
+    int result = 0;
+  } state{visit, arg};
+  detail::visit_foreign(
+      of(self)->tensor,
+      [](void* foreign, void* given) {
+        auto& s = *static_cast<Visit*>(given);
+        if (s.result == 0) s.result = s.visit(static_cast<PyObject*>(foreign), s.context);
+      },
+      &state);
+  return state.result;
+}
+int tensor_clear(PyObject* self) {
+  detail::clear_hooks(of(self)->tensor);
+  return 0;
 }
 
 // ---- operators ----
@@ -66,12 +96,12 @@ PyObject* not_implemented() { return Py_NewRef(Py_NotImplemented); }
 
 bool is_large(const Operand& x) { return x.tensor().numel() >= elements_worth_a_switch; }
 
-template <Tensor (*f)(const Operand&, const Operand&)>
+template <Tensor (*f)(const Operand&, const Operand&), auto set = &OperandOf::set>
 PyObject* binary(PyObject* a, PyObject* b) {
   return guarded<PyObject*>(nullptr, [&] {
     const Location where = here();
     OperandOf first, second;
-    if (!first.set(a, where) || !second.set(b, where)) return not_implemented();
+    if (!(first.*set)(a, where) || !(second.*set)(b, where)) return not_implemented();
     Tensor result;
     {
       const WithoutGil others(is_large(first.get()) || is_large(second.get()));
@@ -156,20 +186,24 @@ PyObject* matrix_product(PyObject* a, PyObject* b) {
   });
 }
 
+template <Tensor (*f)(const Operand&, const Operand&)>
+PyObject* compared(PyObject* a, PyObject* b) {
+  return binary<f, &OperandOf::set_compared>(a, b);
+}
 PyObject* compare(PyObject* a, PyObject* b, int op) {
   switch (op) {
     case Py_LT:
-      return binary<lt>(a, b);
+      return compared<lt>(a, b);
     case Py_LE:
-      return binary<le>(a, b);
+      return compared<le>(a, b);
     case Py_EQ:
-      return binary<eq>(a, b);
+      return compared<eq>(a, b);
     case Py_NE:
-      return binary<ne>(a, b);
+      return compared<ne>(a, b);
     case Py_GT:
-      return binary<gt>(a, b);
+      return compared<gt>(a, b);
     default:
-      return binary<ge>(a, b);
+      return compared<ge>(a, b);
   }
 }
 
@@ -424,7 +458,9 @@ constexpr getter get =
 
 // Rows become dense under a lock whose holder may wait for the GIL.
 Tensor grad_of(const Tensor& x) {
-  if (WEFT_LIKELY(!detail::has_rows(x))) return x.grad();
+  if (WEFT_LIKELY(!detail::has_rows(x))) {
+    return x.impl()->accumulates || x.impl()->node == nullptr ? x.grad() : x.grad(here());
+  }
   return without_gil([&](Location where) { return x.grad(where); });
 }
 
@@ -497,6 +533,8 @@ void* slot(F* f) {
 
 PyType_Slot slots[] = {{Py_tp_new, slot(tensor_new)},
                        {Py_tp_dealloc, slot(tensor_dealloc)},
+                       {Py_tp_traverse, slot(tensor_traverse)},
+                       {Py_tp_clear, slot(tensor_clear)},
                        {Py_tp_repr, slot(repr)},
                        {Py_tp_hash, slot(hash)},
                        {Py_tp_richcompare, slot(compare)},
@@ -542,7 +580,8 @@ PyType_Slot slots[] = {{Py_tp_new, slot(tensor_new)},
                        {Py_bf_getbuffer, slot(get_buffer)},
                        {Py_bf_releasebuffer, slot(release_buffer)},
                        {}};
-PyType_Spec spec = {"weft.Tensor", sizeof(TensorObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};
+PyType_Spec spec = {"weft.Tensor", sizeof(TensorObject), 0,
+                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, slots};
 
 }  // namespace
 

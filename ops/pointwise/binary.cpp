@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstring>
 
@@ -9,6 +10,7 @@
 #include "../detail/broadcast_watch.hpp"
 #include "../detail/common.hpp"
 #include "../detail/complex.hpp"
+#include "../detail/fits.hpp"
 #include "../detail/reuse.hpp"
 #include "../detail/write.hpp"
 #include "../pointwise.hpp"
@@ -16,6 +18,7 @@
 #include "../detail/records.hpp"
 #include "../reduce.hpp"
 #include "../detail/symbolic.hpp"
+#include "../detail/zero_slopes.hpp"
 #include "../detail/parts.hpp"
 
 namespace weft {
@@ -71,6 +74,13 @@ struct Borrowed {
   Borrowed(const Borrowed&) = delete;
 };
 
+constexpr bool is_piecewise_linear(BinaryOp op) {
+  using enum BinaryOp;
+  constexpr BinaryOp ops[] = {maximum,    minimum,   fmax,         fmin,         leaky_relu, softshrink,
+                              hardshrink, heaviside, floor_divide, trunc_divide, remainder,  fmod};
+  return std::ranges::find(ops, op) != std::end(ops);
+}
+
 // What both gradients of one node need. Nothing is kept that none of those wanted reads.
 struct BinaryBackward {
   BinaryOp op;
@@ -79,6 +89,19 @@ struct BinaryBackward {
   SavedOutput y = {};
 
   void operator()(Node& self, Tensor* incoming, Tensor* outgoing) {
+    if (WEFT_LIKELY(!recording())) return compute(self, incoming, outgoing);
+    const Dims shape = incoming[0].shape();
+    compute(self, incoming, outgoing);
+    connect(self, outgoing, shape, shape);
+  }
+  void connect(const Node& self, Tensor* outgoing, const Dims& a_shape, const Dims& b_shape) const {
+    if (WEFT_LIKELY(!recording()) || !is_piecewise_linear(op)) return;
+    const Dims shapes[] = {a_shape, b_shape};
+    for (int i = 0; i < 2; ++i) {
+      if (self.wants(i)) outgoing[i] = with_zero_slopes(std::move(outgoing[i]), self, shapes);
+    }
+  }
+  void compute(Node& self, Tensor* incoming, Tensor* outgoing) {
     const BinaryInfo& info = info_of(op);
     const Borrowed sa(a.defined() ? &a.get(self) : nullptr);
     const Borrowed sb(b.defined() ? &b.get(self) : nullptr);
@@ -109,9 +132,10 @@ struct BroadcastBackward {
 
   SavedOutput* new_value() { return backward.keeps_result ? &backward.y : nullptr; }
   void operator()(Node& self, Tensor* incoming, Tensor* outgoing) {
-    backward(self, incoming, outgoing);
+    backward.compute(self, incoming, outgoing);
     if (self.wants(0)) outgoing[0] = unbroadcast(std::move(outgoing[0]), a_shape, dtype, a_device);
     if (self.wants(1)) outgoing[1] = unbroadcast(std::move(outgoing[1]), b_shape, dtype, b_device);
+    if (a_device == b_device) backward.connect(self, outgoing, a_shape, b_shape);
   }
 };
 
@@ -125,23 +149,6 @@ BinaryBackward backward_for(BinaryOp op, const Tensor& a, const Tensor& b, const
   const unsigned reads = reads_of(info, a, b);
   return {op, (reads & reads_y) != 0, (reads & reads_a) != 0 ? Saved(a) : Saved(),
           (reads & reads_b) != 0 ? Saved(b) : Saved(), (reads & reads_y) != 0 ? SavedOutput(y) : SavedOutput()};
-}
-
-// dtype, rank, contiguity and device of a tensor in one number.
-inline uint64_t kind_of(const Layout& layout) {
-  uint64_t word;
-  static_assert(offsetof(Layout, numel) == sizeof word);
-  std::memcpy(&word, &layout, sizeof word);
-  return word;
-}
-inline bool same_plain(const TensorImpl* x, const TensorImpl* y) {
-  const Layout& a = x->view.layout;
-  const Layout& b = y->view.layout;
-  if (kind_of(a) != kind_of(b) || !a.contiguous || (x->wrapped_number | y->wrapped_number)) return false;
-  for (int i = 0; i < a.rank; ++i) {
-    if (a.sizes[i] != b.sizes[i]) return false;
-  }
-  return true;
 }
 
 void check_divisor(const Tensor& divisor, const View& view, DType dtype) {
@@ -161,17 +168,34 @@ void check_divisor(const Tensor& divisor, const View& view, DType dtype) {
   });
 }
 
-// What integers have no result for, before anything is written.
-void check_integers(BinaryOp op, const Operand& b, const Prepared<2>& p) {
-  if (is_inexact(p.dtype) || std::ranges::find(p.shape, 0) != p.shape.end()) return;
-  if (info_of(op).kind == PointwiseKind::division && p.device.type != DeviceType::meta) {
-    check_divisor(p.operands[1], p.views[1], p.dtype);
+// Whether the result modulo 2^bits follows from the operands modulo 2^bits, so that -1 may stand for 255.
+bool is_modular(BinaryOp op) {
+  switch (op) {
+    case BinaryOp::add:
+    case BinaryOp::sub:
+    case BinaryOp::mul:
+    case BinaryOp::bitwise_and:
+    case BinaryOp::bitwise_or:
+    case BinaryOp::bitwise_xor:
+      return true;
+    default:
+      return false;
   }
-  const TensorImpl* exponent = b.impl();
+}
+
+// What integers have no result for, before anything is written.
+void check_integers(BinaryOp op, const Operand* const (&operands)[2], const Prepared<2>& p) {
+  if (is_inexact(p.dtype)) return;
+  const TensorImpl* exponent = operands[1]->impl();
   if (op == BinaryOp::pow && exponent->wrapped_number && exponent->view.layout.dtype == DType::i64 &&
       *static_cast<const int64_t*>(exponent->view.data) < 0) {
     raise<ValueError>({.problem = fmt::format("{} to a negative power is no integer", name(p.dtype)),
                        .remedy = "convert the base to a floating-point dtype"});
+  }
+  check_operands_fit(p.dtype, operands, is_modular(op));
+  if (std::ranges::find(p.shape, 0) != p.shape.end()) return;
+  if (info_of(op).kind == PointwiseKind::division && p.device.type != DeviceType::meta) {
+    check_divisor(p.operands[1], p.views[1], p.dtype);
   }
 }
 
@@ -237,7 +261,7 @@ void write_general(BinaryOp op, const Tensor& out, const Prepared<2>& p) {
   const BinaryInfo& info = info_of(op);
   Prepared<2> p;
   prepare(p, {&a, &b}, info.kind);
-  if (info.prepares_integers) check_integers(op, b, p);
+  check_integers(op, {&a, &b}, p);
   if (WEFT_UNLIKELY(computes_by_parts(op, p.dtype, p.device))) return general_by_parts(op, p);
   Tensor out = make(p.shape, p.dtype, p.device);
   out.impl()->wrapped_number = p.wrapped;
@@ -306,16 +330,19 @@ const Tensor& binary_in_place(BinaryOp op, const char* op_name, const Tensor& a,
   const Operand left(a);
   if (info.kind == PointwiseKind::floating && !is_complex(a.dtype())) check_floating(a);
   const DType promoted = result_type(left, b);
-  if ((is_floating(promoted) && !is_inexact(a.dtype())) || (is_complex(promoted) && !is_complex(a.dtype()))) {
-    raise_target_dtype(promoted, a);
-  }
-  Prepared<2> p;
-  prepare(p, {&left, &b}, info.kind, a.dtype());
-  if (!(p.shape == a.shape())) {
+  check_target_dtype(promoted, a);
+  Dims shape = a.shape();
+  if (!broadcast_in_place(shape, b.tensor().sizes()) || !(shape == a.shape())) {
     raise<ShapeError>({.problem = fmt::format("an operand of shape {} does not broadcast to the target's {}",
                                               b.tensor().shape().text(), a.shape().text())});
   }
-  if (info.prepares_integers) check_integers(op, b, p);
+  if (promoted != a.dtype()) {  // computed in the wider dtype
+    return write_computed(
+        a, [&](const Tensor& old) { return binary(op, Operand(old, b.where), b); }, b.tensor());
+  }
+  Prepared<2> p;
+  prepare(p, {&left, &b}, info.kind, promoted);
+  check_integers(op, {&left, &b}, p);
   if (p.operands[1].shares_storage(a) && !(p.operands[1].impl() == a.impl())) {
     p.operands[1] = p.operands[1].clone();
     p.views[1] = broadcast_view(p.operands[1].raw_view(), p.shape);
@@ -355,35 +382,10 @@ const Tensor& binary_into(BinaryOp op, const char* op_name, const Tensor& out, c
   } else {
     Prepared<2> p;
     prepare(p, {&a, &b}, info.kind);
-    if (info.prepares_integers) check_integers(op, b, p);
+    check_integers(op, {&a, &b}, p);
     check_out(out, p.shape, p.dtype, p.device, {&a.tensor(), &b.tensor()});
     write_unrecorded(out, [&] { write_general(op, out, p); });
   }
-  return out;
-}
-
-constexpr const char* compare_names[] = {
-#define WEFT_COMPARE_NAME(name, ...) #name,
-    WEFT_COMPARE_OPS(WEFT_COMPARE_NAME)};
-
-bool is_stored_only(const Operand& x) { return x.impl() != nullptr && is_storage_only(x.impl()->view.layout.dtype); }
-
-Tensor compare(CompareOp op, const Operand& a, const Operand& b) {
-  const CallScope call(compare_names[static_cast<int>(op)], a.where);
-  if (WEFT_UNLIKELY(is_stored_only(a) || is_stored_only(b))) {
-    const NoGradGuard unrecorded;
-    const Tensor x = computable(a), y = computable(b);
-    return compare(op, x, y);
-  }
-  if (WEFT_LIKELY(a.impl() != nullptr && b.impl() != nullptr && same_plain(a.impl(), b.impl()))) {
-    Tensor out = make(a.tensor().sizes(), DType::boolean, a.tensor().device());
-    WEFT_KERNEL(compare, out)(op, out.raw_view(), a.impl()->view, b.impl()->view);
-    return out;
-  }
-  Prepared<2> p;
-  prepare(p, {&a, &b}, PointwiseKind::any);
-  Tensor out = make(p.shape, DType::boolean, p.device);
-  WEFT_KERNEL(compare, out)(op, out.raw_view(), p.views[0], p.views[1]);
   return out;
 }
 
@@ -441,13 +443,13 @@ constexpr OpRecord table_records[] = {WEFT_BINARY_OPS(WEFT_BINARY_RECORD) WEFT_C
 
 std::vector<Values> scaled_samples(SampleMaker& make) {
   std::vector<Values> samples = binary_samples<Range{-3, 3}, Range{-3, 3}>(make);
-  const Value factor = is_floating(make.dtype()) ? Value(-1.5) : Value(int64_t{3});
+  const Value factor = is_inexact(make.dtype()) ? Value(-1.5) : Value(int64_t{3});
   samples.push_back({make.tensor({2, 1, 3}), make.tensor({4, 1}), factor});
   return samples;
 }
 template <Tensor (*op)(const Operand&, const Operand&), Tensor (*scaled_op)(const Operand&, const Operand&, Scalar)>
 Tensor call_scaled(const Operand& a, const Operand& b, Scalar alpha) {
-  return alpha.to<double>() == 1 ? op(a, b) : scaled_op(a, b, alpha);
+  return alpha.is_one() ? op(a, b) : scaled_op(a, b, alpha);
 }
 
 std::vector<Values> div_samples(SampleMaker& make) {
@@ -491,6 +493,22 @@ std::vector<OpRecord> all_records() {
 
 }  // namespace
 
+namespace {
+// Numbers for which the function is undefined.
+template <BinaryOp op>
+void check_parameter(const char* name, const Operand& b) {
+  if constexpr (op == BinaryOp::softshrink || op == BinaryOp::celu) {
+    if (b.impl() == nullptr || !b.impl()->wrapped_number) return;
+    const CallScope call(name, b.where);
+    const auto x = b.tensor().item<double>();
+    if (op == BinaryOp::celu && x == 0) raise<ValueError>({.problem = "alpha is 0, and x is divided by it"});
+    if (op == BinaryOp::softshrink && !(x >= 0 && std::isfinite(x))) {
+      raise<ValueError>({.problem = fmt::format("lambd {} is not a finite number from 0 on", x)});
+    }
+  }
+}
+}  // namespace
+
 std::span<const OpRecord> binary_records() {
   static const std::vector<OpRecord> records = all_records();
   return records;
@@ -498,6 +516,7 @@ std::span<const OpRecord> binary_records() {
 
 #define WEFT_DEFINE_BINARY(name, ...)                                               \
   Tensor name(const Operand& a, const Operand& b) {                                 \
+    check_parameter<BinaryOp::name>(#name, b);                                      \
     if constexpr (BinaryOp::name == BinaryOp::pow) {                                \
       if (WEFT_UNLIKELY(autocasting())) {                                           \
         const CallScope call(#name, a.where);                                       \
@@ -507,9 +526,11 @@ std::span<const OpRecord> binary_records() {
     return binary(BinaryOp::name, a, b);                                            \
   }                                                                                 \
   const Tensor& name##_(const Tensor& a, const Operand& b) {                        \
+    check_parameter<BinaryOp::name>(#name "_", b);                                  \
     return binary_in_place(BinaryOp::name, #name "_", a, b);                        \
   }                                                                                 \
   const Tensor& name##_out(const Tensor& out, const Operand& a, const Operand& b) { \
+    check_parameter<BinaryOp::name>(#name "_out", b);                               \
     return binary_into(BinaryOp::name, #name "_out", out, a, b);                    \
   }
 WEFT_BINARY_OPS(WEFT_DEFINE_BINARY)
@@ -524,36 +545,29 @@ const Tensor& div_(const Tensor& a, const Operand& b, Rounding rounding) {
   return rounding == Rounding::floor ? floor_divide_(a, b) : trunc_divide_(a, b);
 }
 
-#define WEFT_DEFINE_COMPARE(name, ...) \
-  Tensor name(const Operand& a, const Operand& b) { return compare(CompareOp::name, a, b); }
-WEFT_COMPARE_OPS(WEFT_DEFINE_COMPARE)
-
 Tensor operator+(const Operand& a, const Operand& b) { return binary(BinaryOp::add, a, b); }
 Tensor operator-(const Operand& a, const Operand& b) { return binary(BinaryOp::sub, a, b); }
 Tensor operator*(const Operand& a, const Operand& b) { return binary(BinaryOp::mul, a, b); }
 Tensor operator/(const Operand& a, const Operand& b) { return binary(BinaryOp::div, a, b); }
 Tensor operator%(const Operand& a, const Operand& b) { return binary(BinaryOp::remainder, a, b); }
-Tensor operator==(const Operand& a, const Operand& b) { return eq(a, b); }
-Tensor operator!=(const Operand& a, const Operand& b) { return ne(a, b); }
-Tensor operator<(const Operand& a, const Operand& b) { return lt(a, b); }
-Tensor operator<=(const Operand& a, const Operand& b) { return le(a, b); }
-Tensor operator>(const Operand& a, const Operand& b) { return gt(a, b); }
-Tensor operator>=(const Operand& a, const Operand& b) { return ge(a, b); }
 
 namespace {
 // alpha * b in the dtype that it meets a in; b itself where alpha is 1.
 Tensor scaled(const Operand& a, const Operand& b, Scalar alpha) {
-  if (alpha.to<double>() == 1) return b.tensor();
+  if (alpha.is_one()) return b.tensor();
   const DType dtype = result_type(a, b);
   return dtype == DType::boolean ? b * alpha.to<bool>() : times(b.tensor().to(dtype), alpha);
 }
 Scalar negated(Scalar x) {
+  if (x.is_complex()) return -x.to_complex();
   return x.is_floating() ? Scalar(-x.to<double>()) : Scalar(static_cast<int64_t>(0 - x.to<uint64_t>()));
 }
 
 Tensor add_scaled(const char* op, const Operand& a, const Operand& b, Scalar alpha, bool subtracts) {
   const CallScope call(op, a.where);
-  if (is_floating(result_type(a, b))) return addcmul(a, b, subtracts ? negated(alpha) : alpha);
+  const DType dtype = result_type(a, b);
+  check_factor(alpha, dtype);
+  if (is_inexact(dtype)) return addcmul(a, b, subtracts ? negated(alpha) : alpha);
   const Tensor by_alpha = scaled(a, b, alpha);
   return subtracts ? a - by_alpha : a + by_alpha;
 }
@@ -564,11 +578,15 @@ Tensor sub(const Operand& a, const Operand& b, Scalar alpha) { return add_scaled
 
 const Tensor& Tensor::add_(const Operand& other, Scalar alpha) const {
   const CallScope call("add_", other.where);
-  return weft::add_(*this, scaled(checked(*this), other, alpha));
+  if (alpha.is_one()) return weft::add_(*this, other);
+  return write_computed(
+      *this, [&](const Tensor& old) { return weft::add(Operand(old, other.where), other, alpha); }, other.tensor());
 }
 const Tensor& Tensor::sub_(const Operand& other, Scalar alpha) const {
   const CallScope call("sub_", other.where);
-  return weft::sub_(*this, scaled(checked(*this), other, alpha));
+  if (alpha.is_one()) return weft::sub_(*this, other);
+  return write_computed(
+      *this, [&](const Tensor& old) { return weft::sub(Operand(old, other.where), other, alpha); }, other.tensor());
 }
 const Tensor& Tensor::operator+=(const Operand& other) const { return weft::add_(*this, other); }
 const Tensor& Tensor::operator-=(const Operand& other) const { return weft::sub_(*this, other); }

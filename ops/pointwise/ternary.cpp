@@ -1,13 +1,18 @@
+#include <algorithm>
+#include <array>
 #include <limits>
 
 #include "../../backends/functors/formulas.hpp"
 #include "../detail/common.hpp"
 #include "../detail/complex.hpp"
+#include "../detail/fits.hpp"
+#include "../detail/write.hpp"
 #include "../pointwise.hpp"
 #include "../detail/promote.hpp"
 #include "../detail/records.hpp"
 #include "../detail/symbolic.hpp"
 #include "../detail/parts.hpp"
+#include "../detail/zero_slopes.hpp"
 
 namespace weft {
 
@@ -37,6 +42,10 @@ constexpr TernaryInfo infos[] = {WEFT_TERNARY_OPS(WEFT_TERNARY_INFO)};
 
 const TernaryInfo& info_of(TernaryOp op) { return infos[static_cast<int>(op)]; }
 
+constexpr bool is_piecewise_linear(TernaryOp op) {
+  return op == TernaryOp::clamp || op == TernaryOp::threshold || op == TernaryOp::hardtanh;
+}
+
 struct Origin {
   Dims shape;
   DType dtype;
@@ -61,6 +70,14 @@ struct TernaryBackward {
       if (WEFT_UNLIKELY(conjugates)) result.tensor = conj(std::move(result.tensor));
       outgoing[i] = unbroadcast(std::move(result.tensor), origins[i].shape, origins[i].dtype, origins[i].device);
     }
+    if (recording() && is_piecewise_linear(op)) connect(self, outgoing);
+  }
+  void connect(const Node& self, Tensor* outgoing) const {
+    const Dims shapes[] = {origins[0].shape, origins[1].shape, origins[2].shape};
+    for (int i = 0; i < 3; ++i) {
+      const bool here = self.wants(i) && origins[i].device == origins[0].device;
+      if (here) outgoing[i] = with_zero_slopes(std::move(outgoing[i]), self, shapes);
+    }
   }
 };
 
@@ -75,11 +92,20 @@ TernaryBackward backward_for(TernaryOp op, const Tensor (&operands)[3]) {
   return backward;
 }
 
+// Where kernels know no complex numbers.
+Tensor by_parts(TernaryOp op, const Operand& a, const Operand& b, const Operand& c, DType dtype) {
+  if (op == TernaryOp::addcmul) return a + b * c;
+  if (op == TernaryOp::addcdiv) return a + b / c;
+  raise_complex(dtype);
+}
+
 Tensor ternary(TernaryOp op, const Operand& a, const Operand& b, const Operand& c) {
   const TernaryInfo& info = info_of(op);
   const CallScope call(info.name, a.where);
   Prepared<3> p;
   prepare(p, {&a, &b, &c}, info.kind);
+  check_operands_fit(p.dtype, std::array{&a, &b, &c}, op == TernaryOp::addcmul);
+  if (WEFT_UNLIKELY(computes_by_parts(p.dtype, p.device))) return by_parts(op, a, b, c, p.dtype);
   Tensor out = make(p.shape, p.dtype, p.device);
   out.impl()->wrapped_number = p.wrapped;
   WEFT_KERNEL(ternary, out)(op, out.raw_view(), p.views[0], p.views[1], p.views[2]);
@@ -103,13 +129,74 @@ Scalar within(DType dtype, Scalar bound) {
   });
 }
 
-Scalar bound_or(std::optional<Scalar> bound, bool upper, DType dtype, bool whole) {
-  if (whole) {
-    const Scalar none =
-        upper ? Scalar(std::numeric_limits<uint64_t>::max()) : Scalar(std::numeric_limits<int64_t>::min());
-    return within(dtype, bound.value_or(none));
+Scalar end_of(DType dtype, bool upper) {
+  if (is_inexact(dtype)) return upper ? __builtin_inf() : -__builtin_inf();
+  if (dtype == DType::boolean) return upper;
+  return within(dtype,
+                upper ? Scalar(std::numeric_limits<uint64_t>::max()) : Scalar(std::numeric_limits<int64_t>::min()));
+}
+
+Tensor number(Scalar value) { return Operand(value).tensor(); }
+
+// A bound, or its part that `dtype` holds: limiting by it changes no result.
+Tensor bound_in(DType dtype, const Tensor& bound) {
+  if (!is_integer(dtype) || !is_integer(bound.dtype()) || bound.dim() != 0) return bound;
+  if (bound.impl()->wrapped_number) return number(within(dtype, bound.item_scalar()));
+  if (bound.dtype() == dtype) return bound;
+  const auto limit = [&](bool upper) { return Operand(within(bound.dtype(), end_of(dtype, upper))); };
+  return ternary(TernaryOp::clamp, bound, limit(false), limit(true)).to(dtype);
+}
+
+// An undefined bound is none.
+Tensor clipped(const Operand& x, const Tensor& low, const Tensor& high) {
+  std::vector<const TensorImpl*> operands{checked(x.tensor()).impl()};
+  for (const Tensor* bound : {&low, &high}) {
+    if (bound->defined()) operands.push_back(bound->impl());
   }
-  return bound.value_or(upper ? __builtin_inf() : -__builtin_inf());
+  const DType dtype = result_type(operands);
+  const auto fitted = [&](const Tensor& bound, bool upper) {
+    return bound.defined() ? bound_in(dtype, bound) : number(end_of(dtype, upper));
+  };
+  return ternary(TernaryOp::clamp, x, Operand(fitted(low, false), x.where), Operand(fitted(high, true), x.where));
+}
+
+// From the nearer end, as the kernel of real numbers.
+Tensor complex_lerp(const Operand& a, const Operand& b, const Operand& weight) {
+  const CallScope call("lerp", a.where);
+  const Tensor step = b - a;
+  return where(abs(weight) < 0.5, a + weight * step, b - step * (1 - weight));
+}
+
+bool is_any_complex(std::initializer_list<const Operand*> operands) {
+  return std::ranges::any_of(operands, [](const Operand* x) { return is_complex(checked(x->tensor()).dtype()); });
+}
+
+bool is_number(const Operand& x) { return checked(x.tensor()).impl()->wrapped_number; }
+
+void check_range(const Operand& x, const Operand& low, const Operand& high) {
+  const CallScope call("hardtanh", x.where);
+  if (!is_number(low) || !is_number(high)) return;
+  const auto least = low.tensor().item<double>(), most = high.tensor().item<double>();
+  if (least > most) raise<ValueError>({.problem = fmt::format("min_val {} is above max_val {}", least, most)});
+}
+
+// Integers with numbers, whose fractions are cut.
+bool keeps_integers(const Operand& x, const Operand& a, const Operand& b) {
+  return is_integer(checked(x.tensor()).dtype()) && !x.impl()->wrapped_number && is_number(a) && is_number(b);
+}
+Tensor of_integers(TernaryOp op, const Operand& x, const Operand& a, const Operand& b) {
+  const bool limits = op == TernaryOp::hardtanh;
+  const CallScope call(limits ? "hardtanh" : "threshold", x.where);
+  const DType dtype = x.tensor().dtype();
+  const auto whole = [&](const Operand& given) -> Scalar {
+    const Scalar number = given.tensor().item_scalar();
+    if (!limits) check_fits(number, dtype);
+    if (!number.is_floating()) return number;
+    check_fits(number, DType::i64);
+    return number.to<int64_t>();
+  };
+  if (limits) return clip(x, whole(a), whole(b));
+  return ternary(op, x, Operand(whole(a)), Operand(number(whole(b)).to(dtype)));
 }
 
 std::vector<Values> ternary_samples(SampleMaker& make) {
@@ -143,14 +230,12 @@ std::vector<Values> clip_samples(SampleMaker& make) {
            detail::boxed<static_cast<Tensor (*)(const Operand&, const Operand&, const Operand&)>(&weft::name)>},
 std::vector<Values> addcmul_samples(SampleMaker& make) {
   std::vector<Values> samples = ternary_samples(make);
-  const Value factor = is_floating(make.dtype()) ? Value(-1.5) : Value(int64_t{3});
+  const Value factor = is_inexact(make.dtype()) ? Value(-1.5) : Value(int64_t{3});
   samples.push_back({make.tensor({2, 3}), make.tensor({3}), make.tensor({2, 1}), factor});
   samples.push_back({make.tensor({}), make.tensor({}), make.tensor({2}), int64_t{2}});
   return samples;
 }
-// Integers stay integers, and may have bounds that their dtype does not hold.
 Tensor call_hardtanh(const Operand& x, Scalar low, Scalar high) {
-  if (!is_floating(checked(x.tensor()).dtype())) return clip(x, low, high);
   return hardtanh(x, Operand(low, x.where), Operand(high, x.where));
 }
 std::vector<Values> hardtanh_samples(SampleMaker& make) {
@@ -158,9 +243,16 @@ std::vector<Values> hardtanh_samples(SampleMaker& make) {
       is_floating(make.dtype()) ? std::pair<Value, Value>(-0.8, 0.9) : std::pair<Value, Value>(int64_t{0}, int64_t{2});
   return {{make.tensor({2, 3})}, {make.tensor({4}, -3, 3), low, high}, {make.tensor({})}, {make.tensor({0, 2})}};
 }
-const Tensor& clip_in_place(const Tensor& x, std::optional<Scalar> low, std::optional<Scalar> high) {
-  const Tensor old = x.requires_grad() ? x.clone() : x;  // its gradient reads the old value
-  return x.copy_(clip(old, low, high));
+// A number, a tensor or nothing.
+Tensor bound_from(const Value& given, size_t argument) {
+  if (std::holds_alternative<std::monostate>(given)) return {};
+  return detail::unboxed<Operand>(given, argument).tensor();
+}
+Tensor call_clip(const Operand& x, const Value& low, const Value& high) {
+  return clip_by(x, bound_from(low, 1), bound_from(high, 2));
+}
+const Tensor& clip_in_place(const Tensor& x, const Value& low, const Value& high) {
+  return clip_by_(x, bound_from(low, 1), bound_from(high, 2));
 }
 
 constexpr OpRecord table_records[] = {WEFT_TERNARY_OPS(WEFT_TERNARY_RECORD)
@@ -171,7 +263,7 @@ constexpr OpRecord table_records[] = {WEFT_TERNARY_OPS(WEFT_TERNARY_RECORD)
                                                    OpRecord::Domain::numeric,
                                                    clip_samples,
                                                    parts::pointwise,
-                                                   detail::boxed<&weft::clip>,
+                                                   detail::boxed<&call_clip>,
                                                    {},
                                                    detail::boxed<&clip_in_place>}};
 
@@ -196,29 +288,63 @@ std::span<const OpRecord> ternary_records() {
   return records;
 }
 
-#define WEFT_DEFINE_TERNARY(name, ...) \
-  Tensor name(const Operand& a, const Operand& b, const Operand& c) { return ternary(TernaryOp::name, a, b, c); }
+#define WEFT_DEFINE_TERNARY(name, ...)                                                                 \
+  Tensor name(const Operand& a, const Operand& b, const Operand& c) {                                  \
+    if constexpr (TernaryOp::name == TernaryOp::clamp) {                                               \
+      const CallScope call("clamp", a.where);                                                          \
+      return clipped(a, checked(b.tensor()), checked(c.tensor()));                                     \
+    }                                                                                                  \
+    if constexpr (TernaryOp::name == TernaryOp::hardtanh) check_range(a, b, c);                        \
+    if constexpr (TernaryOp::name == TernaryOp::hardtanh || TernaryOp::name == TernaryOp::threshold) { \
+      if (WEFT_UNLIKELY(keeps_integers(a, b, c))) return of_integers(TernaryOp::name, a, b, c);        \
+    }                                                                                                  \
+    if constexpr (TernaryOp::name == TernaryOp::lerp) {                                                \
+      if (WEFT_UNLIKELY(is_any_complex({&a, &b, &c}))) return complex_lerp(a, b, c);                   \
+    }                                                                                                  \
+    return ternary(TernaryOp::name, a, b, c);                                                          \
+  }
 WEFT_TERNARY_OPS(WEFT_DEFINE_TERNARY)
 
-Tensor addcmul(const Operand& a, const Operand& b, const Operand& c, Scalar value) {
-  if (value.to<double>() == 1) return addcmul(a, b, c);
-  const CallScope call("addcmul", a.where);
-  TensorImpl* const operands[] = {a.impl(), b.impl(), c.impl()};
+namespace {
+using Ternary = Tensor (*)(const Operand& a, const Operand& b, const Operand& c);
+
+// op(a, value * b, c), 16-bit floats rounded once.
+Tensor with_factor(Ternary op, const Operand& a, const Operand& b, const Operand& c, Scalar value, bool fractions) {
+  if (value.is_one()) return op(a, b, c);
   for (const Operand* x : {&a, &b, &c}) checked(x->tensor());
-  const DType dtype = result_type(std::span<const TensorImpl* const>(operands));
-  if (!is_floating(dtype) && value.is_floating()) return times(a.tensor().to(dtype), value);
-  const Tensor factor = b.tensor().to(compute_type(dtype));  // 16-bit floats are rounded once
-  return addcmul(a.tensor(), factor * value, c.tensor()).to(dtype);
+  const TensorImpl* const operands[] = {a.impl(), b.impl(), c.impl()};
+  DType dtype = result_type(operands);
+  if (fractions && !is_inexact(dtype)) dtype = default_dtype();
+  check_factor(value, dtype);
+  const auto wide = [&](const Operand& x) { return x.tensor().to(is_inexact(dtype) ? compute_type(dtype) : dtype); };
+  return op(wide(a), wide(b) * value, wide(c)).to(dtype);
+}
+}  // namespace
+
+Tensor addcmul(const Operand& a, const Operand& b, const Operand& c, Scalar value) {
+  const CallScope call("addcmul", a.where);
+  return with_factor(addcmul, a, b, c, value, false);
+}
+Tensor addcdiv(const Operand& a, const Operand& b, const Operand& c, Scalar value) {
+  const CallScope call("addcdiv", a.where);
+  return with_factor(addcdiv, a, b, c, value, true);
+}
+
+Tensor clip_by(const Operand& x, const Tensor& low, const Tensor& high) {
+  const CallScope call("clip", x.where);
+  if (!low.defined() && !high.defined()) {
+    raise<ValueError>({.problem = "neither low nor high is given", .remedy = "pass at least one of them"});
+  }
+  return clipped(x, low, high);
+}
+const Tensor& clip_by_(const Tensor& x, const Tensor& low, const Tensor& high) {
+  const auto limited = [&](const Tensor& old) { return clip_by(old, low, high); };
+  if (low.defined() && high.defined()) return write_computed(x, limited, low, high);
+  return write_computed(x, limited, low.defined() ? low : high.defined() ? high : x);
 }
 
 Tensor clip(const Operand& x, std::optional<Scalar> low, std::optional<Scalar> high) {
-  const CallScope call("clip", x.where);
-  const DType dtype = checked(x.tensor()).dtype();
-  if (!low && !high) {
-    raise<ValueError>({.problem = "neither low nor high is given", .remedy = "pass at least one of them"});
-  }
-  const bool whole = is_integer(dtype) && !(low && low->is_floating()) && !(high && high->is_floating());
-  return clamp(x, bound_or(low, false, dtype, whole), bound_or(high, true, dtype, whole));
+  return clip_by(x, low ? number(*low) : Tensor(), high ? number(*high) : Tensor());
 }
 
 }  // namespace weft

@@ -26,8 +26,14 @@ struct Choice {
 
 bool is_host_scalar(const Tensor& t) { return t.device().is_cpu() && t.dim() == 0; }
 
+// Host scalars of devices' kernels have 8 bytes.
+bool takes_host_scalar(DType dtype, Device device) { return dtype != DType::c128 || device.is_cpu(); }
+
 View operand_view(const Choice& c, Tensor& t, DType dtype, unsigned char* buffer) {
-  if (t.impl()->wrapped_number || t.device() != c.device) return scalar_view(t.impl(), dtype, buffer);
+  if (t.impl()->wrapped_number || t.device() != c.device) {
+    if (takes_host_scalar(dtype, c.device)) return scalar_view(t.impl(), dtype, buffer);
+    t = t.to(dtype).to(c.device);
+  }
   if (t.dtype() != dtype) t = t.to(dtype);
   return t.raw_view();
 }
@@ -114,7 +120,7 @@ std::vector<Values> where_samples(SampleMaker& make) {
 std::vector<Values> masked_fill_samples(SampleMaker& make) {
   return {{make.tensor({2, 3}), make.mask({2, 3}), make.tensor({})},
           {make.tensor({2, 1}), make.mask({3}), int64_t{1}},
-          {make.tensor({2, 3}), make.mask({2, 1}), make.tensor({3})},
+          {make.tensor({2, 3}), make.mask({2, 1}), make.tensor({})},
           {make.tensor({}), make.mask({}), make.tensor({})},
           {make.tensor({0, 2}), make.mask({2}), make.tensor({})}};
 }
@@ -123,6 +129,20 @@ Value call_where(const Operand& condition, const Value& a, const Value& b) {
   const bool alone = std::holds_alternative<std::monostate>(a) && std::holds_alternative<std::monostate>(b);
   if (alone) return where(condition.tensor());
   return where(condition, detail::unboxed<Operand>(a, 1), detail::unboxed<Operand>(b, 2));
+}
+
+void check_one_value(const Operand& value) {
+  if (checked(value.tensor()).dim() == 0) return;
+  raise<ShapeError>({.problem = fmt::format("value is a number or 0-d, not {}", value.tensor().shape().text()),
+                     .remedy = "use where(mask, value, x)"});
+}
+Tensor call_masked_fill(const Operand& x, const Operand& mask, const Operand& value) {
+  check_one_value(value);
+  return masked_fill(x, mask, value);
+}
+const Tensor& call_masked_fill_(const Tensor& x, const Tensor& mask, const Operand& value) {
+  check_one_value(value);
+  return masked_fill_(x, mask, value);
 }
 
 Partition chosen(const WholeCall& call) {
@@ -136,14 +156,15 @@ constexpr OpRecord where_op_records[] = {
      true, OpRecord::Domain::any, where_samples, chosen, detail::boxed<&call_where>},
     {"masked_fill",
      "masked_fill(x, mask, value)",
-     "x with value, converted to x's dtype, where mask (bool) holds; x and mask broadcast, and value to both.",
+     "x with value, a number or 0-d tensor that is converted to x's dtype, where mask (bool) holds; x and mask "
+     "broadcast.",
      true,
      OpRecord::Domain::any,
      masked_fill_samples,
      parts::pointwise,
-     detail::boxed<&weft::masked_fill>,
+     detail::boxed<&call_masked_fill>,
      {},
-     detail::boxed<&weft::masked_fill_>}};
+     detail::boxed<&call_masked_fill_>}};
 
 }  // namespace
 
@@ -156,8 +177,8 @@ std::vector<Tensor> where(const Tensor& condition, Location place) {
 }
 
 bool fills_directly(const Tensor& x, const Tensor& mask, const Operand& value) {
-  return value.impl()->wrapped_number && mask.dtype() == DType::boolean && mask.device() == x.device() &&
-         same_sizes(mask.raw_view().layout, x.raw_view().layout) && !should_record(x);
+  return value.impl()->wrapped_number && takes_host_scalar(x.dtype(), x.device()) && mask.dtype() == DType::boolean &&
+         mask.device() == x.device() && same_sizes(mask.raw_view().layout, x.raw_view().layout) && !should_record(x);
 }
 
 void fill_directly(const Tensor& out, const Tensor& x, const Tensor& mask, const Operand& value) {

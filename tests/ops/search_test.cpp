@@ -210,7 +210,7 @@ TEST(Searchsorted, Errors) {
   EXPECT_THROW(searchsorted(ones({2, 3}), ones({3, 2})), ShapeError);
   EXPECT_THROW(searchsorted(ones({2, 3}), ones({2})), ShapeError);
   EXPECT_THROW(searchsorted(tensor(1.), ones({2})), ShapeError);
-  EXPECT_THROW(searchsorted(ones({3}), ones({3}, f64)), DTypeError);
+  EXPECT_THROW(searchsorted(ones({3}), ones({3}, c64)), DTypeError);
   EXPECT_THROW(bucketize(ones({2, 2}), ones({2, 2})), ShapeError);
 }
 

@@ -1,0 +1,23 @@
+// Exact comparisons of what has two dtypes. Not public.
+#pragma once
+
+#include <optional>
+
+#include "../../backends/functors/lists.hpp"
+#include "common.hpp"
+
+namespace weft {
+
+struct Comparison {
+  CompareOp op;
+  Scalar number;
+};
+/// A comparison with the same answers for all elements of `dtype`, by a number that it holds. lt and le stay lt or le,
+/// gt and ge stay gt or ge. Fractions are rounded to a floating-point dtype; integers, and what overflows there, are
+/// not.
+Comparison exact_in(DType dtype, CompareOp op, Scalar number);
+
+/// The dtype in which elements of both dtypes are exact; none for 64-bit integers with floats or with the other sign.
+std::optional<DType> exact_type(DType a, DType b);
+
+}  // namespace weft
