@@ -176,7 +176,7 @@ TEST(SparseGradient, IsDenseWhereSomebodySeesIt) {
 TEST(SparseGradient, GradientsOfGradientsAreThoseOfADenseOne) {
   const Tensor ids = tensor({1, 1, 4});
   const auto second = [&](bool sparse) {
-    const Tensor w = table(), rows = embedding(w, ids, {-1, sparse});
+    const Tensor w = table(), rows = embedding(w, ids, {.sparse = sparse});
     const Tensor g = grad({sum(rows * rows * rows)}, {w}, {}, {.create_graph = true})[0];
     sum(g * g).backward();
     return w.grad();
@@ -188,7 +188,7 @@ TEST(SparseGradient, AddsUpWithDenseOnesInAnyOrder) {
   const Tensor ids = tensor({1, 5, 1}), x = ones({2, 3}, f64);
   const auto run = [&](bool sparse, int order) {
     const Tensor w = table();
-    const auto rows = [&] { return loss_of(embedding(w, ids, {-1, sparse})); };
+    const auto rows = [&] { return loss_of(embedding(w, ids, {.sparse = sparse})); };
     const auto dense = [&] { return loss_of(matmul(x, w.t())); };
     if (order == 0) (rows() + dense()).backward();
     if (order == 1) (dense() + rows()).backward();
@@ -304,7 +304,7 @@ TEST(SparseGradient, ComesThroughCheckpoints) {
   const Tensor ids = tensor({1, 2, 1}), x = ones({3, 3}, f64).requires_grad_();
   const auto run = [&](bool sparse) {
     const Tensor w = table();
-    loss_of(checkpoint([&](const Tensor& t) { return embedding(w, ids, {-1, sparse}) * t; }, x)).backward();
+    loss_of(checkpoint([&](const Tensor& t) { return embedding(w, ids, {.sparse = sparse}) * t; }, x)).backward();
     return w.grad();
   };
   expect_near(run(true), run(false), 1e-14);

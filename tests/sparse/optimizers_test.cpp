@@ -32,7 +32,8 @@ Tensor loss_at(const Tensor& w, int step, bool sparse) {
   for (int k = 0; k < 4; ++k) {
     for (int j = 0; j < 3; ++j) g.push_back(std::sin(3.0 * k + j + step));
   }
-  return sum(embedding(w, ids_at(step), {-1, sparse}) * tensor(std::span<const double>(g), {4, 3}, f64).to(w.dtype()));
+  return sum(embedding(w, ids_at(step), {.sparse = sparse}) *
+             tensor(std::span<const double>(g), {4, 3}, f64).to(w.dtype()));
 }
 
 TEST(SparseSteps, AreThoseOfPyTorch) {
