@@ -43,11 +43,12 @@ class Scalar {
   /// How the value is held: bool, i64, u64, f64 or c128.
   constexpr DType held_as() const { return dtype_; }
 
-  /// DTypeError where the value is complex.
+  /// DTypeError where the value is complex and T is not bool.
   template <Arithmetic T>
   constexpr T to() const {
     if (is_floating()) return static_cast<T>(floating_);
     if (dtype_ == DType::u64) return static_cast<T>(static_cast<uint64_t>(integer_));
+    if (is_complex() && std::is_same_v<T, bool>) return floating_ != 0 || imaginary_ != 0;
     if (is_complex()) detail::raise_complex_number();
     return static_cast<T>(integer_);
   }

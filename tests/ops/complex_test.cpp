@@ -647,6 +647,8 @@ TEST(ComplexTypes, CountAnyPartThatIsNotZero) {
     EXPECT_EQ(z.to(boolean).to_vector<bool>(), (std::vector<bool>{false, true, false, true}));
     EXPECT_EQ(logical_not(z).to_vector<bool>(), (std::vector<bool>{true, false, true, false}));
     EXPECT_TRUE(any(z).item<bool>());
+    EXPECT_TRUE(z.select(0, 1).item<bool>());
+    EXPECT_FALSE(z.select(0, 2).item<bool>());
     EXPECT_FALSE(any(zero * -1).item<bool>());
     EXPECT_FALSE(all(z).item<bool>());
     EXPECT_TRUE(all(z.slice(0, 1, 2)).item<bool>());
