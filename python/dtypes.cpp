@@ -122,10 +122,10 @@ void add(PyObject* module, const char* as, PyObject* object) {
 
 std::optional<DType> to_dtype(PyObject* object) {
   if (Py_TYPE(object) == dtype_type) return dtype_of_object(object);
-  if (object == reinterpret_cast<PyObject*>(&PyFloat_Type)) return default_dtype();
+  if (object == reinterpret_cast<PyObject*>(&PyFloat_Type)) return DType::f64;
   if (object == reinterpret_cast<PyObject*>(&PyLong_Type)) return DType::i64;
   if (object == reinterpret_cast<PyObject*>(&PyBool_Type)) return DType::boolean;
-  if (object == reinterpret_cast<PyObject*>(&PyComplex_Type)) return complex_type(default_dtype());
+  if (object == reinterpret_cast<PyObject*>(&PyComplex_Type)) return DType::c128;
   return {};
 }
 

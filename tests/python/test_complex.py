@@ -127,7 +127,7 @@ def test_numbers_become_tensors_and_tensors_numbers():
     assert weft.tensor(1j).dtype is weft.complex64
     assert weft.tensor([1, 2.5, 3j]).tolist() == [1, 2.5, 3j]
     assert weft.tensor([1, 2], dtype=weft.complex128).dtype is weft.complex128
-    assert weft.tensor([1, 2], dtype=complex).dtype is weft.complex64
+    assert weft.tensor([1, 2], dtype=complex).dtype is weft.complex128
     assert weft.tensor(numpy.complex64(1 + 2j)).item() == 1 + 2j
     assert complex(weft.tensor(2 - 1j)) == 2 - 1j
     assert (weft.ones(2) * 1j).dtype is weft.complex64

@@ -1,7 +1,6 @@
 """Module: attributes, hooks and PyTorch's names over the modules of C++, which hold the parameters, buffers and children."""
 
 import inspect
-import itertools
 
 from weft import _core
 from weft._core import Tensor
@@ -38,6 +37,8 @@ class _Handle:
     def remove(self):
         """True the first time, false when the hook is gone already."""
         found = self._hooks.pop(self._key, None) is not None
+        if found:
+            _core._toggle_setting(self._key)
         if found and self._removed is not None:
             self._removed()
         return found
@@ -49,14 +50,12 @@ class _Handle:
         self.remove()
 
 
-_hook_numbers = itertools.count()
-
-
 def _add_hook(hooks, hook, prepend=False, removed=None, **options):
     if not callable(hook):
         raise TypeError(f"argument 'hook' must be callable, not {type(hook).__name__}")
-    key = next(_hook_numbers)
+    key = _core._new_setting()
     hooks[key] = (hook, options)
+    _core._toggle_setting(key)
     if prepend:
         for other in [k for k in hooks if k != key]:
             hooks[other] = hooks.pop(other)
@@ -76,6 +75,18 @@ def _kept(value):
     if isinstance(value, (tuple, list)) and all(isinstance(item, (bool, int, float, str)) for item in value):
         return tuple(value)
     return str(value).removeprefix("weft.") if isinstance(value, _core.dtype) else _Unkept(type(value).__name__)
+
+
+def _note_change(module, name, value):
+    """Tells captured steps, which read attributes when they are recorded."""
+    old = module.__dict__.get(name, module)
+    if old is value or old is module:
+        return
+    if all(isinstance(v, (bool, int, float, str, type(None))) for v in (old, value)):
+        before, now = (hash((id(module), name, repr(v))) % 2**64 for v in (old, value))
+        _core._set_settings(before, now)
+    else:
+        _core._change_settings()
 
 
 _hook_kinds = ("forward_pre", "forward", "backward_pre", "backward")
@@ -125,6 +136,7 @@ class Module:
         elif isinstance(value, Module):
             self.register_module(name, value)
         elif kind is None:
+            _note_change(self, name, value)
             object.__setattr__(self, name, value)
         elif value is None:
             self._forget(name)
@@ -268,7 +280,7 @@ class Module:
     def to(self, device=None, dtype=None):
         """Moves and converts parameters, buffers and gradients in place, so that optimizers see the new ones; a dtype
         concerns floating-point tensors alone. A buffer that is a plain tensor is replaced."""
-        if isinstance(device, _core.dtype):
+        if isinstance(device, (_core.dtype, type)):  # float and its like are dtypes, too
             device, dtype = None, device
         self._state.to(device, dtype)
         for module in self.modules():
