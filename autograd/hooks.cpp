@@ -14,7 +14,14 @@ namespace weft {
 
 template class detail::HookList<detail::Hook>;
 
-NodeHooks::NodeHooks() : list(Shared<detail::HookList<detail::Hook>>::make()) {}
+NodeHooks::NodeHooks(Shared<List> list_, uint16_t first_output_) : list(std::move(list_)), first_output(first_output_) {
+  list->users.fetch_add(1, MemoryOrder::relaxed);
+}
+
+void NodeHooks::leave_list() {
+  if (left.exchange(true, MemoryOrder::acq_rel)) return;
+  if (list->users.fetch_sub(1, MemoryOrder::acq_rel) == 1) list->clear();
+}
 
 namespace {
 
@@ -76,6 +83,7 @@ void call_gradient_hook(Node& node, const Hook& hook, GradEvent& event) {
 
 HookHandle add(Node& node, Hook hook) {
   NodeHooks& hooks = detail::hooks_of(node);
+  hook.output = static_cast<uint16_t>(hook.output + hooks.first_output);
   hooks.phases.fetch_or(1u << static_cast<int>(hook.phase), MemoryOrder::relaxed);
   return HookHandle(hooks.list, hooks.list->add(std::move(hook)));
 }
@@ -150,7 +158,7 @@ HookHandle add_gradient_hook(Node& node, uint16_t output, HookFunction hook, Loc
   return add(node, {.call = std::move(hook), .phase = GradPhase::gradient, .output = output, .where = where});
 }
 
-HookHandle add_tensor_hook(const Tensor& tensor, HookFunction hook, bool wants_tensor, Location where) {
+HookHandle add_tensor_hook(const Tensor& tensor, HookFunction hook, bool wants_tensor, Location where, void* foreign) {
   check_gradient_flows(tensor, "register_hook", where);
   TensorImpl* impl = tensor.impl();
   return add(*impl->node, {.call = std::move(hook),
@@ -158,13 +166,39 @@ HookHandle add_tensor_hook(const Tensor& tensor, HookFunction hook, bool wants_t
                            .wants_tensor = wants_tensor,
                            .output = impl->output_number,
                            .tensor = wants_tensor && !impl->accumulates ? tensor.detach() : Tensor(),
-                           .where = where});
+                           .where = where,
+                           .foreign = foreign});
 }
 
-HookHandle add_accumulated_hook(const Tensor& tensor, HookFunction hook, bool wants_tensor, Location where) {
+HookHandle add_accumulated_hook(const Tensor& tensor, HookFunction hook, bool wants_tensor, Location where,
+                                void* foreign) {
   AccumulationNode& node = checked_leaf(tensor, "register_post_accumulate_grad_hook", where);
-  return add(node,
-             {.call = std::move(hook), .phase = GradPhase::accumulated, .wants_tensor = wants_tensor, .where = where});
+  return add(node, {.call = std::move(hook),
+                    .phase = GradPhase::accumulated,
+                    .wants_tensor = wants_tensor,
+                    .where = where,
+                    .foreign = foreign});
+}
+
+namespace {
+NodeHooks* hooks_of_leaf(const Tensor& leaf) {
+  if (!leaf.defined() || !leaf.impl()->accumulates) return nullptr;
+  return leaf.impl()->node->hooks.load(MemoryOrder::acquire);
+}
+}  // namespace
+
+void visit_foreign(const Tensor& leaf, void (*visit)(void* foreign, void* context), void* context) {
+  const NodeHooks* hooks = hooks_of_leaf(leaf);
+  if (hooks == nullptr || leaf.impl()->refs.value() != 1 || leaf.impl()->node->refs.value() != 1) return;
+  const auto snapshot = hooks->list->snapshot();
+  if (snapshot == nullptr) return;
+  for (const Hook& hook : *snapshot) {
+    if (hook.foreign != nullptr) visit(hook.foreign, context);
+  }
+}
+
+void clear_hooks(const Tensor& leaf) {
+  if (NodeHooks* hooks = hooks_of_leaf(leaf)) hooks->list->clear();
 }
 
 HookHandle add_node_hook(const Tensor& result, GradPhase phase, HookFunction hook, Location where) {
@@ -185,6 +219,39 @@ HookHandle add_node_hook(const Tensor& result, GradPhase phase, HookFunction hoo
 bool HookHandle::remove() {
   const auto list = list_.lock();
   return list != nullptr && list->remove(id_);
+}
+
+struct detail::LeafLink {
+  Atomic<uint32_t> word{0};
+  TensorImpl* leaf;
+};
+
+WeakLeaf::WeakLeaf(const Tensor& leaf, Location where) {
+  NodeHooks& hooks = detail::hooks_of(checked_leaf(leaf, "WeakLeaf", where));
+  auto fresh = Shared<detail::LeafLink>::make();
+  fresh->leaf = leaf.impl();
+  detail::WordLock lock(hooks.word);
+  if (hooks.link == nullptr) hooks.link = std::move(fresh);
+  link_ = hooks.link;
+}
+
+Tensor WeakLeaf::lock() const {
+  if (link_ == nullptr) return {};
+  detail::WordLock lock(link_->word);
+  if (link_->leaf == nullptr || !link_->leaf->refs.try_increment()) return {};
+  return Tensor::adopt(link_->leaf);
+}
+
+void unlink_leaf(Node& node) {
+  NodeHooks& hooks = *node.hooks.load(MemoryOrder::acquire);
+  Shared<detail::LeafLink> link;
+  {
+    detail::WordLock lock(hooks.word);
+    link = std::move(hooks.link);
+  }
+  if (link == nullptr) return;
+  detail::WordLock lock(link->word);
+  link->leaf = nullptr;
 }
 
 namespace {
@@ -214,15 +281,16 @@ void add_to_kept(NodeHooks& hooks, uint16_t output, const Tensor& gradient) {
 
 void run_gradient_hooks(Node& node, uint16_t output, Tensor& gradient) {
   NodeHooks& hooks = *node.hooks.load(MemoryOrder::acquire);
-  if (const auto snapshot = hooks.list->snapshot()) {
+  if (const auto snapshot = hooks.left.load(MemoryOrder::relaxed) ? nullptr : hooks.list->snapshot()) {
     GradEvent event{.grad = std::move(gradient),
                     .tensor = {},
                     .op = node.op,
                     .node = &node,
                     .location = node.where,
                     .phase = GradPhase::gradient};
+    const int listed = hooks.first_output + output;
     for (const Hook& hook : *snapshot) {
-      if (hook.phase == GradPhase::gradient && hook.output == output) call_gradient_hook(node, hook, event);
+      if (hook.phase == GradPhase::gradient && hook.output == listed) call_gradient_hook(node, hook, event);
     }
     gradient = std::move(event.grad);
   }
@@ -299,7 +367,15 @@ void forget_retained_gradient(Node& node, const TensorImpl* tensor) {
   hooks.retained.erase(at);
 }
 
-void drop_hooks(Node& node) { node.hooks.load(MemoryOrder::acquire)->list->clear(); }
+void share_hooks(const Node& old, uint16_t old_output, Node& fresh) {
+  const NodeHooks& hooks = *old.hooks.load(MemoryOrder::acquire);
+  auto shared = std::make_unique<NodeHooks>(hooks.list, static_cast<uint16_t>(hooks.first_output + old_output));
+  const uint32_t phases = hooks.phases.load(MemoryOrder::relaxed);
+  shared->phases = old.output_count == 1 ? phases : phases & 1u << static_cast<int>(GradPhase::gradient);
+  fresh.hooks.store(shared.release(), MemoryOrder::release);
+}
+
+void drop_hooks(Node& node) { node.hooks.load(MemoryOrder::acquire)->leave_list(); }
 
 void Tensor::set_manual_backward_hook(bool on, Location where) const {
   detail::hooks_of(checked_leaf(*this, "set_manual_backward_hook", where)).manual = on;

@@ -19,7 +19,9 @@
 
 #include "../tensor/atomic.hpp"
 #include "../tensor/callback.hpp"
+#include "../tensor/configuration.hpp"
 #include "../tensor/index.hpp"
+#include "../tensor/shared.hpp"
 
 namespace weft {
 
@@ -71,6 +73,10 @@ struct Hook {
   Tensor tensor = {};
   Location where = Location::none();
   uint64_t id = 0;
+  /// Of a module's hook.
+  Shared<const Setting> setting = {};
+  /// An object of another language that `call` owns.
+  void* foreign = nullptr;
 };
 
 /// Replaces `gradients` by a hook's result; a single one replaces the first. An error changes nothing.
@@ -95,6 +101,8 @@ class HookList final : public HookRegistry {
   void clear();
   /// Null when there are none.
   Snapshot snapshot() const;
+  /// Nodes that run these functions; the last one that ends clears the list.
+  Atomic<int32_t> users{0};
 
  private:
   mutable Atomic<uint32_t> word_{0};
@@ -117,6 +125,24 @@ class WEFT_API HookHandle {
  private:
   Weak<detail::HookRegistry> list_;
   uint64_t id_ = 0;
+};
+
+namespace detail {
+struct LeafLink;
+}
+
+/// Refers to a leaf without owning it. A hook on a leaf lives as long as the leaf, so a hook that captures the leaf
+/// itself keeps both for ever; capture this one, or take `event.tensor`.
+class WEFT_API WeakLeaf {
+ public:
+  WeakLeaf() = default;
+  /// ValueError unless `leaf` is a leaf that requires a gradient.
+  explicit WeakLeaf(const Tensor& leaf, Location where = {});
+  /// The leaf; undefined once it has died or requires no gradient any more.
+  Tensor lock() const;
+
+ private:
+  Shared<detail::LeafLink> link_;
 };
 
 /// Removes its hook at the end of the scope.
@@ -144,8 +170,19 @@ struct NodeHooks {
     /// The tensor whose retain_grad asked for it; it is dropped when that dies.
     const TensorImpl* tensor;
   };
-  NodeHooks();
-  const Shared<detail::HookList<detail::Hook>> list;
+  using List = detail::HookList<detail::Hook>;
+  NodeHooks() : NodeHooks(Shared<List>::make(), 0) {}
+  NodeHooks(Shared<List> list_, uint16_t first_output_);
+  ~NodeHooks() { leave_list(); }
+  NodeHooks(const NodeHooks&) = delete;
+  /// The node runs no hooks any more.
+  void leave_list();
+
+  /// A view's present node and its former one share a list.
+  const Shared<List> list;
+  /// What the list calls output 0 of this node.
+  const uint16_t first_output;
+  Atomic<bool> left{false};
   /// Which phases ever had a hook, one bit each, so that the others cost only a test.
   Atomic<uint32_t> phases{0};
   bool may_have(GradPhase phase) const {
@@ -157,14 +194,23 @@ struct NodeHooks {
   mutable Atomic<uint32_t> word{0};
   Atomic<bool> retains{false};
   std::vector<RetainedGradient> retained;
+  /// Leaves only: for WeakLeaf, null until there is one. Guarded by `word`.
+  Shared<detail::LeafLink> link;
 };
 
 namespace detail {
 
 /// The node's hooks, made at the first call. Threads may call it at once.
 NodeHooks& hooks_of(Node& node);
-WEFT_API HookHandle add_tensor_hook(const Tensor& tensor, HookFunction hook, bool wants_tensor, Location where);
-WEFT_API HookHandle add_accumulated_hook(const Tensor& tensor, HookFunction hook, bool wants_tensor, Location where);
+WEFT_API HookHandle add_tensor_hook(const Tensor& tensor, HookFunction hook, bool wants_tensor, Location where,
+                                    void* foreign = nullptr);
+WEFT_API HookHandle add_accumulated_hook(const Tensor& tensor, HookFunction hook, bool wants_tensor, Location where,
+                                         void* foreign = nullptr);
+/// For collectors of cycles: visits what the hooks of a leaf own in another language, where `leaf` is the only way to
+/// them.
+WEFT_API void visit_foreign(const Tensor& leaf, void (*visit)(void* foreign, void* context), void* context);
+/// Drops the leaf's hooks.
+WEFT_API void clear_hooks(const Tensor& leaf);
 WEFT_API HookHandle add_node_hook(const Tensor& result, GradPhase phase, HookFunction hook, Location where);
 /// For tools: a gradient hook on an output of a node, whatever tensor it belongs to now.
 WEFT_API HookHandle add_gradient_hook(Node& node, uint16_t output, HookFunction hook, Location where);
@@ -258,8 +304,12 @@ void run_node_hooks(Node& node, GradPhase phase, std::span<Tensor> incoming, std
 void make_room_for_retained_gradient(const Node& from, Node& to);
 /// Called after an in-place write: a retained gradient follows the tensor to the node of its new value.
 void move_retained_gradient(Node& from, uint16_t from_output, Node& to, uint16_t to_output);
+/// Called when the base of a view was written: the hooks of the view's old node run for `fresh`, its new one, too.
+void share_hooks(const Node& old, uint16_t old_output, Node& fresh);
 /// Called when a tensor dies: drops its retained gradient, which may lead back to this node.
 void forget_retained_gradient(Node& node, const TensorImpl* tensor);
+/// Called when a leaf dies or stops being one.
+void unlink_leaf(Node& node);
 /// Frees the hooks of a node that can never run again: a hook that holds its own tensor would keep both alive for ever.
 void drop_hooks(Node& node);
 

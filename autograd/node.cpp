@@ -52,6 +52,7 @@ void destroy_node(Node* node) {
 void release_node(TensorImpl* impl) {
   if (impl->accumulates) {
     auto* node = static_cast<AccumulationNode*>(impl->node);
+    if (WEFT_UNLIKELY(node->hooks.load(MemoryOrder::acquire) != nullptr)) unlink_leaf(*node);
     Tensor unreachable;  // a recorded gradient leads back to this node: kept, both would live for ever
     std::unique_ptr<AccumulationNode::Rows> rows;
     AccumulationNode::Lock lock(*node);
@@ -131,6 +132,20 @@ Edge gradient_edge(TensorImpl* impl) {
 // Other memory was put under its base since.
 static bool is_left_behind(const TensorImpl* view) { return view->storage != view->base->storage; }
 
+// A view that was itself written refreshes from a version that lies so far back.
+constexpr uint32_t was_written = uint32_t{1} << 31;
+
+// Where only its base was written, a view's hooks go with it; where it was written itself, they stay with the old
+// value.
+static void keep_hooks(TensorImpl* view, Node& fresh, uint32_t version) {
+  Node& old = *view->node;
+  if (WEFT_LIKELY(old.hooks.load(MemoryOrder::acquire) == nullptr)) return;
+  const uint32_t writes = version - view->node_version.load(MemoryOrder::relaxed);
+  if (writes < was_written) share_hooks(old, view->output_number, fresh);
+  make_room_for_retained_gradient(old, fresh);
+  move_retained_gradient(old, view->output_number, fresh, 0);
+}
+
 void refresh_view(TensorImpl* view) {
   static std::mutex mutex;
   std::unique_lock lock(mutex);
@@ -140,10 +155,11 @@ void refresh_view(TensorImpl* view) {
     view->node_version.store(version, MemoryOrder::release);
     return;
   }
-  Node* fresh = view->base->requires_grad ? detail::make_view_node(view->base, view) : nullptr;
-  view->requires_grad = fresh != nullptr;
-  Node* old = std::exchange(view->node, fresh);
-  if (fresh != nullptr) view->output_number = 0;
+  NodeHandle fresh(view->base->requires_grad ? detail::make_view_node(view->base, view) : nullptr);
+  if (fresh.get() != nullptr && view->node != nullptr) keep_hooks(view, *fresh.get(), version);
+  view->requires_grad = fresh.get() != nullptr;
+  if (view->requires_grad) view->output_number = 0;
+  Node* old = std::exchange(view->node, fresh.take());
   view->node_version.store(version, MemoryOrder::release);
   lock.unlock();  // with a node die functions of the user
   if (old != nullptr) release(old);
@@ -192,7 +208,7 @@ Rebase::~Rebase() {
 void Rebase::commit() noexcept {
   replace_producer(owner_, std::exchange(producer_, nullptr));
   if (owner_ == target_) return;
-  target_->node_version.store(owner_->node_version.load(MemoryOrder::relaxed) - 1, MemoryOrder::relaxed);
+  target_->node_version.store(owner_->node_version.load(MemoryOrder::relaxed) - was_written, MemoryOrder::relaxed);
 }
 
 GeneralNode::GeneralNode(int edge_count_, int output_count_, Backward backward_)

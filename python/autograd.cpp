@@ -113,28 +113,37 @@ void check_callable(nb::handle hook, const char* function) {
   throw_type_error(std::string(function) + "(): argument 'hook' must be callable, not " + type_name(hook.ptr()));
 }
 
-HookHandle hook_on(const Tensor& tensor, nb::handle hook) {
-  check_callable(hook, "register_hook");
-  return register_hook(
-      tensor,
-      [callback = Callback(hook)](const Tensor& gradient) -> Tensor {
-        const WithGil gil;
-        const Ref argument(wrap(gradient));
-        return gradient_from(call(callback, argument.get()).get());
-      },
-      here());
+const Tensor& hooked_tensor(nb::handle object, const char* function) {
+  if (is_tensor(object.ptr())) return tensor_of(object.ptr());
+  throw_type_error(std::string(function) + "(): argument 'tensor' must be a Tensor, not " + type_name(object.ptr()));
 }
 
-HookHandle accumulated_hook_on(const Tensor& tensor, nb::handle hook) {
+HookHandle hook_on(nb::handle object, nb::handle hook) {
+  const Tensor& tensor = hooked_tensor(object, "register_hook");
+  check_callable(hook, "register_hook");
+  const auto function = [callback = Callback(hook)](const Tensor& gradient) -> Tensor {
+    const WithGil gil;
+    const Ref argument(wrap(gradient));
+    return gradient_from(call(callback, argument.get()).get());
+  };
+  HookHandle handle =
+      detail::add_tensor_hook(tensor, detail::hook_function(function, detail::gradient_of), false, here(), hook.ptr());
+  track_hooks(object.ptr());
+  return handle;
+}
+
+HookHandle accumulated_hook_on(nb::handle object, nb::handle hook) {
+  const Tensor& tensor = hooked_tensor(object, "register_post_accumulate_grad_hook");
   check_callable(hook, "register_post_accumulate_grad_hook");
-  return register_post_accumulate_grad_hook(
-      tensor,
-      [callback = Callback(hook)](const Tensor& leaf) {
-        const WithGil gil;
-        const Ref argument(wrap(leaf));
-        call(callback, argument.get());
-      },
-      here());
+  const auto function = [callback = Callback(hook)](const Tensor& leaf) {
+    const WithGil gil;
+    const Ref argument(wrap(leaf));
+    call(callback, argument.get());
+  };
+  HookHandle handle = detail::add_accumulated_hook(tensor, detail::hook_function(function, detail::tensor_of), false,
+                                                   here(), hook.ptr());
+  track_hooks(object.ptr());
+  return handle;
 }
 
 template <auto register_it>

@@ -29,6 +29,9 @@ PyObject* wrap(Tensor tensor);
 /// A new object of a subclass of weft.Tensor, whose __new__ and __init__ are not called.
 PyObject* wrap_as(PyTypeObject* type, Tensor tensor);
 
+/// The collector of cycles looks at this tensor from now on, for hooks that hold their leaf.
+void track_hooks(PyObject* tensor);
+
 /// Python's error indicator is set.
 struct PythonError {};
 /// Throws Python's error as a C++ exception that keeps it, through any frames and threads.

@@ -153,6 +153,110 @@ TEST_F(TensorHooks, BelongToTheVersionTheyWereRegisteredOn) {
   EXPECT_EQ(older, (Doubles{4, 40}));
 }
 
+/// A result, and views of it whose hooks count and whose gradients are retained.
+struct Viewed {
+  Tensor w = ones({3, 3}).requires_grad_(), x = w * 1.0;
+  std::vector<double> sums;
+
+  Tensor watched(Tensor view) {
+    view.register_hook([this](const Tensor& g) { sums.push_back(g.sum().item<double>()); });
+    view.retain_grad();
+    return view;
+  }
+};
+
+TEST_F(TensorHooks, OfAViewRunAndItsGradientIsKeptAfterItsBaseWasWritten) {
+  using Write = void (*)(const Tensor& x);
+  const Write writes[] = {
+      [](const Tensor& x) { x[0] = 1; },
+      [](const Tensor& x) { x[0] = 1, x[0] = 2; },
+      [](const Tensor& x) { x[1] = 1; },
+      [](const Tensor& x) { x[x > 5] = 1; },
+      [](const Tensor& x) { x[tensor({0})] = 1; },
+      [](const Tensor& x) { x.mul_(2); },
+      [](const Tensor& x) { Tensor(x[{Slice(0, 2)}]).mul_(2); },
+      [](const Tensor& x) { x.detach()[0] = 1; },
+      [](const Tensor& x) {
+        const NoGradGuard unrecorded;
+        x[0] = 1;
+      },
+  };
+  using View = Tensor (*)(const Tensor& x);
+  const View views[] = {
+      [](const Tensor& x) -> Tensor { return x[{Slice(1, none)}]; },
+      [](const Tensor& x) -> Tensor { return Tensor(x[{Slice(1, none)}])[0]; },
+      [](const Tensor& x) { return x.t(); },
+      [](const Tensor& x) { return x.unbind()[1]; },
+      [](const Tensor& x) { return x.split(2)[1]; },
+      [](const Tensor& x) { return x.view({9}); },
+  };
+  for (const View view : views) {
+    for (const Write write : writes) {
+      Viewed v;
+      const Tensor y = v.watched(view(v.x));
+      write(v.x);
+      y.sum().backward();
+      EXPECT_EQ(v.sums, Doubles{static_cast<double>(y.numel())});
+      ASSERT_TRUE(y.grad().defined());
+      EXPECT_EQ(values(y.grad()), Doubles(static_cast<size_t>(y.numel()), 1.0));
+    }
+  }
+}
+
+TEST_F(TensorHooks, OfAViewReplaceTheGradientAndAreRemovedAfterItsBaseWasWritten) {
+  Viewed v;
+  const Tensor y = v.x[{Slice(1, none)}];
+  HookHandle twice = y.register_hook([](const Tensor& g) { return g * 2.0; });
+  v.x[0] = 1;
+  y.register_hook([](const Tensor& g) { return g * 5.0; });
+  y.sum().backward({.retain_graph = true});
+  EXPECT_EQ(values(v.w.grad()), (Doubles{0, 0, 0, 10, 10, 10, 10, 10, 10}));
+  EXPECT_TRUE(twice.remove());
+  v.w.set_grad({});
+  y.sum().backward();
+  EXPECT_EQ(values(v.w.grad()), (Doubles{0, 0, 0, 5, 5, 5, 5, 5, 5}));
+}
+
+TEST_F(TensorHooks, OfAViewRunForUsesBeforeAndAfterAWriteOfItsBase) {
+  Viewed v;
+  const Tensor y = v.watched(v.x[{Slice(1, none)}]);
+  const Tensor before = (y * 2.0).sum();
+  v.x[0] = 1;
+  EXPECT_EQ(values(grad({y.sum()}, {y})[0]), Doubles(6, 1.0));
+  (before + y.sum()).backward();
+  EXPECT_EQ(v.sums, (Doubles{6, 6, 12}));
+  EXPECT_EQ(values(v.w.grad()), (Doubles{0, 0, 0, 3, 3, 3, 3, 3, 3}));
+}
+
+TEST_F(TensorHooks, OfAViewThatWasWrittenItselfSeeTheOlderValueAndTheRetainedGradientTheNewOne) {
+  Viewed v;
+  const Tensor y = v.watched(v.x[{Slice(1, none)}]);
+  y.mul_(2);
+  v.x[0] = 1;
+  y.sum().backward();
+  EXPECT_EQ(v.sums, Doubles{12});
+  EXPECT_EQ(values(y.grad()), Doubles(6, 1.0));
+}
+
+TEST_F(TensorHooks, OfABaseSeeTheViewsUsesAfterAWrite) {
+  Viewed v;
+  v.watched(v.x);
+  const Tensor y = v.x[{Slice(1, none)}];
+  v.x[0] = 1;
+  y.sum().backward();
+  EXPECT_EQ(v.sums, Doubles{6});
+  EXPECT_EQ(values(v.x.grad()), (Doubles{0, 0, 0, 1, 1, 1, 1, 1, 1}));
+}
+
+TEST_F(TensorHooks, OfAViewDieWithItsGraphAfterAWriteOfItsBase) {
+  Viewed v;
+  const Tensor y = v.x[{Slice(1, none)}];
+  y.register_hook([y](const Tensor&) {});
+  const Tensor before = (y * 2.0).sum();
+  v.x[0] = 1;
+  (before + y.sum()).backward();
+}
+
 TEST_F(TensorHooks, AreNotCalledWhereNoGradientArrives) {
   const Tensor x = leaf();
   const auto parts = x.unbind(0);
@@ -271,6 +375,22 @@ TEST_F(TensorHooks, ALeafInItsOwnHookIsACycleUntilRemoved) {
   EXPECT_EQ(token.use_count(), 2);
   EXPECT_TRUE(handle.remove());
   EXPECT_EQ(token.use_count(), 1);
+}
+
+TEST_F(TensorHooks, AWeakLeafDoesNotKeepItsLeaf) {
+  WeakLeaf after;
+  {
+    const Tensor w = tensor({1.0, 2.0}).requires_grad_();
+    const WeakLeaf weak(w);
+    after = weak;
+    w.register_hook([weak](const Tensor& g) { return g + weak.lock(); });
+    (w * 3.0).sum().backward();
+    EXPECT_EQ(values(w.grad()), (Doubles{4, 5}));
+    EXPECT_EQ(weak.lock().impl(), w.impl());
+  }
+  EXPECT_FALSE(after.lock().defined());
+  EXPECT_FALSE(WeakLeaf().lock().defined());
+  EXPECT_EQ(message_of<ValueError>([] { WeakLeaf(tensor({1.0}) * 2.0); }).find("[WeakLeaf]"), 0U);
 }
 
 TEST_F(TensorHooks, OfAnUnusedGraphDieWithTheTensor) {
