@@ -9,6 +9,7 @@
 #include "../backends/dispatch.hpp"
 #include "../backends/functors/lists.hpp"
 #include "../tensor/step_recorder.hpp"
+#include "../tensor/warning.hpp"
 
 namespace weft {
 
@@ -178,6 +179,7 @@ bool Tensor::requires_grad(Location where) const { return needs_gradient(held("r
 const Tensor& Tensor::requires_grad_(bool on, Location where) const {
   const CallScope call("requires_grad_", where);
   if (on == requires_grad(where)) return *this;
+  detail::HeldMemory* const held = detail::held_memory.load(MemoryOrder::acquire);
   if (!on) {
     if (!impl_->accumulates) {
       raise<AutogradError>(
@@ -187,6 +189,7 @@ const Tensor& Tensor::requires_grad_(bool on, Location where) const {
     impl_->node = nullptr;
     impl_->accumulates = false;
     impl_->requires_grad = false;
+    if (WEFT_UNLIKELY(held != nullptr)) held->turned(impl_);
     return *this;
   }
   if (!is_inexact(dtype()) || is_storage_only(dtype())) {
@@ -204,10 +207,20 @@ const Tensor& Tensor::requires_grad_(bool on, Location where) const {
   }
   set_history(impl_, node.take());
   impl_->accumulates = true;
+  if (WEFT_UNLIKELY(held != nullptr)) held->turned(impl_);
   return *this;
 }
 
 bool Tensor::is_leaf(Location where) const { return held("is_leaf", where)->accumulates || !requires_grad(); }
+
+static void warn_of_no_leaf(const TensorImpl& result, Location where) {
+  warn(
+      {.op = "grad",
+       .problem = "this tensor is no leaf, so backward keeps no gradient for it",
+       .details = fmt::format("the result of {} at {}", result.node->op, result.node->where.text()),
+       .remedy = "call retain_grad() on it before backward, ask the leaf, or update a leaf in place under NoGradGuard"},
+      where);
+}
 
 Tensor Tensor::grad(Location where) const {
   held("grad", where);
@@ -216,11 +229,14 @@ Tensor Tensor::grad(Location where) const {
     AccumulationNode::Lock lock(*node);
     return node->grad;
   }
-  NodeHooks* hooks = impl_->node != nullptr ? impl_->node->hooks.load(MemoryOrder::acquire) : nullptr;
-  if (hooks == nullptr) return {};
-  detail::WordLock lock(hooks->word);
-  const auto* kept = retained_slot(*hooks, impl_->output_number);
-  return kept != nullptr ? kept->gradient : Tensor();
+  if (impl_->node == nullptr) return {};
+  if (NodeHooks* hooks = impl_->node->hooks.load(MemoryOrder::acquire)) {
+    detail::WordLock lock(hooks->word);
+    const auto* kept = retained_slot(*hooks, impl_->output_number);
+    if (kept != nullptr) return kept->gradient;
+  }
+  warn_of_no_leaf(*impl_, where);
+  return {};
 }
 
 static void check_grad(const Tensor& t, const Tensor& grad, Location where) {

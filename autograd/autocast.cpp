@@ -1,12 +1,12 @@
 #include "autocast.hpp"
 
 #include <algorithm>
-#include <unordered_map>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "../tensor/index.hpp"
+#include "autocast_cache.hpp"
 #include "node.hpp"
 
 namespace weft {
@@ -16,13 +16,6 @@ namespace detail {
 constinit thread_local AutocastMode autocast_mode = {};
 
 namespace {
-
-/// A parameter in 16 bits, as it was at a version.
-struct Cast {
-  Tensor parameter, value;
-  uint32_t version;
-};
-using Casts = std::unordered_map<const TensorImpl*, Cast>;
 
 // Scopes that the thread is in, and what they made; gone when it has left the last.
 constinit thread_local int scopes = 0;
@@ -38,6 +31,9 @@ bool is_kept(const Tensor& x) {
 }
 
 }  // namespace
+
+OwnCasts::OwnCasts() : outer_(std::exchange(casts, nullptr)) {}
+OwnCasts::~OwnCasts() { delete std::exchange(casts, outer_); }
 
 Tensor lowered(const Tensor& x) {
   if (!x.defined() || !is_converted(x.dtype())) return x;

@@ -1,13 +1,19 @@
 #include "capture.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <list>
 
 #include <fmt/format.h>
 
 #include "detail/step_recording.hpp"
-#include "../autograd/mode.hpp"
-#include "../tensor/error.hpp"
+#include "../autograd/autocast.hpp"
+#include "../autograd/autocast_cache.hpp"
+#include "../autograd/node.hpp"
+#include "../tensor/configuration.hpp"
+#include "../tensor/determinism.hpp"
+#include "../tensor/tf32.hpp"
+#include "../tensor/warning.hpp"
 
 namespace weft::detail {
 
@@ -16,11 +22,21 @@ namespace {
 constexpr const char* op = "capture";
 /// A step settles after one or two: states are made in the first, and memory finds its place.
 constexpr int most_attempts = 6;
+constexpr size_t most_dropped_kinds = 1024;
 
-std::string kind_of(std::span<const Tensor> inputs) {
-  std::string kind;
+/// What a recording depends on besides the leaves.
+std::string kind_of(std::span<const Tensor> inputs, std::string_view settings) {
+  std::string kind(settings);
   CallBytes bytes(kind);
   for (const Tensor& x : inputs) bytes.add(x.raw_view().layout);
+  bytes.add(configuration());
+  for (const DType dtype : autocast_mode.dtypes) bytes.add(dtype);
+  bytes.add(current_mode.enabled);
+  bytes.add(current_mode.inference);
+  bytes.add(saved_hooks != nullptr);
+  bytes.add(deterministic());
+  bytes.add(tf32_state().matmul);
+  bytes.add(default_dtype());
   return kind;
 }
 
@@ -54,6 +70,7 @@ struct Entry {
   std::unique_ptr<StepRecording> last;
   bool settled = false;
   int attempts = 0;
+  int64_t replays = 0;
 
   void start_over() {
     last = nullptr;
@@ -67,28 +84,48 @@ struct Entry {
 struct StepReplayer::State {
   CaptureOptions options;
   std::list<Entry> entries;  ///< the one that was used last comes first
-  CaptureStats stats;
+  CaptureStats stats = {};
   bool warm = false;
+  std::vector<size_t> dropped_kinds = {};  ///< their hashes
 
-  Entry& entry_of(std::span<const Tensor> inputs) {
-    std::string kind = kind_of(inputs);
-    const auto found = std::ranges::find(entries, kind, &Entry::kind);
+  Entry& entry_of(std::span<const Tensor> inputs, std::string_view settings, Location where) {
+    std::string kind = kind_of(inputs, settings);
+    const auto found = std::ranges::find_if(entries, [&](const Entry& entry) {
+      return entry.kind == kind && (entry.last == nullptr || entry.last->has_leaves_as_now());
+    });
     if (found != entries.end()) {
       entries.splice(entries.begin(), entries, found);
       return entries.front();
     }
+    std::erase_if(entries, [](const Entry& entry) { return entry.settled && entry.last->is_stale(); });
     Entry entry;
     entry.kind = std::move(kind);
     for (const Tensor& x : inputs) entry.inputs.push_back(x.detach().clone());
     entries.push_front(std::move(entry));
-    while (entries.size() > static_cast<size_t>(std::max(options.most_recordings, 1))) entries.pop_back();
+    while (entries.size() > static_cast<size_t>(std::max(options.most_recordings, 1))) drop_oldest(where);
     return entries.front();
+  }
+
+  void drop_oldest(Location where) {
+    const Entry dropped = std::move(entries.back());
+    entries.pop_back();
+    const size_t kind = std::hash<std::string>()(dropped.kind);
+    const bool again = std::ranges::find(dropped_kinds, kind) != dropped_kinds.end();
+    if (dropped_kinds.size() < most_dropped_kinds) dropped_kinds.push_back(kind);
+    if (!again && dropped.replays > 0) return;
+    warn({.op = op,
+          .problem = fmt::format("the step is recorded again and again: inputs of more than {} kinds, or settings, "
+                                 "come in turn, and so many recordings are kept",
+                                 options.most_recordings),
+          .remedy = "pad inputs to fewer shapes, pass numbers that change as tensors, or raise most_recordings"},
+         where);
   }
 
   std::vector<Tensor> record(Entry& entry, Run run, void* step, std::span<const Tensor> inputs, Location where) {
     put(entry.inputs, inputs);
     auto recording = std::make_unique<StepRecording>();
     {
+      const OwnCasts own_casts;
       RecorderOfStep recorder(*recording);
       recording->outputs = detached(run(step, entry.inputs));
       recorder.finish();
@@ -122,12 +159,13 @@ struct StepReplayer::State {
   }
 };
 
-StepReplayer::StepReplayer(CaptureOptions options) : state_(new State{options, {}, {}, false}) {}
+StepReplayer::StepReplayer(CaptureOptions options) : state_(new State{options, {}}) {}
 StepReplayer::StepReplayer(StepReplayer&&) noexcept = default;
 StepReplayer& StepReplayer::operator=(StepReplayer&&) noexcept = default;
 StepReplayer::~StepReplayer() = default;
 
-std::vector<Tensor> StepReplayer::run(Run run, void* step, std::span<const Tensor> inputs, Location where) {
+std::vector<Tensor> StepReplayer::run(Run run, void* step, std::span<const Tensor> inputs, Location where,
+                                      std::string_view settings) {
   State& state = *state_;
   check_inputs(inputs, where);
   if (step_recorder != nullptr) return run(step, inputs);  // inside another one, which records it
@@ -137,12 +175,13 @@ std::vector<Tensor> StepReplayer::run(Run run, void* step, std::span<const Tenso
     ++state.stats.eager;
     return outputs;
   }
-  Entry& entry = state.entry_of(inputs);
+  Entry& entry = state.entry_of(inputs, settings, where);
   if (entry.settled && !entry.last->is_current()) entry.start_over();
   if (!entry.settled) return state.record(entry, run, step, inputs, where);
   put(entry.inputs, inputs);
   entry.last->replay();
   ++state.stats.replayed;
+  ++entry.replays;
   return entry.last->outputs;
 }
 

@@ -11,7 +11,10 @@
 //
 // The step's first call runs as it is, and so do the next two, which are recorded: where both did the same work on the
 // same memory, later calls replay it, with the same bits. Inputs of other shapes, dtypes or devices are recorded anew,
-// and so is a step whose parameters, states or gradients got other memory since.
+// and so is a step whose parameters, states or gradients got other memory since. Each setting has its own recording:
+// modes and hooks of modules, replaced members, leaves that require a gradient or hold one, autocast and gradient
+// modes. Numbers and flags of the program's own that the step refers to are not seen in C++: call forget() after a
+// change.
 //
 // What is replayed: kernels and copies on every device, random draws (each replay draws anew from its generators),
 // gradients of leaves, optimizers with their present learning rates, versions of what is written in place. What the
@@ -21,6 +24,7 @@
 #pragma once
 
 #include <span>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -31,8 +35,9 @@
 namespace weft {
 
 struct CaptureOptions {
-  /// For so many kinds of inputs (their shapes, dtypes and devices) recordings are kept; the oldest goes first.
-  int most_recordings = 4;
+  /// So many recordings are kept, of kinds of inputs (their shapes, dtypes and devices) and of settings; the oldest
+  /// goes first. A warning tells where that goes on.
+  int most_recordings = 8;
 };
 
 struct CaptureStats {
@@ -56,7 +61,9 @@ class WEFT_API StepReplayer {
   StepReplayer(StepReplayer&&) noexcept;
   StepReplayer& operator=(StepReplayer&&) noexcept;
   ~StepReplayer();
-  std::vector<Tensor> run(Run run, void* step, std::span<const Tensor> inputs, Location where);
+  /// `settings` is what else a recording depends on.
+  std::vector<Tensor> run(Run run, void* step, std::span<const Tensor> inputs, Location where,
+                          std::string_view settings = {});
   CaptureStats stats() const;
   void forget();
 

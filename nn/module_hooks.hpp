@@ -59,6 +59,7 @@ struct ForwardHook {
   CallEnd at;
   Location where;
   uint64_t id = 0;
+  Shared<const weft::detail::Setting> setting = {};
 };
 }  // namespace detail
 }  // namespace weft::nn

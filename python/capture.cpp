@@ -1,7 +1,10 @@
 // Captured steps for Python: the recordings are C++'s, the step is a callable.
 #include "../hooks/capture.hpp"
 
+#include "../tensor/configuration.hpp"
+#include "../tensor/step_recorder.hpp"
 #include "caster.hpp"
+#include "step_reads.hpp"
 
 namespace weft::python {
 
@@ -13,6 +16,7 @@ enum class Returned : uint8_t { nothing, tensor, several };
 struct Step {
   Callback function;
   Returned returned = Returned::nothing;
+  StepReads reads = StepReads(function.get());
 };
 
 std::vector<Tensor> run_step(void* held, std::span<const Tensor> inputs) {
@@ -25,6 +29,7 @@ std::vector<Tensor> run_step(void* held, std::span<const Tensor> inputs) {
   PyObject* made = PyObject_CallObject(step.function.get(), arguments.get());
   if (made == nullptr) carry_error();
   const Ref result(made);
+  step.reads.note_own_changes();
   step.returned = made == Py_None ? Returned::nothing : is_tensor(made) ? Returned::tensor : Returned::several;
   try {
     return tensors_from(made).value_or(std::vector<Tensor>());
@@ -47,10 +52,11 @@ struct CapturedStep {
       inputs.push_back(tensor_of(argument.ptr()));
     }
     const Location where = here();
+    const std::string settings = step.reads.settings();
     std::vector<Tensor> results;
     {
       const WithoutGil others;
-      results = replayer.run(run_step, &step, inputs, where);
+      results = replayer.run(run_step, &step, inputs, where, settings);
     }
     if (step.returned == Returned::nothing) return nb::none();
     if (step.returned == Returned::tensor) return nb::cast(results.front());
@@ -77,6 +83,14 @@ struct CapturedStep {
 }  // namespace
 
 void bind_capture(nb::module_& m) {
+  m.def("_new_setting", detail::new_setting);
+  m.def("_toggle_setting", detail::toggle_configuration);
+  m.def("_change_settings", detail::change_configuration);
+  m.def("_set_settings", [](uint64_t before, uint64_t now) {
+    if (detail::step_recorder != nullptr) return;  // the step's own
+    detail::toggle_configuration(before);
+    detail::toggle_configuration(now);
+  });
   nb::class_<CapturedStep>(m, "CapturedStep", "A step that runs again as the list of its kernels.")
       .def("__call__", &CapturedStep::call,
            "The step's results, detached; the next call writes over those of a replay.")
@@ -85,7 +99,7 @@ void bind_capture(nb::module_& m) {
           "forget", [](CapturedStep& self) { self.replayer.forget(); }, "Drops all recordings and their memory.");
   m.def(
       "capture", [](const nb::callable& step, int most_recordings) { return CapturedStep(step, most_recordings); },
-      nb::arg("step"), nb::arg("most_recordings") = 4,
+      nb::arg("step"), nb::arg("most_recordings") = CaptureOptions().most_recordings,
       "Records what a step does, a function of tensors, and replays it with the same bits. It is a decorator, too.");
 }
 

@@ -53,6 +53,8 @@ class HeldMemory {
   /// The block of a dying tensor whose data lie in this memory; it is freed by `free_block_of` alone.
   virtual bool take(Storage* storage) = 0;
   virtual void forget_owner(const void* owner) = 0;
+  /// A tensor was made a leaf that requires a gradient, or is none any more.
+  virtual void turned(const TensorImpl* tensor) = 0;
 };
 /// There is at most one; null while nothing was recorded.
 extern WEFT_API constinit Atomic<HeldMemory*> held_memory;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "step_memory.hpp"
+#include "../../autograd/hooks.hpp"
 #include "../../backends/queued/command_batch.hpp"
 #include "../../backends/watch/recorded_kernel.hpp"
 #include "../../tensor/memory_range.hpp"
@@ -56,8 +57,12 @@ class StepRecording {
   std::string difference(const StepRecording& other) const;
   /// From now on the memory of others that it uses is kept.
   void hold();
+  /// False where leaves have other hooks, or others of them hold or require a gradient, than when it was recorded.
+  bool has_leaves_as_now() const;
   /// False where memory, gradients or owners are not what they were when it was recorded.
   bool is_current() const;
+  /// What it uses is gone: it never becomes current again.
+  bool is_stale() const { return stale_.load(MemoryOrder::acquire); }
   void replay();
   int64_t kernels() const;
   /// Of those, the ones whose commands the device repeats by itself.
@@ -78,13 +83,19 @@ class StepRecording {
     Tensor leaf;
     const void* gradient;
   };
+  struct Hooked {
+    Tensor leaf;
+    HookList<Hook>::Snapshot hooks;
+  };
 
   std::vector<StepAction> actions_;
   std::vector<StepMemory*> memories_;
   int64_t blocks_ = 0;
   std::vector<Random> random_;
   std::vector<Start> starts_;
-  std::vector<MemoryRange> others_;  ///< memory that is not its own
+  std::vector<Hooked> leaves_;             ///< whose gradient is added to
+  std::vector<const TensorImpl*> turned_;  ///< those in `others_` that require a gradient now and did not, or did
+  std::vector<MemoryRange> others_;        ///< memory that is not its own
   std::string refusal_;
   bool batches_made_ = false;
   bool held_ = false;

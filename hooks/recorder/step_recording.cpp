@@ -31,6 +31,11 @@ Tensor handle_of(const TensorImpl* impl) {
 
 const void* address_of(const Tensor& t) { return t.defined() ? t.raw_view().data : nullptr; }
 
+HookList<Hook>::Snapshot hooks_of(const TensorImpl* leaf) {
+  const NodeHooks* const hooks = leaf->node != nullptr ? leaf->node->hooks.load(MemoryOrder::acquire) : nullptr;
+  return hooks != nullptr ? hooks->list->snapshot() : nullptr;
+}
+
 std::string text_of(const CallPlace& place) {
   if (place.op == nullptr) return "the step";
   const std::string where = place.where.text();
@@ -90,6 +95,16 @@ class HeldRecordings final : public HeldMemory {
     }
   }
 
+  void turned(const TensorImpl* tensor) override {
+    const auto* const data = static_cast<const char*>(tensor->storage->data);
+    if (data == nullptr) return;
+    const std::lock_guard lock(mutex_);
+    for (StepRecording* recording : recordings_) {
+      if (!overlaps(recording->others_, data, data + tensor->storage->bytes)) continue;
+      if (std::erase(recording->turned_, tensor) == 0) recording->turned_.push_back(tensor);
+    }
+  }
+
  private:
   static bool overlaps(const std::vector<MemoryRange>& ranges, const char* begin, const char* end) {
     const auto after = std::upper_bound(ranges.begin(), ranges.end(), begin,
@@ -117,6 +132,7 @@ StepRecording::~StepRecording() {
   actions_.clear();
   outputs.clear();
   starts_.clear();
+  leaves_.clear();
   if (held_) HeldRecordings::get().remove(*this);
   for (StepMemory* memory : memories_) memory->close();
 }
@@ -244,6 +260,9 @@ void RecorderOfStep::wrote(Storage& storage) {
 }
 
 void RecorderOfStep::adds_gradient(const TensorImpl* leaf, const Tensor& before) {
+  const auto is_leaf = [leaf](const StepRecording::Hooked& known) { return known.leaf.impl() == leaf; };
+  if (std::ranges::none_of(recording_.leaves_, is_leaf))
+    recording_.leaves_.push_back({handle_of(leaf), hooks_of(leaf)});
   if (std::ranges::find(met_, leaf) != met_.end()) return;
   met_.push_back(leaf);
   recording_.starts_.push_back({handle_of(leaf), address_of(before)});
@@ -291,6 +310,13 @@ std::string StepRecording::difference(const StepRecording& other) const {
 }
 
 // ---- replaying ------------------------------------------------------------------------------------------------------
+
+bool StepRecording::has_leaves_as_now() const {
+  return turned_.empty() &&
+         std::ranges::all_of(leaves_, [](const Hooked& h) { return hooks_of(h.leaf.impl()) == h.hooks; }) &&
+         std::ranges::all_of(starts_,
+                             [](const Start& s) { return s.leaf.grad().defined() == (s.gradient != nullptr); });
+}
 
 bool StepRecording::is_current() const {
   if (stale_.load(MemoryOrder::acquire)) return false;

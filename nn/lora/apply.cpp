@@ -42,6 +42,7 @@ struct Prepared {
   void commit() {
     StateAccess::State& state = StateAccess::state(module);
     state.adapter.held = adapter;
+    state.changes.note();
     if (children.empty()) return;
     StateAccess::state(adapter->a).registered = StateAccess::state(adapter->b).registered = true;
     state.children.swap(children);
@@ -54,7 +55,8 @@ struct Prepared {
 };
 
 constexpr const char *rank = "lora_r", *alpha = "lora_alpha", *drop = "lora_dropout", *rslora = "lora_rslora",
-                     *plus = "lora_plus_scale", *enable = "lora_enable", *merges = "lora_merge_on_eval";
+                     *plus = "lora_plus_scale", *enable = "lora_enable", *shares = "lora_share",
+                     *merges = "lora_merge_on_eval";
 
 LoraOptions read_options(const Config& config) {
   LoraOptions o{.r = config.get<int64_t>(rank)};
@@ -63,6 +65,7 @@ LoraOptions read_options(const Config& config) {
   o.rslora = config.get_or(rslora, false);
   o.lora_plus_scale = config.get_or(plus, 1.);
   if (config.contains(enable)) o.enable = config.get<std::vector<bool>>(enable);
+  o.share = config.get_or(shares, true);
   o.merge_on_eval = config.get_or(merges, false);
   return o;
 }
@@ -91,6 +94,7 @@ void write_options(Config& config, const LoraOptions& o) {
   if (o.rslora) config.set(rslora, true);
   if (o.lora_plus_scale != 1) config.set(plus, o.lora_plus_scale);
   if (!o.enable.empty()) config.set(enable, o.enable);
+  if (!o.share) config.set(shares, false);
   if (o.merge_on_eval) config.set(merges, true);
 }
 
@@ -116,14 +120,14 @@ std::vector<std::string> attach(const Module& model, const std::vector<LoraTarge
   std::vector<std::string> names;
   for (const LoraTarget& target : targets) {
     const ModuleTensor& weight = weight_of(target.module)->tensor;
-    Shared<LowRank>& adapter = adapters[weight.impl()];
-    if (adapter != nullptr) continue;
+    if (target.options.share && adapters.contains(weight.impl())) continue;
     const LayerInParts* const parts = parts_of(target.module);
     if (parts != nullptr && is_embedding(target.module)) {
       raise<ValueError>({.op = "LoRA", .problem = "an embedding in parts takes no adapter", .details = target.name},
                         where);
     }
-    adapter = Shared<LowRank>::make(weight, target.options, is_embedding(target.module), parts, where);
+    const auto adapter = Shared<LowRank>::make(weight, target.options, is_embedding(target.module), parts, where);
+    if (target.options.share) adapters.emplace(weight.impl(), adapter);
     all.push_back(prepared(target.module, adapter, true, where));
     names.push_back(target.name);
   }
@@ -133,7 +137,15 @@ std::vector<std::string> attach(const Module& model, const std::vector<LoraTarge
     const bool is_there = std::ranges::any_of(all, [&](const Prepared& p) { return p.module.same_as(module); });
     if (found != adapters.end() && !is_there) all.push_back(prepared(module, found->second, false, where));
   }
-  for (Prepared& p : all) p.commit();
+  for (Prepared& p : all) {
+    const TensorImpl* const weight = p.adapter->weight.impl();
+    const auto is_other = [&](const auto& named) {
+      return weight_of(named.second) != nullptr && weight_of(named.second)->tensor.impl() == weight &&
+             !named.second.same_as(p.module);
+    };
+    if (!p.adapter->options.share) p.adapter->has_others = std::ranges::any_of(model.named_modules(), is_other);
+    p.commit();
+  }
   return names;
 }
 
@@ -144,7 +156,7 @@ void detach(const Module& model) {
     if (adapter == nullptr || !is_own(module, *adapter)) continue;
     std::erase_if(state.children, [](const auto& child) { return child.first == "lora_A" || child.first == "lora_B"; });
     std::erase_if(state.buffers, [](const auto& entry) { return entry.name == "lora_merged"; });
-    for (const char* name : {rank, alpha, drop, rslora, plus, enable, merges}) state.config.remove(name);
+    for (const char* name : {rank, alpha, drop, rslora, plus, enable, shares, merges}) state.config.remove(name);
   }
 }
 
@@ -199,14 +211,20 @@ void require_adapters(const char* op, const Module& model, Location where) {
   raise<ValueError>({.op = op, .problem = "the model has no adapter", .remedy = "apply_lora(model, ...) first"}, where);
 }
 
-/// Calls f(name, tensor) for those that `bias` says.
+/// Whether PEFT has the layer as a base_layer.
+bool is_wrapped(const Module& module) {
+  const detail::LowRank* const adapter = detail::adapter_of(module);
+  return adapter != nullptr && detail::is_own(module, *adapter);
+}
+
+/// Calls f(path, layer, name, tensor) for those that `bias` says.
 template <class F>
 void each_bias(const Module& model, LoraBias bias, F&& f) {
   if (bias == LoraBias::none) return;
   for (const auto& [path, module] : model.named_modules()) {
     if (bias == LoraBias::lora_only && detail::adapter_of(module) == nullptr) continue;
     for (const auto& entry : detail::StateAccess::state(module).parameters) {
-      if (entry.name.ends_with("bias")) f(detail::joined(path, entry.name), entry.tensor);
+      if (entry.name.ends_with("bias")) f(path, module, entry.name, entry.tensor);
     }
   }
 }
@@ -280,7 +298,7 @@ bool is_lora_merged(const Module& model) {
 void mark_only_lora_trainable(const Module& model, LoraBias bias, Location where) {
   require_adapters("mark_only_lora_trainable", model, where);
   std::unordered_set<const TensorImpl*> trained = adapter_tensors(model);
-  each_bias(model, bias, [&](const std::string&, const Tensor& tensor) { trained.insert(tensor.impl()); });
+  each_bias(model, bias, [&](const auto&, const auto&, const auto&, const Tensor& t) { trained.insert(t.impl()); });
   for (const Tensor& p : model.parameters()) p.requires_grad_(trained.contains(p.impl()), where);
 }
 
@@ -320,7 +338,7 @@ constexpr const char* prefix = "base_model.model.";
 struct Stored {
   std::string name;
   Tensor tensor;
-  bool transposed;
+  bool transposed = false;
   /// As it stands in a file.
   Tensor value() const { return transposed ? tensor.detach().t().contiguous() : tensor.detach(); }
 };
@@ -342,9 +360,25 @@ std::vector<Stored> stored_adapters(const Module& model) {
 
 std::vector<Stored> stored_biases(const Module& model, LoraBias bias) {
   std::vector<Stored> out;
-  each_bias(model, bias, [&](const std::string& name, const Tensor& tensor) {
-    out.push_back({prefix + name, tensor, false});
-  });
+  each_bias(model, bias,
+            [&](const std::string& path, const Module& layer, const std::string& name, const Tensor& tensor) {
+              const std::string own = is_wrapped(layer) ? detail::joined(path, "base_layer") : path;
+              out.push_back({prefix + detail::joined(own, name), tensor});
+            });
+  return out;
+}
+
+/// What a file may have besides: weights that adapters stand beside, and biases of adapted layers under their own
+/// names.
+std::vector<Stored> stored_bases(const Module& model) {
+  std::vector<Stored> out;
+  for (const auto& [path, module] : model.named_modules()) {
+    if (!is_wrapped(module)) continue;
+    for (const auto& entry : detail::StateAccess::state(module).parameters) {
+      if (entry.name == "weight") out.push_back({prefix + detail::joined(path, "base_layer.weight"), entry.tensor});
+      if (entry.name == "bias") out.push_back({prefix + detail::joined(path, "bias"), entry.tensor});
+    }
+  }
   return out;
 }
 
@@ -379,6 +413,7 @@ std::vector<std::pair<Tensor, Tensor>> matched(const Module& model, const StateD
   };
   for (const Stored& own : stored_adapters(model)) match(own, true);
   for (const Stored& own : stored_biases(model, LoraBias::all)) match(own, false);
+  for (const Stored& own : stored_bases(model)) match(own, false);
   for (const auto& [name, value] : values) {
     if (!known.contains(name)) wrong.push_back(name + " is not there");
   }

@@ -57,7 +57,10 @@ class LowRank {
   ModuleTensor weight;
   Linear a, b;
   Buffer merged_flag;
-  bool merged = false, of_embedding = false;
+  weft::detail::Flag<false> merged;
+  bool of_embedding = false;
+  /// Whether a layer without this adapter holds the weight.
+  bool has_others = false;
 
  private:
   struct Part;

@@ -202,6 +202,7 @@ void detail::adopt_parametrized(const Module& module, ParametrizedTensor p) {
   add_child(lists, p.name, p.list);
   erase_named(p.is_parameter ? state.parameters : state.buffers, p.name);
   state.parametrized.push_back(std::move(p));
+  state.changes.note();
 }
 
 void register_parametrization(const Module& module, std::string_view name, Parametrization step, bool unsafe,
@@ -214,6 +215,7 @@ void register_parametrization(const Module& module, std::string_view name, Param
   }
   if (ParametrizedTensor* present = detail::find_parametrized(module, name)) {
     step.train(state.training);
+    StateAccess::state(module).changes.note();
     return add_further(*present, std::move(step), unsafe, where);
   }
   const auto [entry, is_parameter] = plain_entry(module, name);
@@ -290,6 +292,7 @@ void remove_parametrizations(const Module& module, std::string_view name, bool l
     std::erase_if(state.children, [](const auto& child) { return child.first == detail::parametrizations; });
   }
   entries.push_back({p.name, p.member, p.saved});
+  state.changes.note();
 }
 
 }  // namespace weft::nn

@@ -1,4 +1,5 @@
 // Captured steps: replays have the bits of the eager step, and what cannot be replayed says so.
+#include "collected_warnings.hpp"
 #include "hooks/values.hpp"
 
 #include <cmath>
@@ -301,6 +302,160 @@ TEST_F(Capture, ObserversSeeTheKernelsOfAReplay) {
   const ObserverGuard guard(count);
   step(ones({2}));
   EXPECT_EQ(count.kernels, 1);
+}
+
+/// A training in which `change(i)` is called before step i, eagerly and captured; both must agree.
+struct Changed {
+  nn::Sequential net{nn::Linear(8, 6), nn::BatchNorm1d(6), nn::ReLU(), nn::Dropout(0.5), nn::Linear(6, 4)};
+  optim::SGD optimizer{net.parameters(), {.lr = 0.1, .momentum = 0.9}};
+  std::vector<Tensor> kept;
+  HookHandle hook;
+
+  template <class Change>
+  static Doubles run(bool is_captured, const Change& change, CaptureStats* stats = nullptr) {
+    manual_seed(3);
+    Changed c;
+    auto eager = [&](const Tensor& x, const Tensor& y) {
+      c.optimizer.zero_grad();
+      const Tensor loss = cross_entropy(c.net(x), y);
+      loss.backward();
+      c.optimizer.step();
+      return loss;
+    };
+    auto captured = capture(eager);
+    Doubles all;
+    for (int i = 0; i < 24; ++i) {
+      change(c, i);
+      const Tensor x = batch(6, i), y = targets(6, i);
+      const Tensor loss = is_captured ? captured(x, y) : eager(x, y);
+      all.push_back(loss.item<double>());
+    }
+    if (stats != nullptr) *stats = captured.stats();
+    for (const auto& [name, t] : c.net.state_dict()) {
+      for (const double v : values(t)) all.push_back(v);
+    }
+    return all;
+  }
+};
+
+TEST_F(Capture, NoticesChangesOfModesHooksLayersAndGradients) {
+  using Change = void (*)(Changed & c, int i);
+  const Change changes[] = {
+      [](Changed& c, int i) { c.net.train(i % 12 < 6); },
+      [](Changed& c, int i) { c.net[3].as<nn::Dropout>().train(i < 12); },
+      [](Changed& c, int i) { c.net[1].as<nn::BatchNorm1d>().train(i < 12); },
+      [](Changed& c, int i) { c.net[0].as<nn::Linear>().requires_grad_(i < 8 || i > 15); },
+      [](Changed& c, int i) { c.net[4].as<nn::Linear>().weight.requires_grad_(i >= 8); },
+      [](Changed& c, int i) {
+        if (i == 8) c.hook = c.net.register_forward_hook([](const Tensor& y) { return y * 2.0; });
+        if (i == 16) c.hook.remove();
+      },
+      [](Changed& c, int i) {
+        if (i == 8) c.hook = c.net[4].as<nn::Linear>().register_backward_hook([](const Tensor& g) { return g * 2.0; });
+        if (i == 16) c.hook.remove();
+      },
+      [](Changed& c, int i) {
+        if (i == 8) c.hook = c.net.parameters()[0].register_hook([](const Tensor& g) { return g * 0.0; });
+        if (i == 16) c.hook.remove();
+      },
+      [](Changed& c, int i) {
+        if (i == 8) c.net[3] = nn::Dropout(0.0);
+      },
+      [](Changed& c, int i) {
+        if (i == 8) c.optimizer.set_option("weight_decay", 0.5, 0);
+        if (i == 16) c.optimizer.set_option("momentum", 0.0, 0);
+      },
+  };
+  for (const Change change : changes) {
+    CaptureStats stats;
+    EXPECT_EQ(Changed::run(false, change), Changed::run(true, change, &stats)) << "change " << &change - changes;
+    EXPECT_GT(stats.replayed, 6) << "change " << &change - changes;
+  }
+}
+
+TEST_F(Capture, ModesThatAreSetBackNeedNoNewRecording) {
+  CaptureStats stats;
+  Changed::run(
+      true, [](Changed& c, int i) { c.net.train(i % 2 == 0); }, &stats);
+  EXPECT_EQ(stats.recordings, 2);
+  EXPECT_EQ(stats.eager, 5);
+  Changed::run(
+      true,
+      [](Changed& c, int) {
+        c.net.eval();
+        nn::Linear(2, 2).eval();
+        c.net.train();
+        c.net.requires_grad_(false);
+        c.net.requires_grad_(true);
+      },
+      &stats);
+  EXPECT_EQ(stats.eager, 3);
+}
+
+TEST_F(Capture, HasRecordingsOfItsOwnForAutocastAndGradientModes) {
+  const Tensor w = full({4, 4}, 1.0 / 3).requires_grad_();
+  auto step = [&](const Tensor& x) { return matmul(x, w).exp().sum(); };
+  auto captured_step = capture(step);
+  for (int i = 0; i < 12; ++i) {
+    const Tensor x = batch(4, i).narrow(1, 0, 4);
+    const auto both = [&] { EXPECT_EQ(captured_step(x).item<double>(), step(x).item<double>()) << i; };
+    if (i % 3 == 1) {
+      const AutocastGuard autocast(bf16);
+      both();
+    } else if (i % 3 == 2) {
+      const NoGradGuard unrecorded;
+      both();
+    } else {
+      both();
+    }
+  }
+  EXPECT_EQ(captured_step.stats().recordings, 3);
+}
+
+TEST_F(Capture, OfGradientsThatAddUpOverStepsIsReplayed) {
+  const auto run = [](bool is_captured, CaptureStats* stats) {
+    manual_seed(4);
+    nn::Linear net(8, 4);
+    optim::SGD optimizer(net.parameters(), {.lr = 0.1});
+    auto eager = [&](const Tensor& x, const Tensor& y) {
+      const Tensor loss = cross_entropy(net(x), y) / 3.0;
+      loss.backward();
+      return loss;
+    };
+    auto step = capture(eager);
+    Doubles all;
+    for (int i = 0; i < 30; ++i) {
+      const Tensor x = batch(6, i), y = targets(6, i);
+      const Tensor loss = is_captured ? step(x, y) : eager(x, y);
+      all.push_back(loss.item<double>());
+      if (i % 3 != 2) continue;
+      for (const double v : values(net.weight.grad())) all.push_back(v);
+      optimizer.step();
+      optimizer.zero_grad();
+    }
+    *stats = step.stats();
+    return all;
+  };
+  CaptureStats stats;
+  const Doubles eager = run(false, &stats);
+  EXPECT_EQ(run(true, &stats), eager);
+  EXPECT_GT(stats.replayed, 18);
+}
+
+TEST_F(Capture, WarnsWhereRecordingsAreDroppedBeforeTheyAreOfUse) {
+  const CollectedWarnings warnings;
+  auto step = capture([](const Tensor& x) { return x.sum(); }, {.most_recordings = 4});
+  for (int round = 0; round < 4; ++round) {
+    for (int64_t n = 1; n <= 4; ++n) step(ones({n}));
+  }
+  EXPECT_TRUE(warnings.texts.empty());
+  EXPECT_GT(step.stats().replayed, 0);
+  for (int round = 0; round < 4; ++round) {
+    for (int64_t n = 1; n <= 5; ++n) step(ones({n}));
+  }
+  ASSERT_EQ(warnings.texts.size(), 1U);
+  EXPECT_NE(warnings.texts[0].find("more than 4"), std::string::npos) << warnings.texts[0];
+  EXPECT_NE(warnings.texts[0].find("most_recordings"), std::string::npos);
 }
 
 TEST_F(Capture, KeepsTheRecordingsThatWereUsedLast) {
