@@ -160,11 +160,23 @@ void QuasiNewtonOptimizer::step(Location where) {
 }
 
 Tensor QuasiNewtonOptimizer::step(const Closure& closure, Location where) {
+  note_step();
   detail::refuse_recording("L-BFGS reads the loss");
   const KernelScope scope(name_, where);
   const CallScope call(name_, where);
   const detail::MemoryUseScope use(detail::MemoryUse::optimizer);
   NoGradGuard unrecorded;
+  const Vector all(groups_[0].parameters);
+  const std::vector<Tensor> before = all.values();
+  try {
+    return minimize(closure);
+  } catch (...) {  // of the closure, at a point that was tried
+    all.set(before);
+    throw;
+  }
+}
+
+Tensor QuasiNewtonOptimizer::minimize(const Closure& closure) {
   const auto o = options_of<LBFGSOptions>(groups_[0].values);
   const Vector all(groups_[0].parameters);
   const int64_t most_evaluations = static_cast<std::optional<int64_t>>(o.max_eval).value_or(o.max_iter * 5 / 4);

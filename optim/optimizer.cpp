@@ -141,8 +141,9 @@ static void check_parameters(const char* op, bool elementwise, const std::vector
     else if (is_complex(p.dtype()) && !elementwise) problem = "a parameter is complex";
     else if (!is_inexact(p.dtype()) || is_storage_only(p.dtype())) problem = "a parameter is not floating-point";
     else if (!present.insert(p.impl()).second) problem = "a parameter is given twice";
-    if (problem == nullptr) continue;
-    raise<ValueError>({.op = op, .problem = problem, .details = describe(p)}, where);
+    if (problem != nullptr) raise<ValueError>({.op = op, .problem = problem, .details = describe(p)}, where);
+    const CallScope call(op, where);
+    check_writable(p);
   }
 }
 
@@ -210,7 +211,12 @@ Tensor Optimizer::step(const Closure& closure, Location where) {
   return loss;
 }
 
+bool Optimizer::has_stepped() const {
+  return stepped_ || std::ranges::any_of(states_, [](const State& s) { return s.steps > 0; });
+}
+
 bool Optimizer::is_repeated(Location where) {
+  stepped_ = true;
   if (WEFT_LIKELY(detail::step_recorder == nullptr)) return false;
   detail::step_recorder->repeat(name_, &repeat_owner_, [this, where] { step(where); });
   return true;

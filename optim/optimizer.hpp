@@ -50,6 +50,9 @@ class WEFT_API Optimizer {
   virtual Tensor step(const Closure& closure, Location where = {});
   /// Drops the gradients: `.grad()` is undefined until the next backward. Otherwise those that are there become zeros.
   void zero_grad(bool set_to_none = true);
+  /// Whether it has stepped, or a GradScaler has left a step out. A Scheduler that goes first warns.
+  bool has_stepped() const;
+  void note_step() { stepped_ = true; }
 
   std::span<const Group> groups() const { return {groups_.data(), groups_.size()}; }
   /// All parameters, group by group.
@@ -149,6 +152,7 @@ class WEFT_API Optimizer {
   std::vector<State> states_;
   std::vector<double> defaults_;
   detail::RepeatOwner repeat_owner_;
+  bool stepped_ = false;
 };
 
 }  // namespace weft::optim

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "../tensor/error.hpp"
+#include "../tensor/warning.hpp"
 #include "schedules.hpp"
 
 namespace weft::optim {
@@ -55,7 +56,14 @@ Scheduler::Scheduler(Optimizer& optimizer, std::vector<Schedule> schedules, Loca
   seek(0, where);
 }
 
-void Scheduler::step(Location where) { seek(step_ + 1, where); }
+void Scheduler::step(Location where) {
+  seek(step_ + 1, where);
+  if (step_ != 1 || optimizer_->has_stepped()) return;
+  warn({.op = "Scheduler::step",
+        .problem = "the scheduler steps before the optimizer: the schedule's first rate is never used",
+        .remedy = "call optimizer.step() before scheduler.step()"},
+       where);
+}
 
 void Scheduler::seek(int64_t step, Location where) {
   const size_t groups = optimizer_->groups().size();
@@ -70,8 +78,18 @@ void Scheduler::seek(int64_t step, Location where) {
     if (schedules_[i].has_momentum()) momenta[i] = schedules_[i].momentum(step, base_momenta_[i], where);
   }
   const char* option = momentum_option(*optimizer_);
-  for (size_t i = 0; i < groups; ++i) {
-    if (schedules_[i].has_momentum()) optimizer_->set_option(option, momenta[i], i, where);
+  std::vector<double> before;
+  try {
+    for (size_t i = 0; i < groups; ++i) {
+      before.push_back(schedules_[i].has_momentum() ? optimizer_->option(option, i) : 0);
+      if (schedules_[i].has_momentum()) optimizer_->set_option(option, momenta[i], i, where);
+    }
+  } catch (...) {  // of all groups, or of none
+    before.pop_back();
+    for (size_t i = 0; i < before.size(); ++i) {
+      if (schedules_[i].has_momentum()) optimizer_->set_option(option, before[i], i, where);
+    }
+    throw;
   }
   for (size_t i = 0; i < groups; ++i) optimizer_->set_lr(rates[i], i, where);
   step_ = step;

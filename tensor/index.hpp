@@ -137,6 +137,10 @@ class WEFT_API Indexed {
 
   /// Reads, recorded. Errors as getitem (<weft/ops/subscript.hpp>).
   operator Tensor() && { return read(); }
+  template <std::same_as<bool> T>
+  explicit operator T() const {
+    return detail::condition_from_tensor<T>();
+  }
 
   /// Writes in place and returns x; the value is broadcast to the selection and cast to the tensor's dtype. Where an
   /// element is selected twice, the last value stays, also for +=, -=, *= and /=, which read once and write once.
@@ -162,18 +166,18 @@ class WEFT_API Indexed {
   bool requires_grad(Location where = {}) && { return read().requires_grad(where); }
   std::string text() && { return read().text(); }
   template <class T>
-    requires Arithmetic<T> || ComplexNumber<T> T item(Location where = {}) && {
+    requires Arithmetic<T> || Element<T> T item(Location where = {}) && {
       return read().template item<T>(where);
     }
-    template <class T>
-      requires Arithmetic<T> || ComplexNumber<T> std::vector<T> to_vector(Location where = {}) && {
-        return read().template to_vector<T>(where);
-      }
-      void backward(Location where = {}) && { read().backward(where); }
-      void backward(BackwardOptions options, Location where = {}) && { read().backward(options, where); }
-      void backward(const Tensor& seed, BackwardOptions options = {}, Location where = {}) && {
-        read().backward(seed, options, where);
-      }
+    template <Element T>
+    std::vector<T> to_vector(Location where = {}) && {
+      return read().template to_vector<T>(where);
+    }
+    void backward(Location where = {}) && { read().backward(where); }
+    void backward(BackwardOptions options, Location where = {}) && { read().backward(options, where); }
+    void backward(const Tensor& seed, BackwardOptions options = {}, Location where = {}) && {
+      read().backward(seed, options, where);
+    }
 
 #define WEFT_METHOD_OF &&
 #define WEFT_WRITTEN Tensor
@@ -186,50 +190,50 @@ class WEFT_API Indexed {
   Tensor method(A&&...)& {             \
     return detail::named_part<A...>(); \
   }
-      WEFT_NO_NAMED(dim)
-      WEFT_NO_NAMED(numel)
-      WEFT_NO_NAMED(shape)
-      WEFT_NO_NAMED(size)
-      WEFT_NO_NAMED(dtype)
-      WEFT_NO_NAMED(device)
-      WEFT_NO_NAMED(text)
-      WEFT_NO_NAMED(backward)
-      WEFT_NO_NAMED(detach)
-      WEFT_NO_NAMED(clone)
-      WEFT_NO_NAMED(contiguous)
-      WEFT_NO_NAMED(to)
-      WEFT_NO_NAMED(view)
-      WEFT_NO_NAMED(reshape)
-      WEFT_NO_NAMED(transpose)
-      WEFT_NO_NAMED(t)
-      WEFT_NO_NAMED(sum)
-      WEFT_NO_NAMED(mean)
-      WEFT_NO_NAMED(matmul)
+    WEFT_NO_NAMED(dim)
+    WEFT_NO_NAMED(numel)
+    WEFT_NO_NAMED(shape)
+    WEFT_NO_NAMED(size)
+    WEFT_NO_NAMED(dtype)
+    WEFT_NO_NAMED(device)
+    WEFT_NO_NAMED(text)
+    WEFT_NO_NAMED(backward)
+    WEFT_NO_NAMED(detach)
+    WEFT_NO_NAMED(clone)
+    WEFT_NO_NAMED(contiguous)
+    WEFT_NO_NAMED(to)
+    WEFT_NO_NAMED(view)
+    WEFT_NO_NAMED(reshape)
+    WEFT_NO_NAMED(transpose)
+    WEFT_NO_NAMED(t)
+    WEFT_NO_NAMED(sum)
+    WEFT_NO_NAMED(mean)
+    WEFT_NO_NAMED(matmul)
 #undef WEFT_NO_NAMED
-      template <class T>
-      T item() & {
-        return detail::named_part<T>().template item<T>();
-      }
-      template <std::same_as<Tensor> T>
-      operator T() & {
-        return detail::named_part<T>();
-      }
+    template <class T>
+    T item() & {
+      return detail::named_part<T>().template item<T>();
+    }
+    template <std::same_as<Tensor> T>
+    operator T() & {
+      return detail::named_part<T>();
+    }
 
-     private:
-      friend class Index;
-      friend class Operand;
-      Tensor read() const;
-      // Runs change(part) on the selected part and writes it back into x; returns the part.
-      template <class Change>
-      Tensor write(Change&& change) {
-        return write([](const Tensor& part, void* c) { (*static_cast<std::remove_reference_t<Change>*>(c))(part); },
-                     &change);
-      }
-      Tensor write(void (*change)(const Tensor& part, void* context), void* context);
+   private:
+    friend class Index;
+    friend class Operand;
+    Tensor read() const;
+    // Runs change(part) on the selected part and writes it back into x; returns the part.
+    template <class Change>
+    Tensor write(Change&& change) {
+      return write([](const Tensor& part, void* c) { (*static_cast<std::remove_reference_t<Change>*>(c))(part); },
+                   &change);
+    }
+    Tensor write(void (*change)(const Tensor& part, void* context), void* context);
 
-      Tensor source_;
-      Location where_;
-      detail::OwnIndices indices_;
+    Tensor source_;
+    Location where_;
+    detail::OwnIndices indices_;
 };
 
 inline std::ostream& operator<<(std::ostream& out, Indexed&& part) { return out << Tensor(std::move(part)); }

@@ -19,7 +19,10 @@ namespace detail {
 
 void raise_undefined(const char* op, Location where) {
   raise<ValueError>(
-      {.op = op, .problem = "the tensor is undefined", .remedy = "it was never given a value, or was moved from"},
+      {.op = op,
+       .problem = "the tensor is undefined",
+       .remedy = "it was never given a value, was moved from, or is the grad() of a tensor without one: a leaf has one "
+                 "after backward, a result after retain_grad()"},
       where);
 }
 void raise_undefined() { raise_undefined(current_call.entry, current_call.where); }

@@ -102,6 +102,14 @@ namespace detail {
 [[noreturn, gnu::cold]] WEFT_API void raise_undefined();
 /// OutOfMemoryError: the host has no room for n elements of so many bytes.
 [[noreturn, gnu::cold]] WEFT_API void raise_no_room(int64_t n, size_t element_size, Location where = {});
+/// For `if (a == b)`, which would be the truth of many elements: a compile-time error.
+template <class T>
+T condition_from_tensor() {
+  static_assert(!std::same_as<T, bool>,
+                "a tensor is not a condition: write equal(a, b), all(a).item<bool>() or any(a).item<bool>(), "
+                "a.item<bool>() for one element, or a.defined()");
+  return {};
+}
 }  // namespace detail
 
 class WEFT_API Tensor {
@@ -127,7 +135,10 @@ class WEFT_API Tensor {
   }
 
   bool defined() const { return impl_ != nullptr; }
-  explicit operator bool() const = delete;
+  template <std::same_as<bool> T>
+  explicit operator T() const {
+    return detail::condition_from_tensor<T>();
+  }
 
   // ---- metadata; as every method, these raise ValueError on the undefined tensor ----
   int dim(Location where = {}) const { return layout("dim", where).rank; }
@@ -182,8 +193,10 @@ class WEFT_API Tensor {
   }
   /// The same as a complex number: `z.item<std::complex<double>>()`. An item<double>() of a complex tensor is a
   /// DTypeError.
-  template <ComplexNumber T>
-  T item(Location where = {}) const {
+  template <Element T>
+    requires(!Arithmetic<T>)
+  T item(Location where = {})
+  const {
     T z;
     copy_single(&z, dtype_of<T>(), where);
     return z;
@@ -191,17 +204,24 @@ class WEFT_API Tensor {
   Scalar item_scalar(Location where = {}) const;
   /// All elements in row-major order, converted to T; waits for a device. DeviceError on the meta device,
   /// OutOfMemoryError where the host has no room for them, DTypeError for complex elements unless T is complex or bool.
-  template <class T>
-    requires Arithmetic<T> || ComplexNumber<T> std::vector<T> to_vector(Location where = {})
-  const {
+  template <Element T>
+  std::vector<T> to_vector(Location where = {}) const {
+    constexpr bool holds_bits = std::is_same_v<T, bool>;
     std::vector<T> out;
+    [[maybe_unused]] std::vector<unsigned char> bytes;
     const int64_t n = numel(where);
     try {
       out.resize(static_cast<size_t>(n));
+      if constexpr (holds_bits) bytes.resize(static_cast<size_t>(n));
     } catch (const std::exception&) {
       detail::raise_no_room(n, sizeof(T), where);
     }
-    copy_elements(out.data(), dtype_of<T>(), where);
+    if constexpr (holds_bits) {
+      copy_elements(bytes.data(), DType::boolean, where);
+      out.assign(bytes.begin(), bytes.end());
+    } else {
+      copy_elements(out.data(), dtype_of<T>(), where);
+    }
     return out;
   }
   /// Typed access to single elements in host memory: a(i, j) or a[i][j], bounds checked in debug builds. DTypeError

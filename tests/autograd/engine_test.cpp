@@ -6,6 +6,8 @@
 
 #include <weft/weft.hpp>
 
+#include "collected_warnings.hpp"
+
 namespace weft {
 namespace {
 
@@ -124,6 +126,32 @@ TEST(Grad, RunsTheHooksOfWhatItCapturesAndSeveralCapturesLieOnOnePath) {
   EXPECT_EQ(grad({y}, {k})[0].item<double>(), 4);
   k.backward();  // what stands behind k did not run, and keeps what it saved
   EXPECT_EQ(x.grad().item<double>(), 120);
+}
+
+TEST(Grad, OfAResultThatRetainsNoneWarnsOncePerLine) {
+  const CollectedWarnings warnings;
+  Tensor w = tensor({2.0}, f64).requires_grad_();
+  (w * w).sum().backward();
+  w = w - 0.1 * w.grad();
+  const Tensor kept = w * 2.0, plain = tensor({1.0});
+  kept.retain_grad();
+  kept.sum().backward();
+  EXPECT_TRUE(kept.grad().defined());
+  EXPECT_FALSE(plain.grad().defined());
+  EXPECT_TRUE(warnings.texts.empty());
+  for (int i = 0; i < 3; ++i) EXPECT_FALSE(w.grad().defined());
+  ASSERT_EQ(warnings.texts.size(), 1U);
+  EXPECT_NE(warnings.texts[0].find("no leaf"), std::string::npos) << warnings.texts[0];
+  EXPECT_NE(warnings.texts[0].find("retain_grad()"), std::string::npos);
+  EXPECT_NE(warnings.texts[0].find("engine_test.cpp"), std::string::npos);
+  try {
+    (void)(0.1 * w.grad());
+    ADD_FAILURE() << "an undefined gradient is no operand";
+  } catch (const ValueError& error) {
+    const std::string text = error.what();
+    EXPECT_NE(text.find("leaf"), std::string::npos) << text;
+    EXPECT_NE(text.find("retain_grad()"), std::string::npos) << text;
+  }
 }
 
 // The figures are PyTorch's.

@@ -8,6 +8,7 @@
 
 #include <weft/ops/create.hpp>
 
+#include "collected_warnings.hpp"
 #include "recorded.hpp"
 
 namespace weft {
@@ -83,6 +84,36 @@ TEST(RecordedSchedules, AreThoseOfPyTorch) {
     }
     EXPECT_EQ(scheduler.position(), 200);
   }
+}
+
+TEST(Schedules, WarnOnceWhereTheSchedulerStepsBeforeTheOptimizer) {
+  const Tensor p = ones(1).requires_grad_();
+  const auto warned = [&](int optimizer_steps, int scheduler_steps) {
+    const CollectedWarnings warnings;
+    optim::SGD optimizer({p}, {.lr = 0.1});
+    optim::Scheduler scheduler(optimizer, optim::step_lr(2));
+    for (int i = 0; i < optimizer_steps; ++i) optimizer.step();
+    for (int i = 0; i < scheduler_steps; ++i) scheduler.step();
+    return warnings.texts;
+  };
+  EXPECT_TRUE(warned(1, 3).empty());
+  EXPECT_TRUE(warned(0, 0).empty());
+  const auto texts = warned(0, 3);
+  ASSERT_EQ(texts.size(), 1U);
+  EXPECT_NE(texts[0].find("call optimizer.step() before scheduler.step()"), std::string::npos) << texts[0];
+  EXPECT_NE(texts[0].find("schedules_test.cpp"), std::string::npos);
+}
+
+TEST(Schedules, ThatGoOnFromAStateDoNotWarn) {
+  const CollectedWarnings warnings;
+  const Tensor p = ones(1).requires_grad_();
+  p.set_grad(ones(1));
+  optim::AdamW first({p}, {.lr = 0.1}), second({p}, {.lr = 0.1});
+  first.step();
+  second.load_state_dict(first.state_dict());
+  optim::Scheduler scheduler(second, optim::step_lr(2));
+  scheduler.step();
+  EXPECT_TRUE(warnings.texts.empty());
 }
 
 TEST(RecordedSchedules, APlateauIsSeenWherePyTorchSeesIt) {

@@ -30,4 +30,12 @@ refuse 'auto y = x[0]; y + 1;' 'write Tensor y = x[...]'
 refuse 'auto y = x[0]; Tensor z = y;' 'write Tensor y = x[...]'
 refuse 'auto y = x[0]; y = 1;' 'error'
 refuse 'x[0.5];' 'error'
+condition='a tensor is not a condition: write equal(a, b), all(a).item<bool>()'
+refuse 'if (x == mask) return;' "$condition"
+refuse 'if (!x) return;' "$condition"
+refuse 'while (x) return;' "$condition"
+refuse 'bool both = x && mask;' "$condition"
+refuse 'int n = x ? 1 : 2;' "$condition"
+refuse 'if (x[0]) return;' "$condition"
+refuse 'bool b(x > 1);' "$condition"
 exit $failed

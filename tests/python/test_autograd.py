@@ -2,6 +2,7 @@
 
 import gc
 import threading
+import warnings
 import weakref
 
 import pytest
@@ -390,3 +391,63 @@ def test_hooks_on_one_tensor_from_several_threads():
     w.grad = None
     w.sum().backward()
     assert w.grad.tolist() == [1, 1, 1, 1]
+
+
+def test_the_gradient_of_a_result_that_retains_none_warns():
+    w = weft.ones(2, requires_grad=True)
+    (w * w).sum().backward()
+    w = w - 0.1 * w.grad
+    with pytest.warns(UserWarning, match=r"no leaf[\s\S]*retain_grad\(\)"):
+        assert w.grad is None
+    kept = w * 2
+    kept.retain_grad()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert kept.grad is None and weft.ones(2).grad is None
+
+
+def hooked_leaf(register, make):
+    w = make()
+    getattr(w, register)(lambda given: w * 0 if register == "register_hook" else None)
+    (w * 2).sum().backward()
+    return weakref.ref(w)
+
+
+@pytest.mark.parametrize("register", ["register_hook", "register_post_accumulate_grad_hook"])
+@pytest.mark.parametrize("make", [lambda: weft.ones(2, requires_grad=True), lambda: weft.ones(2).requires_grad_(),
+                                  lambda: weft.nn.Parameter(weft.ones(2))])
+def test_a_leaf_in_its_own_hook_is_collected(register, make):
+    leaf = hooked_leaf(register, make)
+    gc.collect()
+    assert leaf() is None
+
+
+def test_a_hook_of_a_leaf_in_a_cycle_lives_as_long_as_the_leaf_is_used():
+    calls = []
+
+    def graph():
+        w = weft.ones(2, requires_grad=True)
+        w.register_hook(lambda g: calls.append(w.sum().item()))
+        return (w * 2).sum(), [w.detach(), w][1:]
+
+    loss, held = graph()
+    gc.collect()
+    loss.backward()
+    loss, held = graph()
+    del held
+    gc.collect()
+    loss.backward()
+    assert calls == [2.0, 2.0]
+
+
+def test_views_keep_hooks_and_retained_gradients_when_their_base_is_written():
+    for view in (lambda x: x[1:], lambda x: x[1:][0], lambda x: x.t(), lambda x: x.unbind()[1], lambda x: x.view(9)):
+        for write in (lambda x: x.__setitem__(0, 1), lambda x: x.mul_(2), lambda x: x.__setitem__(x > 5, 1),
+                      lambda x: x.detach().add_(1)):
+            x, sums = weft.ones(3, 3, requires_grad=True) * 1, []
+            y = view(x)
+            y.register_hook(lambda g: sums.append(g.sum().item()))
+            y.retain_grad()
+            write(x)
+            y.sum().backward()
+            assert sums == [y.numel()] and y.grad.tolist() == weft.ones_like(y).tolist()

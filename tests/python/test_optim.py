@@ -4,6 +4,7 @@ import copy
 import json
 import math
 import pathlib
+import warnings
 
 import pytest
 
@@ -384,7 +385,8 @@ def test_update_bn_leaves_momenta_and_flags_as_they_were():
     mean = (batches[0].mean(0) + batches[1].mean(0)) / 2
     assert weft.allclose(net[0].running_mean, mean, atol=1e-6) and net[0].num_batches_tracked.item() == 2
     with pytest.raises(ValueError):
-        swa_utils.update_bn([batches[0], weft.ones(2)], net)  # one dimension
+        swa_utils.update_bn([batches[0] + 5, weft.ones(2)], net)  # one dimension
+    assert weft.allclose(net[0].running_mean, mean, atol=1e-6) and net[0].num_batches_tracked.item() == 2
     assert net[0].momentum == 0.3 and [m.training for m in net] == [False, True, False] and not net.training
     assert weft.equal(net[2].running_var, weft.ones(2))
 
@@ -440,3 +442,21 @@ def test_gradients_of_several_backwards_are_merged():
     assert merge.flush() and w.grad.item() == 3 and not merge.flush()
     with pytest.raises(ValueError, match="k is 0"):
         optim.GradientMerge([w], k=0)
+
+
+def test_a_scheduler_that_steps_before_its_optimizer_warns():
+    def warned(optimizer_steps, make=lambda o: optim.lr_scheduler.StepLR(o, 2)):
+        optimizer = optim.SGD([weft.ones(1, requires_grad=True)], lr=0.1)
+        scheduler = make(optimizer)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            for _ in range(optimizer_steps):
+                optimizer.step()
+            for _ in range(3):
+                scheduler.step()
+        return [str(w.message) for w in caught]
+
+    assert warned(1) == []
+    assert len(warned(0)) == 1 and "optimizer.step() before scheduler.step()" in warned(0)[0]
+    assert len(warned(0, lambda o: optim.lr_scheduler.SequentialLR(
+        o, [optim.lr_scheduler.ConstantLR(o), optim.lr_scheduler.ExponentialLR(o, 0.9)], [2]))) == 1

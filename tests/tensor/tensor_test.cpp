@@ -1,4 +1,6 @@
 // Tensors made from C++ data, wrapped memory, devices by name, limits, and the text of errors.
+#include <complex>
+
 #include <gtest/gtest.h>
 
 #include <weft/tensor/shortened.hpp>
@@ -6,6 +8,28 @@
 
 namespace weft {
 namespace {
+
+template <class T>
+constexpr bool reads = requires(const Tensor& x) {
+  x.to_vector<T>();
+  x.item<T>();
+};
+
+TEST(Tensor, ValuesAreReadAsEveryTypeOfElement) {
+  const Tensor x = tensor({0.0, 2.0, -1.0, 0.0}).reshape({2, 2});
+  EXPECT_EQ(x.to_vector<bool>(), (std::vector<bool>{false, true, true, false}));
+  EXPECT_EQ((x > 0).t().to_vector<bool>(), (std::vector<bool>{false, false, true, false}));
+  EXPECT_EQ(x[0].to_vector<bool>(), (std::vector<bool>{false, true}));
+  EXPECT_TRUE(zeros({0, 3}).to_vector<bool>().empty());
+  EXPECT_EQ(tensor(2.5).to_vector<bool>(), std::vector<bool>{true});
+  EXPECT_EQ(x.to_vector<bfloat16>()[1].bits, 0x4000);
+  EXPECT_EQ(tensor(1).item<float16>().bits, 0x3c00);
+  EXPECT_EQ(x.to_vector<float8_e5m2>().size(), 4u);
+  EXPECT_EQ(x.to_vector<char>()[2], -1);
+  EXPECT_EQ(x.to_vector<unsigned long long>()[1], 2u);
+  struct NoElement {};
+  static_assert(reads<bool> && reads<float16> && reads<std::complex<float>> && !reads<NoElement>);
+}
 
 TEST(Tensor, IsMadeFromListsVectorsAndSpans) {
   EXPECT_EQ(tensor({1, 2, 3}).dtype(), i64);
@@ -152,9 +176,11 @@ TEST(ErrorText, NamesOpShapesRemedyAndPlaceInThreeLinesAtMost) {
   EXPECT_EQ(text_of([&] { ones({2}, i64).add_(1.5); }),
             "[add_] a float32 result cannot be written into int64\n"
             "  use the out-of-place form, or convert the target first, at tensor_test.cpp:LINE");
-  EXPECT_EQ(text_of([&] { exp(Tensor()); }),
-            "[exp] the tensor is undefined\n"
-            "  it was never given a value, or was moved from, at tensor_test.cpp:LINE");
+  EXPECT_EQ(
+      text_of([&] { exp(Tensor()); }),
+      "[exp] the tensor is undefined\n"
+      "  it was never given a value, was moved from, or is the grad() of a tensor without one: a leaf has one after "
+      "backward, a result after retain_grad(), at tensor_test.cpp:LINE");
   EXPECT_EQ(text_of([&] { a.to(f8_e4m3fn) + a; }),
             "[add] float32 and float8_e4m3fn have no common type\n"
             "  convert one operand with to(dtype), at tensor_test.cpp:LINE");

@@ -4,6 +4,7 @@ Each is a function of the step and of the group's rate at the beginning, where P
 a rate that the program sets in between lasts until the next step."""
 
 import bisect
+import warnings
 
 from weft import _core
 
@@ -74,19 +75,31 @@ class LRScheduler:
         before = self.last_epoch
         self.last_epoch = before + 1 if epoch is None else epoch
         try:
-            rates = self.get_lr()
+            self._set(self.get_lr())
         except Exception:
             self.last_epoch = before
             raise
-        self._set(rates)
+        if epoch is None and before == 0 and not self.optimizer._core._has_stepped():
+            warnings.warn("lr_scheduler.step() comes before optimizer.step(): the schedule's first rate is never used. "
+                          "Call optimizer.step() before scheduler.step().", UserWarning, stacklevel=2)
 
     def _set(self, rates):
-        for i, (group, rate) in enumerate(zip(self.optimizer.param_groups, rates)):
-            group["lr"] = float(rate)
-            if self._momentum is not None:
+        """In all groups, or in none where one refuses its rate."""
+        groups = self.optimizer.param_groups
+        changes = [{"lr": float(rate)} for _, rate in zip(groups, rates)]
+        if self._momentum is not None:
+            for i, change in enumerate(changes):
                 momentum = self._schedules[i].momentum(self.last_epoch, 0.0)
-                group[self._momentum] = (momentum, *group["betas"][1:]) if self._momentum == "betas" else momentum
-        self._last_lr = [group["lr"] for group in self.optimizer.param_groups]
+                change[self._momentum] = (momentum, *groups[i]["betas"][1:]) if self._momentum == "betas" else momentum
+        before = [{name: group[name] for name in change} for group, change in zip(groups, changes)]
+        try:
+            for group, change in zip(groups, changes):
+                group.update(change)
+        except Exception:
+            for group, values in zip(groups, before):
+                group.update(values)
+            raise
+        self._last_lr = [group["lr"] for group in groups]
 
     def state_dict(self):
         return {"last_epoch": self.last_epoch, "base_lrs": list(self.base_lrs), "_last_lr": list(self._last_lr)}
