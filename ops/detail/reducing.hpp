@@ -24,6 +24,10 @@ Tensor with_shape(const Tensor& contiguous, std::span<const int64_t> sizes);
 /// A result or its gradient with the reduced dimensions put back.
 inline Tensor restore_dims(const Tensor& t, const Dims& kept) { return t.dim() == kept.size() ? t : t.reshape(kept); }
 
+/// Whether each sum of squares neither overflowed nor is made of terms that lost digits below the smallest normal
+/// number. False on a device, which is not waited for, and in a recorded step, which must not depend on values.
+bool has_digits(const Tensor& sums);
+
 Tensor run_reduce(Reduction reduction, const Tensor& x, const Reduced& to, DType dtype);
 
 /// x[..., index, ...] where `index` (i64) has x's sizes but 1 along `dim`; the result has `shape`. Recorded as `op`.

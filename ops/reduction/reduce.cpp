@@ -281,6 +281,19 @@ Tensor run_variance(const Tensor& x, const Reduced& to, double correction, doubl
   return with_shape((total / divisor).to(x.dtype()), to.shape);
 }
 
+// The root of the variance, which itself may be beyond the range of a dtype that holds the root.
+Tensor run_deviation(const Tensor& x, const Reduced& to, double correction, double divisor) {
+  const NoGradGuard unrecorded;
+  const Tensor wide = to_compute_type(x), variance = run_variance(wide, to, correction, divisor);
+  const bool looks = x.device().is_cpu() && detail::step_recorder == nullptr;
+  if (looks && divisor > 0 && !has_digits(variance)) {
+    const Dims dims = reduced_dims(to.kept);
+    const Tensor lengths = vector_norm(wide - mean(wide, dims, true), 2, dims, true) / std::sqrt(divisor);
+    return with_shape(lengths.to(x.dtype()).contiguous(), to.shape);
+  }
+  return sqrt(variance).to(x.dtype());
+}
+
 double variance_divisor(const Reduced& to, double correction) {
   return std::max(0.0, static_cast<double>(to.count) - correction);
 }
@@ -393,7 +406,7 @@ Tensor std(const Tensor& x, const Dims& dims, double correction, bool keepdim, L
   check_floating(x);
   const Reduced to = reduced(x, dims, keepdim);
   const double divisor = variance_divisor(to, correction);
-  Tensor out = sqrt(run_variance(x, to, correction, divisor));
+  Tensor out = run_deviation(x, to, correction, divisor);
   if (should_record(x)) {
     record(out, DeviationBackward{Saved(x), SavedOutput(out), to.kept, divisor}, x);
   }

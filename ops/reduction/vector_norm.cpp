@@ -33,10 +33,8 @@ struct NormBackward {
   }
 };
 
-// Whether each sum of squares neither overflowed nor is made of terms that lost digits below the smallest normal
-// number.
 template <class T>
-bool has_digits(const Tensor& sums) {
+bool all_have_digits(const Tensor& sums) {
   constexpr T least = std::numeric_limits<T>::min() / std::numeric_limits<T>::epsilon();
   const auto* const values = static_cast<const T*>(sums.raw_view().data);
   return std::all_of(values, values + sums.numel(),
@@ -75,8 +73,7 @@ Tensor root_of_powers(const Tensor& x, double order, const Dims& dims, bool keep
       total = pow(run_reduce(Reduction::sum, abs(x), to, x.dtype()), 1 / order);
     } else {
       if (order == 2 && looks) total = run_reduce(Reduction::sum, square(x), to, x.dtype());
-      const bool is_done =
-          total.defined() && (x.dtype() == DType::f64 ? has_digits<double>(total) : has_digits<float>(total));
+      const bool is_done = total.defined() && has_digits(total);
       total = is_done ? sqrt(std::move(total)) : with_shape(scaled_norm(x, order, to), to.shape);
     }
   }
@@ -110,6 +107,11 @@ Tensor norm_of(const Tensor& operand, double order, const Dims& dims, bool keepd
 }
 
 }  // namespace
+
+bool has_digits(const Tensor& sums) {
+  if (!sums.device().is_cpu() || detail::step_recorder != nullptr) return false;
+  return sums.dtype() == DType::f64 ? all_have_digits<double>(sums) : all_have_digits<float>(sums);
+}
 
 Tensor norm(const Tensor& x, Location where) {
   const CallScope call("norm", where);
