@@ -273,8 +273,8 @@ struct LoaderEngine::Impl {
     const int64_t from = resumed ? position.batch : 0;
     close();
     ask_size(where);
-    move_generator();
     Shared<Epoch> opened = open(number, from, where);
+    move_generator();
     leave_crew_to_parent();
     start_crew();
     position = {number, from};
