@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "../tensor/index.hpp"
-#include "autocast_cache.hpp"
+#include "autocast_cache-inl.hpp"
 #include "node.hpp"
 
 namespace weft {

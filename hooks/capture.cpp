@@ -8,7 +8,7 @@
 
 #include "detail/step_recording.hpp"
 #include "../autograd/autocast.hpp"
-#include "../autograd/autocast_cache.hpp"
+#include "../autograd/autocast_cache-inl.hpp"
 #include "../autograd/node.hpp"
 #include "../tensor/configuration.hpp"
 #include "../tensor/determinism.hpp"
