@@ -5,6 +5,7 @@
 #include <functional>
 #include <limits>
 
+#include <weft/autograd/engine.hpp>
 #include <weft/ops/create.hpp>
 #include <weft/ops/embedding_bag.hpp>
 #include <weft/ops/index.hpp>
