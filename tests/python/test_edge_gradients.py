@@ -179,8 +179,9 @@ def test_draws_have_gradients_of_zero():
 
 
 def test_the_next_number_moves_as_its_start():
-    a, b = gradients(weft.nextafter, [[1.0, 2.0]], [[2.0], [1.0]])
+    a, b = gradients(weft.nextafter, [[1.0, 2.0]], [[2.5], [0.5]])
     assert (a, b) == ([[2, 2]], [[0], [0]])
+    assert gradients(weft.nextafter, [1.0], [1.0]) == [[0], [1]]
 
 
 def test_windows_of_zeros_have_no_slope():
