@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <vector>
 
 #include "../create.hpp"
 #include "../detail/indices.hpp"
@@ -314,11 +315,53 @@ Tensor from_beginning(const Tensor& index, int64_t size) {
   return weft::where(logical_and(index < 0, moved >= 0), moved, index);
 }
 
+namespace {
+
+// Of contiguous indices [outer, count, inner] below size.
+template <class I>
+bool repeats(const I* index, int64_t outer, int64_t count, int64_t inner, int64_t size) {
+  std::vector<uint64_t> seen(static_cast<size_t>(size * inner / 64 + 1));
+  for (int64_t o = 0; o < outer; ++o) {
+    std::ranges::fill(seen, 0);
+    for (int64_t i = 0; i < count; ++i) {
+      for (int64_t c = 0; c < inner; ++c) {
+        const auto place = static_cast<uint64_t>(*index++ * inner + c);
+        uint64_t& word = seen[place / 64];
+        const uint64_t bit = uint64_t{1} << place % 64;
+        if ((word & bit) != 0) return true;
+        word |= bit;
+      }
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+bool may_repeat(const Tensor& index, int dim, int64_t size) {
+  constexpr int64_t most_bits = 64;  // for each index
+  const int64_t count = size_along(index, dim);
+  if (count <= 1 || index.numel() == 0) return false;
+  if (count > size) return true;
+  if (!index.device().is_cpu() || detail::step_recorder != nullptr || size > most_bits * count) return true;
+  Tensor once = index.detach();
+  for (int d = 0; d < index.dim(); ++d) {
+    if (d != dim && index.stride(d) == 0 && index.size(d) > 1) once = once.narrow(d, 0, 1);
+  }
+  once = once.contiguous();
+  const std::span<const int64_t> sizes = once.sizes();
+  int64_t outer = 1, inner = 1;
+  for (int d = 0; d < once.dim(); ++d) (d < dim ? outer : inner) *= d == dim ? 1 : sizes[static_cast<size_t>(d)];
+  const void* const data = once.raw_view().data;
+  if (once.dtype() == DType::i32) return repeats(static_cast<const int32_t*>(data), outer, count, inner, size);
+  return repeats(static_cast<const int64_t*>(data), outer, count, inner, size);
+}
+
 // Every element puts its number; the number that is found there is the last one's.
 Tensor last_of_duplicates(int64_t size, int dim, const Tensor& index) {
-  const int64_t count = size_along(index, dim);
-  if (count <= 1 || index.numel() == 0) return {};
   const NoGradGuard unrecorded;
+  if (!may_repeat(index, dim, size)) return {};
+  const int64_t count = size_along(index, dim);
   Dims line = Dims::filled(index.dim(), 1), places = index.shape();
   line[dim] = count;
   places[dim] = size;

@@ -3,7 +3,9 @@
 
 #include "../../backends/functors/lists.hpp"
 #include "../../tensor/checked.hpp"
+#include "../../tensor/step_recorder.hpp"
 #include "../create.hpp"
+#include "../detail/indices.hpp"
 #include "../pointwise.hpp"
 
 namespace weft {
@@ -81,8 +83,26 @@ Tensor last_positions(const Selection& selection) {
   return read_part(last, places) == number;
 }
 
+namespace {
+
+// The picked elements as one list of numbers in row-major order of the dimensions that are indexed.
+bool may_repeat(const Selection& part) {
+  const AdvancedIndices& advanced = part.advanced;
+  const NoGradGuard unrecorded;
+  if (!part.index[0].device().is_cpu() || detail::step_recorder != nullptr) return true;
+  Tensor number = from_beginning(part.index[0], advanced.extent[0]);
+  int64_t size = advanced.extent[0];
+  for (int k = 1; k < advanced.count; ++k) {
+    number = number.to(DType::i64) * advanced.extent[k] + from_beginning(part.index[k], advanced.extent[k]);
+    size *= advanced.extent[k];
+  }
+  return may_repeat(number.expand(advanced.joined).reshape({-1}), 0, size);
+}
+
+}  // namespace
+
 Tensor of_last_positions(Tensor&& values, const Selection& part) {
-  if (part.advanced.distinct || values.numel() == 0) return std::move(values);
+  if (part.advanced.distinct || values.numel() == 0 || !may_repeat(part)) return std::move(values);
   Dims shape = part.advanced.joined;
   for (int a = part.advanced.at; a < part.region.rank; ++a) shape.push_back(1);
   return where(last_positions(part).view(shape), values, 0);
