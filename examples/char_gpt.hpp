@@ -28,8 +28,8 @@ struct Gpt : nn::Layer<Gpt> {
   nn::Linear head;
 
   Gpt(const Config& c, int64_t vocabulary)
-      : token(vocabulary, c.width, 0.1),
-        position(c.context, c.width, 0.1),
+      : token(vocabulary, c.width, {}, 0.1),
+        position(c.context, c.width, {}, 0.1),
         norm(c.width),
         head(c.width, vocabulary, false) {
     for (int64_t i = 0; i < c.layers; ++i) blocks.append(nn::TransformerBlock(c.width, c.heads));

@@ -102,7 +102,7 @@ EventFile::EventFile(const Path& folder, Location where) {
 EventFile::~EventFile() = default;
 EventFile::EventFile(EventFile&&) noexcept = default;
 
-void EventFile::scalar(const std::string& tag, int64_t step, double value, Location where) {
+void EventFile::add_scalar(const std::string& tag, double value, int64_t step, Location where) {
   append(event(step, tag, field(2, static_cast<float>(value))), where);
 }
 

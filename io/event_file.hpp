@@ -1,6 +1,7 @@
 // TensorBoard's event files: TFRecords of protocol buffers, written without either library.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -23,8 +24,16 @@ class WEFT_API EventFile {
   ~EventFile();
   EventFile(EventFile&&) noexcept;
 
+  /// A value at a step, as PyTorch's SummaryWriter.add_scalar; the integer is the step, also where it comes first.
   /// Values that are not finite are written as they are. IoError.
-  void scalar(const std::string& tag, int64_t step, double value, Location where = {});
+  template <std::floating_point Value, std::integral Step>
+  void scalar(const std::string& tag, Value value, Step step, Location where = {}) {
+    add_scalar(tag, value, static_cast<int64_t>(step), where);
+  }
+  template <std::integral Step, std::floating_point Value>
+  void scalar(const std::string& tag, Step step, Value value, Location where = {}) {
+    add_scalar(tag, value, static_cast<int64_t>(step), where);
+  }
   /// `statistics` adds what bins do not have: extremes, sum, sum of squares. IoError.
   void histogram(const std::string& tag, int64_t step, const Histogram& bins, const Statistics& statistics,
                  Location where = {});
@@ -33,6 +42,7 @@ class WEFT_API EventFile {
   const Path& path() const { return path_; }
 
  private:
+  void add_scalar(const std::string& tag, double value, int64_t step, Location where);
   void append(const std::string& event, Location where);
 
   Path path_;

@@ -78,11 +78,11 @@ void GradientLog::Files::add(const History& history, const RecordedStep& step) {
 
 void GradientLog::Files::add_events(const History& history, const RecordedStep& step) {
   const Location where = Location::none();
-  if (step.loss) events->scalar("loss", step.step, *step.loss, where);
+  if (step.loss) events->scalar("loss", *step.loss, step.step, where);
   for (size_t i = 0; i < step.of.size(); ++i) {
     const Observation& o = step.of[i];
     const std::string& name = history.watched[i].name;
-    const auto scalar = [&](const char* group, double v) { events->scalar(group + name, step.step, v, where); };
+    const auto scalar = [&](const char* group, double v) { events->scalar(group + name, v, step.step, where); };
     const auto bins = [&](const char* group, const auto& histogram, const std::optional<Statistics>& of) {
       if (histogram && of) events->histogram(group + name, step.step, *histogram, *of, where);
     };

@@ -76,9 +76,8 @@ void add_linear(ModuleRegistry& r) {
                     c.get_or("bias", true));
   });
   r.add<Embedding>("Embedding", [](const Config& c) {
-    const auto padding = c.get_or<std::optional<int64_t>>("padding_idx", {});
     return Embedding(c.get<int64_t>("num_embeddings"), c.get<int64_t>("embedding_dim"),
-                     EmbeddingOptions{padding.value_or(Embedding::no_padding), c.get_or("sparse", false)});
+                     {c.get_or<std::optional<int64_t>>("padding_idx", {}), c.get_or("sparse", false)});
   });
   r.add<EmbeddingBag>("EmbeddingBag", [](const Config& c) {
     return EmbeddingBag(c.get<int64_t>("num_embeddings"), c.get<int64_t>("embedding_dim"),

@@ -50,47 +50,44 @@ Tensor Linear::forward(const Tensor& x, Location where) const {
 
 namespace {
 
-// Rows of a table, of which `padding` starts at 0 where it is one.
-Tensor table(int64_t count, int64_t width, double deviation, int64_t padding, Location where) {
+// Rows of a table; the row `padding` starts at 0.
+Tensor table(int64_t count, int64_t width, double deviation, std::optional<int64_t> padding, Location where) {
   const Tensor rows = normal_(empty({count, width}, {}, where), 0, deviation, nullptr, where);
-  if (padding >= 0) rows[padding] = 0;
+  if (padding) rows[*padding] = 0;
   return rows;
 }
 
-[[noreturn]] void refuse_padding(const char* layer, int64_t padding, int64_t count, Location where) {
-  raise<ValueError>({.op = layer, .problem = fmt::format("padding {} is none of {} rows", padding, count)}, where);
+// The row counted from the start.
+std::optional<int64_t> padding_row(const char* layer, std::optional<int64_t> given, int64_t count, Location where) {
+  if (!given || (-count <= *given && *given < 0)) return given ? std::optional(*given + count) : given;
+  if (0 <= *given && *given < count) return given;
+  raise<ValueError>({.op = layer, .problem = fmt::format("padding_idx {} is none of {} rows", *given, count)}, where);
 }
 
 }  // namespace
 
-Embedding::Embedding(int64_t count, int64_t width, double deviation, int64_t padding, Location where)
-    : Embedding(count, width, EmbeddingOptions{padding}, deviation, where) {}
-
 Embedding::Embedding(int64_t count, int64_t width, const EmbeddingOptions& options, double deviation, Location where)
     : options_(options) {
-  const int64_t padding = options.padding_idx;
   check_size("nn::Embedding", "count", count, where);
   check_size("nn::Embedding", "width", width, where);
-  if (padding < no_padding || padding >= count) refuse_padding("nn::Embedding", padding, count, where);
+  const std::optional<int64_t> padding = options_.padding_idx =
+      padding_row("nn::Embedding", options.padding_idx, count, where);
   weight = table(count, width, deviation, padding, where);
   register_parameter("weight", weight);
-  std::optional<int64_t> padding_idx;
-  if (padding != no_padding) padding_idx = padding;
   set_config(
-      {{"num_embeddings", count}, {"embedding_dim", width}, {"padding_idx", padding_idx}, {"sparse", options.sparse}});
-  set_extra_repr(fmt::format("{}, {}{}{}", count, width,
-                             padding == no_padding ? "" : fmt::format(", padding_idx={}", padding),
+      {{"num_embeddings", count}, {"embedding_dim", width}, {"padding_idx", padding}, {"sparse", options.sparse}});
+  set_extra_repr(fmt::format("{}, {}{}{}", count, width, padding ? fmt::format(", padding_idx={}", *padding) : "",
                              options.sparse ? ", sparse=True" : ""));
 }
 
 Tensor Embedding::forward(const Tensor& indices, Location where) const {
   if (WEFT_LIKELY(is_plain(*this))) return embedding(weight, indices, options_, where);
   if (const detail::LowRank* lora = adapter()) {
-    return lora->embedding(weight, indices, options_.padding_idx, is_training(), where);
+    return lora->embedding(weight, indices, options_.padding_idx.value_or(-1), is_training(), where);
   }
   if (const detail::LayerInParts* parts = detail::parts_of(*this)) {
     const CallScope call("Embedding", where);
-    return parts->embedding(weight, indices, options_.padding_idx);
+    return parts->embedding(weight, indices, options_.padding_idx.value_or(-1));
   }
   return embedding(borrowed(weight, where), indices, options_, where);
 }
@@ -99,10 +96,8 @@ EmbeddingBag::EmbeddingBag(int64_t count, int64_t width, const EmbeddingBagOptio
     : options_(options) {
   check_size("nn::EmbeddingBag", "count", count, where);
   check_size("nn::EmbeddingBag", "width", width, where);
-  const int64_t given = options.padding_idx.value_or(0), padding = given < 0 ? given + count : given;
-  const bool pads = options.padding_idx.has_value();
-  if (pads && (padding < 0 || padding >= count)) refuse_padding("nn::EmbeddingBag", given, count, where);
-  weight = table(count, width, 1, pads ? padding : -1, where);
+  const std::optional<int64_t> padding = padding_row("nn::EmbeddingBag", options.padding_idx, count, where);
+  weight = table(count, width, 1, padding, where);
   register_parameter("weight", weight);
   const std::string_view mode = bag_modes[static_cast<size_t>(options.mode)];
   set_config({{"num_embeddings", count},
@@ -111,10 +106,10 @@ EmbeddingBag::EmbeddingBag(int64_t count, int64_t width, const EmbeddingBagOptio
               {"norm_type", options.norm_type},
               {"mode", mode},
               {"include_last_offset", options.include_last_offset},
-              {"padding_idx", pads ? Attribute(padding) : Attribute()},
+              {"padding_idx", padding},
               {"sparse", options.sparse}});
   set_extra_repr(fmt::format(
-      "{}, {}, mode='{}'{}{}{}", count, width, mode, pads ? fmt::format(", padding_idx={}", padding) : "",
+      "{}, {}, mode='{}'{}{}{}", count, width, mode, padding ? fmt::format(", padding_idx={}", *padding) : "",
       options.max_norm ? ", max_norm=" + python_float(*options.max_norm) : "", options.sparse ? ", sparse=True" : ""));
 }
 

@@ -145,6 +145,8 @@ class WEFT_API GRUCell : public Layer<GRUCell> {
 class WEFT_API RNNCell : public Layer<RNNCell> {
  public:
   RNNCell(int64_t input_size, int64_t hidden_size, bool bias = true, bool relu = false, Location where = {});
+  /// "tanh" would become true.
+  RNNCell(int64_t input_size, int64_t hidden_size, bool bias, const char* nonlinearity, Location where = {}) = delete;
   Tensor forward(const Tensor& x, Location where) const { return forward(x, Tensor(), where); }
   Tensor forward(const Tensor& x, const Tensor& state, Location where) const;
 

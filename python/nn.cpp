@@ -12,6 +12,7 @@
 #include "../nn/recurrent.hpp"
 #include "../nn/summary.hpp"
 #include "../nn/transformer.hpp"
+#include "../ops/detail/write.hpp"
 
 #include "module_object.hpp"
 
@@ -96,8 +97,9 @@ void set_module(ModuleObject& self, nb::str name, nb::handle module) {
 }
 
 bool remove_member(ModuleObject& self, nb::str name) {
+  const bool found = self.module.remove(name.c_str());
   if (PyDict_Contains(self.faces.ptr(), name.ptr()) == 1) nb::del(self.faces[name]);
-  return self.module.remove(name.c_str());
+  return found;
 }
 
 /// "parameter", "buffer", "parametrized" or "module"; null for another name.
@@ -428,9 +430,12 @@ void bind_layers(nb::module_& m) {
   m.def("_linear", [](int64_t in, int64_t out, bool bias) { return made<nn::Linear>(in, out, bias); });
   m.def("_bilinear",
         [](int64_t in1, int64_t in2, int64_t out, bool bias) { return made<nn::Bilinear>(in1, in2, out, bias); });
-  m.def("_embedding", [](int64_t count, int64_t width, int64_t padding, bool sparse) {
-    return made<nn::Embedding>(count, width, EmbeddingOptions{padding, sparse}, 1.0);
-  });
+  m.def(
+      "_embedding",
+      [](int64_t count, int64_t width, std::optional<int64_t> padding, bool sparse) {
+        return made<nn::Embedding>(count, width, EmbeddingOptions{padding, sparse}, 1.0);
+      },
+      nb::arg(), nb::arg(), nb::arg().none(), nb::arg());
   m.def("_layer_norm", [](const Sizes& shape, double eps, bool affine, bool bias) {
     return made<nn::LayerNorm>(dims_of(shape), eps, affine, bias);
   });
@@ -542,6 +547,13 @@ void bind_modules(nb::module_& m) {
   bind_summary(m);
   bind_parametrizations(m);
   m.def("_set_module_classes", set_classes);
+  m.def(
+      "_check_written",
+      [](const Tensor& target) {
+        const CallScope call("copy_", here());
+        check_target(target);
+      },
+      "An error where the tensor cannot be written in place.");
   m.def("_freeze", [](const ModuleObject& self, const std::string& pattern, bool on) {
     return on ? nn::freeze(self.module, pattern, here()) : nn::unfreeze(self.module, pattern, here());
   });

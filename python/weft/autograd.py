@@ -21,8 +21,11 @@ def _seeds(seeds, function, argument):
     return [None if s is None else _several(s, function, argument)[0] for s in seeds]
 
 
-def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=False, allow_unused=False):
+def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=False, only_inputs=True,
+         allow_unused=False):
     """Gradients of the outputs with respect to the inputs; no .grad is touched."""
+    if not only_inputs:
+        raise NotImplementedError("grad(): argument 'only_inputs' is there with its default alone")
     return tuple(_core._grad(_several(outputs, "grad", "outputs"), _several(inputs, "grad", "inputs"),
                              _seeds(grad_outputs, "grad", "grad_outputs"), retain_graph, create_graph, allow_unused))
 

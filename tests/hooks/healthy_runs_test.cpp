@@ -83,7 +83,7 @@ TEST(HealthyRuns, OfAnLstmRaiseNothing) {
 }
 
 struct Gpt : nn::Layer<Gpt> {
-  nn::Embedding token{20, 32, 0.1}, position{16, 32, 0.1};
+  nn::Embedding token{20, 32, {}, 0.1}, position{16, 32, {}, 0.1};
   nn::Sequential blocks;
   nn::LayerNorm norm{32};
   nn::Linear head{32, 20, false};

@@ -63,7 +63,7 @@ TEST(ProgramSuspects, NameTwoParametersOverTheSameMemory) {
 TEST(ProgramSuspects, AreSilentAboutTiedEmbeddings) {
   manual_seed(3);
   struct Model : nn::Layer<Model> {
-    nn::Embedding words{20, 16, 0.1}, targets = words;
+    nn::Embedding words{20, 16, {}, 0.1}, targets = words;
     nn::Linear body{16, 16};
     Model() { WEFT_REGISTER(words, targets, body); }
     Tensor forward(const Tensor& tokens) const { return tanh(body(words(tokens))).matmul(targets.weight.t()); }

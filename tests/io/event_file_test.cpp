@@ -28,10 +28,31 @@ TEST(EventFile, ChecksumsAreCastagnolis) {
   EXPECT_EQ(io::masked_crc32c(digits), ((crc >> 15) | (crc << 17)) + 0xa282ead8u);
 }
 
+template <class Value, class Step>
+constexpr bool writes = requires(io::EventFile& file, Value value, Step step) {
+  file.scalar("loss", value, step);
+};
+
+// PyTorch has the value first; the types say which number is which.
+TEST(EventFile, TheIntegerOfAScalarIsTheStepInEitherOrder) {
+  static_assert(writes<double, int> && writes<float, int64_t> && writes<int, double>);
+  static_assert(!writes<int, int> && !writes<double, double>);
+  for (const bool value_first : {true, false}) {
+    const TemporaryFolder folder;
+    io::EventFile file(folder.path());
+    if (value_first) file.scalar("loss", 0.5, 3);
+    else file.scalar("loss", 3, 0.5);
+    file.flush();
+    // Event.step is field 2, a varint; Summary.Value.simple_value is field 2, a float.
+    EXPECT_THAT(read_bytes(file.path()), HasSubstr(std::string("\x10\x03", 2)));
+    EXPECT_THAT(read_bytes(file.path()), HasSubstr(std::string("\x15\x00\x00\x00\x3f", 5)));
+  }
+}
+
 TEST(EventFile, RecordsAreFramed) {
   const TemporaryFolder folder;
   io::EventFile file(folder.path());
-  file.scalar("loss", 3, 0.5);
+  file.scalar("loss", 0.5, 3);
   file.flush();
   const std::string bytes = read_bytes(file.path());
   uint64_t length = 0;
@@ -58,8 +79,8 @@ TEST(EventFile, TensorBoardReadsItBack) {
   const Tensor x = tensor({-3.0, 0.0, 0.5, 0.75, 4.0});
   {
     io::EventFile file(folder.path());
-    for (int step = 0; step < 3; ++step) file.scalar("loss", step, 1.0 / (step + 1));
-    file.scalar("odd", 0, NAN);
+    for (int step = 0; step < 3; ++step) file.scalar("loss", 1.0 / (step + 1), step);
+    file.scalar("odd", NAN, 0);
     file.histogram("gradient/w", 2, magnitude_histogram(x), statistics(x));
     file.flush();
   }

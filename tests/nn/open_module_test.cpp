@@ -6,6 +6,7 @@
 
 #include <weft/nn/layers.hpp>
 #include <weft/nn/open_module.hpp>
+#include <weft/nn/recurrent.hpp>
 #include <weft/ops/create.hpp>
 #include <weft/ops/pointwise.hpp>
 #include <weft/ops/reduce.hpp>
@@ -131,14 +132,30 @@ TEST(OpenModule, AModuleMadeOfRegisteredOnesGivesNoWarning) {
 }
 
 TEST(Layers, AnEmbeddingsPaddingStaysAtZero) {
-  nn::Embedding table(4, 2, 1, 3);
+  nn::Embedding table(4, 2, 3);
   EXPECT_EQ(sum(abs(table.weight.detach()[3])).item<float>(), 0);
   sum(table(tensor({0, 3}))).backward();
   EXPECT_EQ(sum(table.weight.grad()[3]).item<float>(), 0);
   EXPECT_EQ(sum(table.weight.grad()[0]).item<float>(), 2);
   EXPECT_EQ(table.text(), "Embedding(4, 2, padding_idx=3)");
-  EXPECT_THROW(nn::Embedding(4, 2, 1, 4), ValueError);
-  EXPECT_THROW(nn::Embedding(4, 2, 1, -2), ValueError);
+  EXPECT_EQ(nn::Embedding(4, 2, -1).text(), "Embedding(4, 2, padding_idx=3)");
+  EXPECT_THROW(nn::Embedding(4, 2, 4), ValueError);
+  EXPECT_THROW(nn::Embedding(4, 2, -5), ValueError);
+  EXPECT_EQ(nn::Embedding(4, 2, {.padding_idx = -2}).text(), "Embedding(4, 2, padding_idx=2)");
+  const nn::Embedding plain(4, 2), narrow(1000, 8, {}, 0.1);
+  EXPECT_EQ(plain.text(), "Embedding(4, 2)");
+  EXPECT_NEAR(narrow.weight.detach().std().item<double>(), 0.1, 0.01);
+}
+
+// A third argument in PyTorch's order has PyTorch's meaning, or does not compile.
+TEST(Layers, ArgumentsByPositionMeanWhatTheyDoInPyTorch) {
+  const nn::Embedding table(10, 3, 0);
+  EXPECT_EQ(sum(abs(table.weight.detach()[0])).item<float>(), 0);
+  EXPECT_EQ(sum(table.weight.detach() != 0).item<int64_t>(), 27);
+  static_assert(!std::constructible_from<nn::Embedding, int, int, double>);
+  static_assert(!std::constructible_from<nn::Embedding, int, int, float, int>);
+  static_assert(!std::constructible_from<nn::Embedding, int, int, int, int>);
+  static_assert(!std::constructible_from<nn::RNNCell, int, int, bool, const char*>);
 }
 
 TEST(Layers, ALayerNormMayGoWithoutBias) {

@@ -71,7 +71,7 @@ std::vector<Sample> layer_samples() {
   add(nn::LogSoftmax(0), x), add(nn::PReLU(4, 0.1), x);
   add(nn::Linear(4, 5), x), add(nn::Linear(4, 5, false), x);
   out.push_back({AnyModule::of(nn::Bilinear(3, 4, 2, false))});
-  add(nn::Embedding(5, 3, 1, 2), indices), add(nn::Embedding(5, 3), indices);
+  add(nn::Embedding(5, 3, 2), indices), add(nn::Embedding(5, 3), indices);
   add(nn::EmbeddingBag(5, 3, {.mode = BagMode::max, .padding_idx = -1}), indices);
   add(nn::EmbeddingBag(5, 3, {.max_norm = 1.5}), indices);
   add(nn::LayerNorm({4}, 1e-3), x), add(nn::LayerNorm({6, 6}, 1e-5, true, false), image);

@@ -1,9 +1,15 @@
 """docs/pytorch.md says which of PyTorch's names there are. `python tests/python/test_coverage.py` writes it anew."""
 
+import functools
 import json
 import pathlib
+import sys
 
 import weft
+import weft.utils.data
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent / "pytorch_cases"))
+from make_signatures import positional  # noqa: E402
 
 ROOT = pathlib.Path(__file__).parent.parent.parent
 RECORDED = json.loads((pathlib.Path(__file__).parent / "pytorch_cases" / "names.json").read_text())
@@ -36,6 +42,32 @@ def page():
 
 def test_the_page_of_pytorchs_names_is_current():
     assert (ROOT / "docs" / "pytorch.md").read_text() == page(), "python tests/python/test_coverage.py writes it anew"
+
+
+# Names that stand for the same argument: theirs, ours.
+SAME = {("input", "x"), ("target", "y"), ("input", "logits"), ("input", "log_probabilities"), ("target", "targets"),
+        ("input1", "x1"), ("input2", "x2"), ("tensor", "x"), ("value", "parameter"), ("values", "parameters"),
+        ("data", "sample"), ("input_", "input"), ("target_", "target"), ("prob", "value"), ("x", "value"), ("x", "input"),
+        ("sequential", "modules"),
+        ("size_average", "reduction")}  # a loss refuses a bool there
+INTERNAL = "distributions.Distribution", "distributions.Transform"  # which nobody constructs
+
+
+def test_positional_arguments_have_pytorchs_order():
+    different, compared = [], 0
+    for line in (pathlib.Path(__file__).parent / "pytorch_cases" / "signatures.txt").read_text().splitlines():
+        path, *theirs = line.split()
+        if path in INTERNAL:
+            continue
+        try:
+            ours = functools.reduce(getattr, path.split("."), weft)
+        except AttributeError:
+            continue
+        ours = positional(ours)
+        compared += bool(ours)
+        different += [f"{path}: argument {i} is {b}, PyTorch's is {a}" for i, (a, b) in enumerate(zip(theirs, ours))
+                      if a != b and (a, b) not in SAME]
+    assert compared > 400 and not different, "\n".join(different)
 
 
 if __name__ == "__main__":

@@ -389,7 +389,7 @@ void RunFolder::record(int64_t step, const io::Figures& figures, const io::Figur
   s.carefully([&] {
     if (s.options.csv) s.add_row(step, all);
     if (s.events) {
-      for (const auto& [name, value] : all) s.events->scalar(name, step, value, Location::none());
+      for (const auto& [name, value] : all) s.events->scalar(name, value, step, Location::none());
       s.events->flush(Location::none());
     }
     if (now() - s.paged >= s.options.page_every) s.write_page(Location::none());

@@ -64,7 +64,7 @@ class Embedding(_Layer):
         if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
             raise ValueError(f"Embedding(): argument 'padding_idx' must be one of {num_embeddings} rows, not {padding_idx}")
         padding_idx = None if padding_idx is None else padding_idx % num_embeddings
-        super().__init__(_core._embedding(num_embeddings, embedding_dim, -1 if padding_idx is None else padding_idx,
+        super().__init__(_core._embedding(num_embeddings, embedding_dim, padding_idx,
                                           bool(sparse)), device, dtype)
         self.num_embeddings, self.embedding_dim, self.padding_idx = num_embeddings, embedding_dim, padding_idx
         self.sparse = bool(sparse)
