@@ -571,6 +571,22 @@ Tensor add_scaled(const char* op, const Operand& a, const Operand& b, Scalar alp
   const Tensor by_alpha = scaled(a, b, alpha);
   return subtracts ? a - by_alpha : a + by_alpha;
 }
+
+// a += alpha * b by one kernel, as add has it, for plain operands and nothing recorded.
+bool add_in_place_plain(const Tensor& a, const Operand& b, Scalar alpha) {
+  TensorImpl* x = a.impl();
+  TensorImpl* y = b.impl();
+  if (x == nullptr || y == nullptr || alpha.is_complex() || should_record(a, b.tensor())) return false;
+  if (!same_plain(x, y) || !is_floating(x->view.layout.dtype) || is_storage_only(x->view.layout.dtype)) return false;
+  if (x->storage == y->storage && x->view.data != y->view.data) return false;
+  const auto kernel = kernels(x->view).ternary;
+  if (kernel == nullptr) return false;
+  alignas(max_item) unsigned char buffer[max_item];
+  const Operand number(alpha);
+  const View factor = repeated_scalar(number.impl(), x->view.layout, buffer);
+  write_unrecorded(a, [&] { kernel(TernaryOp::addcmul, x->view, x->view, y->view, factor); });
+  return true;
+}
 }  // namespace
 
 Tensor add(const Operand& a, const Operand& b, Scalar alpha) { return add_scaled("add", a, b, alpha, false); }
@@ -579,12 +595,14 @@ Tensor sub(const Operand& a, const Operand& b, Scalar alpha) { return add_scaled
 const Tensor& Tensor::add_(const Operand& other, Scalar alpha) const {
   const CallScope call("add_", other.where);
   if (alpha.is_one()) return weft::add_(*this, other);
+  if (add_in_place_plain(*this, other, alpha)) return *this;
   return write_computed(
       *this, [&](const Tensor& old) { return weft::add(Operand(old, other.where), other, alpha); }, other.tensor());
 }
 const Tensor& Tensor::sub_(const Operand& other, Scalar alpha) const {
   const CallScope call("sub_", other.where);
   if (alpha.is_one()) return weft::sub_(*this, other);
+  if (add_in_place_plain(*this, other, negated(alpha))) return *this;
   return write_computed(
       *this, [&](const Tensor& old) { return weft::sub(Operand(old, other.where), other, alpha); }, other.tensor());
 }

@@ -11,6 +11,7 @@
 #include "../detail/complex.hpp"
 #include "../detail/promote.hpp"
 #include "../pointwise.hpp"
+#include "../reduce.hpp"
 
 namespace weft {
 
@@ -155,6 +156,14 @@ Tensor compare_in(DType dtype, CompareOp op, const Operand& a, const Operand& b)
   return out;
 }
 
+Tensor with_number(CompareOp op, const Tensor& x, const Operand& operand) {
+  const Scalar number = operand.tensor().item_scalar();
+  const Comparison exact = exact_in(x.dtype(), op, number);
+  const bool as_given = exact.op == op && number.is_floating() && exact.number.is_floating() &&
+                        number.to<double>() == exact.number.to<double>();
+  return as_given ? compare_in(x.dtype(), op, x, operand) : compare_in(x.dtype(), exact.op, x, exact.number);
+}
+
 bool is_whole(DType t) { return is_integer(t) || t == DType::boolean; }
 
 int digits_of(DType t) {
@@ -190,6 +199,16 @@ Tensor compare_whole(CompareOp op, const Tensor& whole, const Tensor& real) {
   return logical_and(found, next == real);
 }
 
+// Whether all elements are exact in f64, as far as that is known without waiting.
+bool is_exact_in_doubles(const Tensor& whole) {
+  if (!whole.device().is_cpu()) return false;
+  if (digits_of(whole.dtype()) <= DBL_MANT_DIG || whole.numel() == 0) return true;
+  if (detail::step_recorder != nullptr) return false;
+  constexpr auto end = int64_t{1} << DBL_MANT_DIG;
+  return with_number(CompareOp::le, amax(whole, {}, false), end).item<bool>() &&
+         with_number(CompareOp::ge, amin(whole, {}, false), -end).item<bool>();
+}
+
 Tensor compare_signs(CompareOp op, const Tensor& natural, const Tensor& integer) {
   const Tensor negative = integer < 0, found = compare(op, natural, integer.to(DType::u64));
   if (is_above(op) || op == CompareOp::ne) return logical_or(found, negative);
@@ -203,15 +222,11 @@ Tensor compare_mixed(CompareOp op, const Tensor& a, const Tensor& b) {
   if (const auto common = exact_type(s, t)) return compare_in(*common, op, a, b);
   if (!is_whole(s)) return compare_mixed(mirrored(op), b, a);
   if (is_whole(t)) return s == DType::u64 ? compare_signs(op, a, b) : compare_signs(mirrored(op), b, a);
+  if (b.device().is_cpu() && is_exact_in_doubles(a)) return compare_in(promote(DType::f64, t), op, a, b);
   if (!is_complex(t)) return compare_whole(op, a, b);
   if (op != CompareOp::eq && op != CompareOp::ne) raise_complex(t);
   const Tensor equal = logical_and(compare_whole(CompareOp::eq, a, real(b)), imag(b) == 0);
   return op == CompareOp::eq ? equal : logical_not(equal);
-}
-
-Tensor with_number(CompareOp op, const Tensor& x, const Tensor& number, Location where) {
-  const Comparison exact = exact_in(x.dtype(), op, number.item_scalar());
-  return compare_in(x.dtype(), exact.op, x, Operand(exact.number, where));
 }
 
 bool is_stored_only(const Operand& x) { return x.impl() != nullptr && is_storage_only(x.impl()->view.layout.dtype); }
@@ -240,8 +255,8 @@ Tensor compare(CompareOp op, const Operand& a, const Operand& b) {
   const Tensor &x = checked(a.tensor()), &y = checked(b.tensor());
   const bool of_x = x.impl()->wrapped_number, of_y = y.impl()->wrapped_number;
   const NoGradGuard unrecorded;
-  if (of_y && !of_x) return with_number(op, x, y, a.where);
-  if (of_x && !of_y) return with_number(mirrored(op), y, x, a.where);
+  if (of_y && !of_x) return with_number(op, x, b);
+  if (of_x && !of_y) return with_number(mirrored(op), y, a);
   if (x.dtype() == y.dtype()) return compare_in(x.dtype(), op, a, b);
   return compare_mixed(op, x, y);
 }

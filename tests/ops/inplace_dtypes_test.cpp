@@ -111,6 +111,24 @@ TEST(InPlaceDtypes, GradientsGoThroughTheConversion) {
   EXPECT_EQ(values(factor.grad()), (Doubles{4, 33}));
 }
 
+TEST(InPlaceDtypes, AFactorRoundsAsInTheOtherForm) {
+  for (const DType t : {f16, bf16, f32, f64, c64, i64}) {
+    const Scalar factor = is_inexact(t) ? Scalar(0.3) : Scalar(3);
+    const Tensor a = numbers(t, {1, -2, 3.5, 100}), b = numbers(t, {0.7, 5, 1e-3, 3});
+    const Tensor sum = a.clone(), difference = a.clone();
+    const uint32_t version = sum.version();
+    EXPECT_EQ(&sum.add_(b, factor), &sum);
+    difference.sub_(b, factor);
+    EXPECT_TRUE(equal(sum, add(a, b, factor))) << name(t);
+    EXPECT_TRUE(equal(difference, sub(a, b, factor))) << name(t);
+    EXPECT_GT(sum.version(), version);
+  }
+  const Tensor x = tensor({1.f, 2.f}).requires_grad_(), y = x * 1;
+  y.add_(x, 0.5);
+  y.sum().backward();
+  EXPECT_EQ(values(x.grad()), (Doubles{1.5, 1.5}));
+}
+
 TEST(InPlaceDtypes, OperandsThatShareTheMemoryAreReadFirst) {
   const Tensor x = tensor({1.f, 2.f, 3.f});
   x.slice(0, 1).add_(x.slice(0, 0, 2), 2);
