@@ -19,7 +19,7 @@ struct SaveAdapterOptions {
 
 /// Writes the adapters of a model, which may be merged, and nothing of its weights. An older adapter of this name is
 /// replaced whole, when all of the new one is on the disk. ValueError where there is no adapter, and where the folder
-/// is there and has no adapter_config.json; errors as save_file.
+/// has other files and no adapter_config.json; errors as save_file.
 WEFT_API void save_adapter(const Path& folder, const nn::Module& model, const SaveAdapterOptions& options = {},
                            Location where = {});
 
@@ -30,10 +30,13 @@ struct AdapterInfo {
 };
 
 /// Loads what save_adapter or PEFT wrote into a model with such layers: those without an adapter get one of the file's
-/// rank, as apply_lora does it, and merged layers are merged anew. ShapeError where an adapter of the model or its
-/// layer has another rank or shape, ValueError where the model lacks a layer or has more adapters; both list names, and
-/// nothing was changed. FormatError for what is no such folder, and for adapters other than LoRA on Linear and
-/// Embedding, such as DoRA.
+/// rank, as apply_lora does it, and merged layers are merged anew. An adapter of PEFT belongs to the named layer alone,
+/// also where others hold its weight. Biases are loaded as the config's "bias" saved them, and so is the weight of an
+/// adapted layer, as PEFT saves it of embeddings. ShapeError where an adapter of the model or its layer has another
+/// rank or shape, ValueError where the model lacks a layer, has more adapters, or one of another scale; both list
+/// names, and nothing was changed. FormatError for what is no such folder, and for a key of the config, by name, that
+/// would compute something else, such as "use_dora", "alora_invocation_tokens", or "init_lora_weights": "pissa", which
+/// changes weights.
 WEFT_API AdapterInfo load_adapter(const Path& folder, const nn::Module& model, Location where = {});
 
 }  // namespace weft::io

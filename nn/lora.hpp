@@ -43,6 +43,9 @@ struct LoraOptions {
   /// For a Linear that computes several parts in one, such as queries, keys and values: which of the equal parts of its
   /// outputs are adapted. Each has r rows of A and a block of B; the others stay as they are, bit for bit.
   std::vector<bool> enable = {};
+  /// Every layer that holds W computes with its adapter, and W gets one. Without it each named layer has its own, as in
+  /// PEFT; where others hold W too it is not merged.
+  bool share = true;
   /// Of A and B; by default W's, and float32 where that has 16 bits.
   std::optional<DType> dtype = {};
   /// `eval()` merges, `train()` takes the weights apart.
@@ -60,8 +63,8 @@ class WEFT_API LoRALinear : public Linear {
 
 /// Gives every Linear and Embedding that a pattern finds an adapter and freezes its weight and bias; returns their
 /// names. A weight that several of them hold gets one adapter, under the first name; whatever layer holds it then
-/// computes with it. Layers that have an adapter are passed over. ValueError where nothing is found, for a pattern that
-/// is none, and as LoRALinear; then nothing was changed.
+/// computes with it, unless `share` is off. Layers that have an adapter are passed over. ValueError where nothing is
+/// found, for a pattern that is none, and as LoRALinear; then nothing was changed.
 WEFT_API std::vector<std::string> apply_lora(const Module& model, const LoraOptions& options, Location where = {});
 
 /// An adapter of a model: the name of its layer, and what it was made with.
@@ -110,11 +113,13 @@ struct LoraGroup {
 WEFT_API std::vector<LoraGroup> lora_parameter_groups(const Module& model, double lr, Location where = {});
 
 /// The adapters alone, as PEFT names them: base_model.model.<path>.lora_A.weight [r, in] and lora_B.weight [out, r]; of
-/// an Embedding lora_embedding_A [r, count] and lora_embedding_B [width, r]. With biases, also those that `bias` names.
+/// an Embedding lora_embedding_A [r, count] and lora_embedding_B [width, r]. With biases, also those that `bias` names:
+/// <path>.base_layer.bias of a layer with an adapter, else <path>.bias.
 /// The tensors share memory with the model, but for those of embeddings.
 WEFT_API StateDict lora_state_dict(const Module& model, LoraBias bias = LoraBias::none);
-/// Copies the values in; merged layers are merged anew. ShapeError where shapes differ, as for another rank, and
-/// ValueError where names are missing or unknown; both name them, and nothing was changed.
+/// Copies the values in, with biases and, under <path>.base_layer.weight, weights of adapted layers that are among
+/// them; merged layers are merged anew. ShapeError where shapes differ, as for another rank, and ValueError where names
+/// are missing or unknown; both name them, and nothing was changed.
 WEFT_API void load_lora_state_dict(const Module& model, const StateDict& values, Location where = {});
 
 }  // namespace weft::nn

@@ -38,7 +38,7 @@ void bind_lora(nb::module_& m) {
       "_apply_lora",
       [](nb::handle model, std::vector<std::string> targets, int64_t r, std::optional<double> alpha, double dropout,
          bool rslora, double lora_plus_scale, std::vector<bool> enable, std::optional<DType> dtype, bool merge_on_eval,
-         const std::string& base) {
+         const std::string& base, bool share) {
         const nn::LoraOptions options{.r = r,
                                       .alpha = alpha,
                                       .dropout = dropout,
@@ -46,6 +46,7 @@ void bind_lora(nb::module_& m) {
                                       .lora_plus_scale = lora_plus_scale,
                                       .targets = std::move(targets),
                                       .enable = std::move(enable),
+                                      .share = share,
                                       .dtype = dtype,
                                       .merge_on_eval = merge_on_eval,
                                       .base = base_of(base)};
@@ -53,7 +54,7 @@ void bind_lora(nb::module_& m) {
       },
       nb::arg("model"), nb::arg("targets"), nb::arg("r"), nb::arg("alpha").none(), nb::arg("dropout"),
       nb::arg("rslora"), nb::arg("lora_plus_scale"), nb::arg("enable"), nb::arg("dtype").none(),
-      nb::arg("merge_on_eval"), nb::arg("base"));
+      nb::arg("merge_on_eval"), nb::arg("base"), nb::arg("share"));
   m.def("_mark_only_lora_trainable", [](nb::handle model, const std::string& bias) {
     nn::mark_only_lora_trainable(module_of(model), bias_of(bias), here());
   });

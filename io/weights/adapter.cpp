@@ -1,5 +1,6 @@
 #include "../adapter.hpp"
 
+#include <cmath>
 #include <map>
 #include <optional>
 #include <set>
@@ -19,10 +20,11 @@ namespace weft::io {
 namespace {
 
 using nlohmann::json;
+using nlohmann::ordered_json;
 
 constexpr const char *saving = "save_adapter", *loading = "load_adapter";
 constexpr std::string_view weights_file = "adapter_model.safetensors", config_file = "adapter_config.json";
-constexpr const char *plus_key = "weft_lora_plus_scale", *enable_key = "weft_enable";
+constexpr const char *plus_key = "weft_lora_plus_scale", *enable_key = "weft_enable", *share_key = "weft_share";
 
 const char* word_for(nn::LoraBias bias) {
   return bias == nn::LoraBias::none ? "none" : bias == nn::LoraBias::all ? "all" : "lora_only";
@@ -66,49 +68,110 @@ json config_of(const std::vector<nn::LoraLayer>& layers, const SaveAdapterOption
                  {"alpha_pattern", alphas}};
   if (first.lora_plus_scale != 1) config[plus_key] = first.lora_plus_scale;
   if (!parts.empty()) config[enable_key] = parts;
+  if (!first.share) config[share_key] = false;
   return config;
 }
 
+/// Values for the layers that patterns describe; the first that does counts.
+template <class T>
+struct ByPattern {
+  T otherwise;
+  std::vector<std::pair<nn::detail::Pattern, T>> values = {};
+
+  T of(const std::string& layer) const {
+    for (const auto& [pattern, value] : values) {
+      if (pattern.describes(layer)) return value;
+    }
+    return otherwise;
+  }
+};
+
 /// What a folder says of its adapters.
 struct Saved {
-  double alpha = 0, dropout = 0, plus = 1;
-  bool rslora = false;
+  ByPattern<int64_t> rank;
+  ByPattern<double> alpha;
+  double dropout = 0, plus = 1;
+  bool rslora = false, share = true;
   std::string base = {};
-  std::vector<std::pair<nn::detail::Pattern, double>> alphas = {};
   std::map<std::string, std::vector<bool>> enable = {};
 };
+
+/// Keys whose values are read here, or say nothing of what is computed.
+constexpr std::string_view known_keys[] = {
+    "peft_type", "r", "lora_alpha", "lora_dropout", "use_rslora", "rank_pattern", "alpha_pattern", "bias",
+    "base_model_name_or_path", plus_key, enable_key, share_key,
+    // The layers and their names are those of the weights' file.
+    "target_modules", "exclude_modules", "layers_to_transform", "layers_pattern", "task_type", "revision",
+    "inference_mode", "auto_mapping", "peft_version", "runtime_config",
+    // Of options that are refused, or of training over several machines.
+    "qalora_group_size", "megatron_core", "init_lora_weights"};
+/// Beginnings that leave the base weights as they are.
+constexpr std::string_view known_beginnings[] = {"gaussian", "orthogonal"};
+
+bool says_nothing(const ordered_json& value) {
+  return value.is_null() || value == ordered_json(false) || (value.is_structured() && value.empty());
+}
 
 [[noreturn]] void refuse(const Path& path, const std::string& problem, Location where) {
   raise<FormatError>({.op = loading, .problem = fmt::format("{}: {}", path.string(), problem)}, where);
 }
 
-Saved read_config(const Path& path, Location where) {
-  const auto given = [](const json& config, const char* key) {
-    const auto found = config.find(key);
-    return found != config.end() && !found->is_null() && *found != json(false) && !found->empty();
+/// An adapter that would compute something else here than where it was made is refused by the name of what does it.
+void check_known(const ordered_json& config, const Path& path, Location where) {
+  const auto refuse_value = [&](const std::string& key, const ordered_json& value) {
+    std::string text = value.dump();
+    if (text.size() > 100) text = text.substr(0, 100) + "…";
+    refuse(path, fmt::format("\"{}\": {} is not there yet", key, text), where);
   };
+  for (const auto& [key, value] : config.items()) {
+    if (std::ranges::find(known_keys, key) == std::end(known_keys) && !says_nothing(value)) refuse_value(key, value);
+  }
+  if (const auto begins = config.find("init_lora_weights"); begins != config.end() && !begins->is_null()) {
+    const std::string word = begins->is_string() ? begins->get<std::string>() : "";
+    const bool is_known = std::ranges::find(known_beginnings, word) != std::end(known_beginnings);
+    if (!begins->is_boolean() && !is_known) refuse_value("init_lora_weights", *begins);
+  }
+  const std::string bias = config.value("bias", "none");
+  if (bias != "none" && bias != "all" && bias != "lora_only") refuse_value("bias", config["bias"]);
+}
+
+template <class T>
+void read_patterns(const ordered_json& config, const char* key, ByPattern<T>& out, const Path& path, Location where) {
+  const auto found = config.find(key);
+  if (found == config.end() || says_nothing(*found)) return;
   try {
-    const json config = json::parse(read_file(path, loading, where));
-    if (config.value("peft_type", "") != "LORA") refuse(path, "its adapters are not LoRA's", where);
-    for (const char* key : {"use_dora", "fan_in_fan_out", "modules_to_save"}) {
-      if (given(config, key)) refuse(path, fmt::format("\"{}\" is not there yet", key), where);
+    for (const auto& [pattern, value] : found->items()) {
+      out.values.emplace_back(nn::detail::Pattern(loading, "(.*\\.)?(" + pattern + ")", where),
+                              value.template get<T>());
     }
-    Saved out{.alpha = config.at("lora_alpha").get<double>(),
+  } catch (const ValueError&) {
+    refuse(path, fmt::format("\"{}\" has what is no regular expression", key), where);
+  }
+}
+
+Saved read_config(const Path& path, Location where) {
+  try {
+    const ordered_json config = ordered_json::parse(read_file(path, loading, where));
+    if (config.value("peft_type", "") != "LORA") refuse(path, "its adapters are not LoRA's", where);
+    check_known(config, path, where);
+    const bool is_pefts = config.contains("auto_mapping") || config.contains("peft_version");
+    Saved out{.rank = {config.value("r", int64_t{0})},
+              .alpha = {config.at("lora_alpha").get<double>()},
               .dropout = config.value("lora_dropout", 0.),
               .plus = config.value(plus_key, 1.),
-              .rslora = config.value("use_rslora", false)};
-    if (given(config, "base_model_name_or_path")) out.base = config["base_model_name_or_path"].get<std::string>();
-    if (given(config, "alpha_pattern")) {
-      for (const auto& [pattern, value] : config["alpha_pattern"].items()) {
-        out.alphas.emplace_back(nn::detail::Pattern(loading, "(.*\\.)?(" + pattern + ")", where), value.get<double>());
-      }
+              .rslora = config.value("use_rslora", false),
+              .share = config.value(share_key, !is_pefts)};
+    if (const auto base = config.find("base_model_name_or_path"); base != config.end() && base->is_string()) {
+      out.base = base->get<std::string>();
     }
-    if (given(config, enable_key)) out.enable = config[enable_key].get<std::map<std::string, std::vector<bool>>>();
+    read_patterns(config, "rank_pattern", out.rank, path, where);
+    read_patterns(config, "alpha_pattern", out.alpha, path, where);
+    if (const auto parts = config.find(enable_key); parts != config.end()) {
+      out.enable = parts->get<std::map<std::string, std::vector<bool>>>();
+    }
     return out;
   } catch (const json::exception& error) {
     refuse(path, error.what(), where);
-  } catch (const ValueError&) {
-    refuse(path, "\"alpha_pattern\" has what is no regular expression", where);
   }
 }
 
@@ -133,13 +196,19 @@ struct Wanted {
 class Plan {
  public:
   Plan(const nn::Module& model, const Saved& saved, const TensorMap& tensors, Location where) : saved_(saved) {
-    for (const nn::LoraLayer& layer : nn::lora_layers(model)) adapted_.insert(layer.name);
+    for (const nn::LoraLayer& layer : nn::lora_layers(model)) adapted_.emplace(layer.name, layer);
     for (const auto& [name, module] : model.named_modules()) modules_.emplace(name, module);
     for (const auto& [name, tensor] : tensors) {
       if (const auto layer = layer_of(name)) names.insert(*layer);
     }
     for (const std::string& name : names) {
-      if (!adapted_.contains(name)) add(name, tensors);
+      if (const auto own = adapted_.find(name); own == adapted_.end()) add(name, tensors);
+      else compare(own->second);
+    }
+    if (!misscaled_.empty()) {
+      raise<ValueError>(
+          {.op = loading, .problem = "the model's adapters have another scale than the file's", .details = misscaled_},
+          where);
     }
     if (!lacking_.empty()) {
       raise<ValueError>(
@@ -161,6 +230,13 @@ class Plan {
     if (list.size() < 400) list += (list.empty() ? "" : ", ") + text;
   }
 
+  void compare(const nn::LoraLayer& own) {
+    if (const int64_t said = saved_.rank.of(own.name); said != 0 && said != own.options.r) return;  // a ShapeError
+    const auto rank = static_cast<double>(own.options.r);
+    const double scale = saved_.alpha.of(own.name) / (saved_.rslora ? std::sqrt(rank) : rank);
+    if (own.scale != scale) note(misscaled_, fmt::format("{} has {}, not {}", own.name, own.scale, scale));
+  }
+
   void add(const std::string& name, const TensorMap& tensors) {
     const auto found = modules_.find(name);
     Tensor weight;
@@ -180,10 +256,11 @@ class Plan {
     const Tensor b = part(of_embedding ? "lora_embedding_A" : "lora_B.weight");
     if (!a.defined() || !b.defined() || a.dim() != 2 || b.dim() != 2) return note(misshapen_, name + " is incomplete");
     nn::LoraOptions options{.r = of_embedding ? a.size(1) : b.size(1)};
-    options.alpha = saved_.alpha;
-    for (const auto& [pattern, alpha] : saved_.alphas) {
-      if (pattern.describes(name)) options.alpha = alpha;
+    if (const int64_t rank = saved_.rank.of(name); rank != 0 && rank != options.r) {
+      return note(misshapen_, fmt::format("{} has rank {}, its config says {}", name, options.r, rank));
     }
+    options.alpha = saved_.alpha.of(name);
+    options.share = saved_.share;
     options.dropout = saved_.dropout;
     options.rslora = saved_.rslora;
     options.lora_plus_scale = saved_.plus;
@@ -202,9 +279,9 @@ class Plan {
   }
 
   const Saved& saved_;
-  std::set<std::string> adapted_;
+  std::map<std::string, nn::LoraLayer> adapted_;
   std::map<std::string, nn::Module> modules_;
-  std::string lacking_, misshapen_;
+  std::string lacking_, misshapen_, misscaled_;
 };
 
 }  // namespace
@@ -213,7 +290,8 @@ void save_adapter(const Path& folder, const nn::Module& model, const SaveAdapter
   const std::vector<nn::LoraLayer> layers = nn::lora_layers(model);
   const char* problem = nullptr;
   if (layers.empty()) problem = "the model has no adapter";
-  else if (exists(folder) && !exists(folder / config_file)) problem = "the folder is there and is no adapter";
+  else if (exists(folder) && !is_empty_folder(folder, saving, where) && !exists(folder / config_file))
+    problem = "the folder is there and is no adapter";
   if (problem != nullptr) raise<ValueError>({.op = saving, .problem = problem, .details = folder.string()}, where);
   AtomicFolder whole(folder, saving, where);
   save_file(nn::lora_state_dict(model, options.bias), whole.temporary() / weights_file, {{"format", "pt"}}, {}, where);
@@ -222,6 +300,7 @@ void save_adapter(const Path& folder, const nn::Module& model, const SaveAdapter
 }
 
 AdapterInfo load_adapter(const Path& folder, const nn::Module& model, Location where) {
+  const ReadScope reading;
   const Saved saved = read_config(folder / config_file, where);
   const TensorMap tensors = load_file(folder / weights_file, {}, {}, where);
   const Plan plan(model, saved, tensors, where);
@@ -233,6 +312,7 @@ AdapterInfo load_adapter(const Path& folder, const nn::Module& model, Location w
   if (!nn::lora_layers(model).empty()) nn::load_lora_state_dict(model, present, where);
   for (const Wanted& w : plan.wanted) nn::apply_lora(model, w.options, where);
   nn::load_lora_state_dict(model, tensors, where);
+  reading.check(loading, where);
   return {saved.base, {plan.names.begin(), plan.names.end()}};
 }
 

@@ -247,6 +247,10 @@ Tensor LowRank::shifted(const Tensor& from, double by) const {
 void LowRank::merge(Location where) {
   if (merged) return;
   const CallScope call("merge_lora", where);
+  if (has_others) {
+    raise<ValueError>({.problem = "a weight is shared with a layer that has not its adapter: merging would change both",
+                       .remedy = "leave it apart, or make the adapter with share = true"});
+  }
   const NoGradGuard unrecorded;
   const Tensor sum = shifted(weight, scale());
   kept_ = KeptBits(options.base, weight, options.base == LoraBase::recompute ? shifted(sum, -scale()) : Tensor());

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include <weft/io/adapter.hpp>
+#include <weft/nn/open_module.hpp>
 #include <weft/weft.hpp>
 
 #include <message_of.hpp>
@@ -63,9 +64,81 @@ TEST(Adapter, TheFolderIsLaidOutAsPeftHasIt) {
   EXPECT_EQ(config["target_modules"], (nlohmann::json{"1", "2"}));
   EXPECT_EQ(config["base_model_name_or_path"], "b");
   EXPECT_THAT(io::SafeFile::open(folder / "a/adapter_model.safetensors").keys(),
-              testing::UnorderedElementsAre("base_model.model.1.bias", "base_model.model.1.lora_A.weight",
-                                            "base_model.model.1.lora_B.weight", "base_model.model.2.bias",
+              testing::UnorderedElementsAre("base_model.model.1.base_layer.bias", "base_model.model.1.lora_A.weight",
+                                            "base_model.model.1.lora_B.weight", "base_model.model.2.base_layer.bias",
                                             "base_model.model.2.lora_A.weight", "base_model.model.2.lora_B.weight"));
+  nn::apply_lora(adapted, {.r = 2, .targets = {"0"}});
+  nn::merge_and_unload_lora(adapted);
+  nn::apply_lora(adapted, {.r = 2, .targets = {"2"}});
+  io::save_adapter(folder / "b", adapted, {.bias = nn::LoraBias::all});
+  EXPECT_THAT(io::SafeFile::open(folder / "b/adapter_model.safetensors").keys(),
+              testing::UnorderedElementsAre("base_model.model.1.bias", "base_model.model.2.base_layer.bias",
+                                            "base_model.model.2.lora_A.weight", "base_model.model.2.lora_B.weight"));
+}
+
+TEST(Adapter, BiasesComeBack) {
+  for (const nn::LoraBias bias : {nn::LoraBias::all, nn::LoraBias::lora_only}) {
+    const TemporaryFolder folder;
+    nn::Sequential adapted = model(), bare = model();
+    nn::apply_lora(adapted, {.r = 2, .targets = {"2"}});
+    stir(adapted);
+    const NoGradGuard unrecorded;
+    for (const int layer : {1, 2}) adapted[layer].as<nn::Linear>().bias.fill_(layer);
+    io::save_adapter(folder / "a", adapted, {.bias = bias});
+    io::load_adapter(folder / "a", bare);
+    EXPECT_EQ(bytes_of(bare[2].as<nn::Linear>().bias), bytes_of(adapted[2].as<nn::Linear>().bias));
+    EXPECT_EQ(equal(bare(x()), adapted(x())), bias == nn::LoraBias::all);
+  }
+}
+
+TEST(Adapter, OneOfAnotherScaleIsRefused) {
+  const TemporaryFolder folder;
+  nn::Sequential adapted = model(), other = model();
+  nn::apply_lora(adapted, {.r = 2, .alpha = 8, .targets = {"1"}});
+  nn::apply_lora(other, {.r = 2, .alpha = 4, .targets = {"1"}});
+  io::save_adapter(folder / "a", adapted);
+  EXPECT_THAT(message_of<ValueError>([&] { io::load_adapter(folder / "a", other); }), HasSubstr("1 has 2, not 4"));
+}
+
+struct Tied : nn::Layer<Tied> {
+  nn::Embedding token{9, 6};
+  nn::Linear head{6, 9, false};
+  Tied() {
+    nn::OpenModule(head, "Linear").set_parameter("weight", token.weight);
+    head.weight = token.weight;
+    WEFT_REGISTER(token, head);
+  }
+  Tensor forward(const Tensor& tokens) const { return head(token(tokens)); }
+};
+
+// PEFT's adapter is that of one layer, Weft's that of all that hold the weight.
+TEST(Adapter, AWeightThatLayersShareIsAdaptedInOneOfThemWherePeftDidSo) {
+  const TemporaryFolder folder;
+  manual_seed(1);
+  const Tied ours;
+  const Tied base = ours.clone();
+  nn::apply_lora(ours, {.r = 2, .targets = {"token"}});
+  stir(ours);
+  io::save_adapter(folder / "a", ours);
+  const Tied again = base.clone();
+  io::load_adapter(folder / "a", again);
+  EXPECT_EQ(bytes_of(again(x())), bytes_of(ours(x())));
+
+  auto config = nlohmann::json::parse(read_bytes(folder / "a/adapter_config.json"));
+  config["peft_version"] = "0.21.2";
+  config.erase("weft_share");
+  write_bytes(folder / "a/adapter_config.json", config.dump());
+  const Tied alone = base.clone();
+  io::load_adapter(folder / "a", alone);
+  EXPECT_EQ(bytes_of(alone.token(x())), bytes_of(ours.token(x())));
+  EXPECT_EQ(bytes_of(alone(x())), bytes_of(linear(ours.token(x()), base.token.weight)));
+  EXPECT_THROW(nn::merge_lora(alone), ValueError);
+  // It stays so in a copy and in Weft's own file.
+  io::save_adapter(folder / "b", alone);
+  const Tied third = base.clone();
+  io::load_adapter(folder / "b", third);
+  EXPECT_EQ(bytes_of(third(x())), bytes_of(alone(x())));
+  EXPECT_EQ(bytes_of(alone.clone()(x())), bytes_of(alone(x())));
 }
 
 struct PeftNet : nn::Layer<PeftNet> {
@@ -134,7 +207,11 @@ TEST(Adapter, WhatIsNoAdapterIsRefused) {
   EXPECT_THROW(io::load_adapter(folder / "a", bare), IoError);
   nn::apply_lora(bare, {.r = 2, .targets = {"1"}});
   std::filesystem::create_directory(folder / "mine");
+  write_bytes(folder / "mine/notes.txt", "mine");
   EXPECT_THROW(io::save_adapter(folder / "mine", bare), ValueError);
+  std::filesystem::create_directory(folder / "empty");
+  io::save_adapter(folder / "empty", bare);
+  io::load_adapter(folder / "empty", bare);
   io::save_adapter(folder / "a", bare);
   io::save_adapter(folder / "a", bare);
   const std::string config = read_bytes(folder / "a/adapter_config.json");
@@ -145,11 +222,44 @@ TEST(Adapter, WhatIsNoAdapterIsRefused) {
     return message_of<FormatError>([&] { io::load_adapter(folder / "a", bare); });
   };
   EXPECT_THAT(with("peft_type", "IA3"), HasSubstr("not LoRA's"));
-  EXPECT_THAT(with("use_dora", true), HasSubstr("use_dora"));
+  for (const auto& [key, value] :
+       std::initializer_list<std::pair<const char*, nlohmann::json>>{{"use_dora", true},
+                                                                     {"fan_in_fan_out", true},
+                                                                     {"lora_bias", true},
+                                                                     {"alora_invocation_tokens", {1, 2}},
+                                                                     {"init_lora_weights", "pissa"},
+                                                                     {"init_lora_weights", "pissa_niter_4"},
+                                                                     {"init_lora_weights", "olora"},
+                                                                     {"init_lora_weights", "corda"},
+                                                                     {"init_lora_weights", "eva"},
+                                                                     {"init_lora_weights", "loftq"},
+                                                                     {"init_lora_weights", 3},
+                                                                     {"loftq_config", {{"loftq_bits", 4}}},
+                                                                     {"target_parameters", {"w"}},
+                                                                     {"trainable_token_indices", {3}},
+                                                                     {"layer_replication", {{0, 1}}},
+                                                                     {"ensure_weight_tying", true},
+                                                                     {"bias", "some"},
+                                                                     {"an_option_of_the_future", 1}}) {
+    SCOPED_TRACE(key);
+    EXPECT_THAT(with(key, value), HasSubstr("\"" + std::string(key) + "\""));
+  }
   EXPECT_THAT(with("modules_to_save", {"head"}), HasSubstr("modules_to_save"));
   EXPECT_THAT(with("lora_alpha", "x"), HasSubstr("adapter_config.json"));
   EXPECT_THAT(with("alpha_pattern", {{"(", 2}}), HasSubstr("alpha_pattern"));
   EXPECT_THAT(with("peft_type", 3), HasSubstr("adapter_config.json"));
+  auto harmless = nlohmann::json::parse(config);
+  harmless.update({{"init_lora_weights", "gaussian"},
+                   {"layers_to_transform", {0}},
+                   {"an_option", nullptr},
+                   {"megatron_core", "megatron.core"},
+                   {"loftq_config", nlohmann::json::object()},
+                   {"lora_bias", false},
+                   {"peft_version", "0.21.2"},
+                   {"qalora_group_size", 16},
+                   {"revision", "main"}});
+  write_bytes(folder / "a/adapter_config.json", harmless.dump());
+  io::load_adapter(folder / "a", bare);
   write_bytes(folder / "a/adapter_config.json", "[1, 2");
   EXPECT_THROW(io::load_adapter(folder / "a", bare), FormatError);
   write_bytes(folder / "a/adapter_config.json", "[1, 2]");

@@ -48,14 +48,15 @@ def _adopt(model):
 
 
 def apply_lora(model, targets, r=8, alpha=None, dropout=0.0, rslora=False, lora_plus_scale=1.0, *, enable=(), dtype=None,
-               merge_on_eval=False, base="cpu"):
+               merge_on_eval=False, base="cpu", share=True):
     """Gives every Linear and Embedding whose name one of the regular expressions finds an adapter and freezes its weight
-    and bias; returns their names. A weight that several layers hold gets one adapter. `enable` says which equal parts
+    and bias; returns their names. A weight that several layers hold gets one adapter, with which all of them compute;
+    with share=False each named layer has its own, as in PEFT. `enable` says which equal parts
     of a layer's outputs are adapted; `base` where a merged weight's bits are: 'cpu', 'disk' or 'recompute'. ValueError
     where nothing is found."""
     targets = [targets] if isinstance(targets, str) else list(targets)
     names = _core._apply_lora(model._state, targets, r, alpha, dropout, rslora, lora_plus_scale, list(enable), dtype,
-                              merge_on_eval, base)
+                              merge_on_eval, base, share)
     _adopt(model)
     return names
 
