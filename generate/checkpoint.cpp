@@ -1,6 +1,9 @@
 #include "checkpoint.hpp"
 
+#include <algorithm>
+#include <charconv>
 #include <filesystem>
+#include <map>
 #include <string>
 
 #include <fmt/format.h>
@@ -9,6 +12,7 @@
 #include "../io/file.hpp"
 #include "../io/mapping.hpp"
 #include "../io/sharded.hpp"
+#include "../nn/memory_budget-inl.hpp"
 #include "../ops/detail/common.hpp"
 
 namespace weft::generate {
@@ -122,6 +126,45 @@ json parsed(const io::Path& path, Location where) {
   }
 }
 
+int64_t elements_of(const io::TensorMap& files) {
+  int64_t out = 0;
+  for (const auto& [name, tensor] : files) out += tensor.numel();
+  return out;
+}
+
+/// Before anything is built: a config of a billion layers would take all memory.
+void check_layers(const io::TensorMap& files, const nn::CausalLMOptions& o, Location where) {
+  int64_t count = 0;
+  for (const auto& [name, tensor] : files) {
+    for (const std::string_view list : {"layers.", "h."}) {
+      const size_t at = name.starts_with(list) ? 0 : name.find("." + std::string(list));
+      if (at == name.npos) continue;
+      const char* const digits = name.data() + at + (at == 0 ? 0 : 1) + list.size();
+      int64_t layer = 0;
+      const auto [end, error] = std::from_chars(digits, name.data() + name.size(), layer);
+      if (error == std::errc() && end != name.data() + name.size() && *end == '.') count = std::max(count, layer + 1);
+    }
+  }
+  if (o.layers <= count) return;
+  raise<ShapeError>(
+      {.op = op, .problem = fmt::format("config.json says {} layers, the weights are of {}", o.layers, count)}, where);
+}
+
+/// That of the weights; where they have several, the config's, or that of most elements. Masks and positions are no
+/// weights.
+std::optional<DType> dtype_of(const io::TensorMap& files, const std::string& config_text) {
+  std::map<DType, int64_t> elements;
+  for (const auto& [name, tensor] : files) {
+    if (is_floating(tensor.dtype()) && !is_storage_only(tensor.dtype())) elements[tensor.dtype()] += tensor.numel();
+  }
+  if (elements.empty()) return {};
+  const auto config = json::parse(config_text);
+  const auto said = value_or<std::string>(config, "dtype", value_or<std::string>(config, "torch_dtype", ""));
+  const auto is_said = [&](const auto& entry) { return name(entry.first) == std::string_view(said); };
+  if (const auto found = std::ranges::find_if(elements, is_said); found != elements.end()) return found->first;
+  return std::ranges::max_element(elements, {}, [](const auto& entry) { return entry.second; })->first;
+}
+
 /// From the names of the files to those of nn::CausalLM.
 std::string mapping_of(const io::TensorMap& files, const nn::CausalLMOptions& o) {
   std::string out;
@@ -134,6 +177,7 @@ std::string mapping_of(const io::TensorMap& files, const nn::CausalLMOptions& o)
   };
   if (o.positions == nn::CausalLMPositions::rotary) {
     drop("model.layers.$LAYER.self_attn.rotary_emb.inv_freq", ".self_attn.rotary_emb.inv_freq");
+    drop("model.rotary_emb.inv_freq", "model.rotary_emb.inv_freq");
     if (o.tied) drop("lm_head.weight", "lm_head.weight");
     return out;
   }
@@ -177,11 +221,17 @@ nn::CausalLMOptions causal_lm_options(std::string_view config_json, Location whe
 }
 
 nn::CausalLM load_causal_lm(const io::Path& folder, const LoadCausalLMOptions& options, Location where) {
-  const nn::CausalLMOptions o = causal_lm_options(io::read_file(folder / "config.json", op, where), where);
+  const std::string config = io::read_file(folder / "config.json", op, where);
+  const nn::CausalLMOptions o = causal_lm_options(config, where);
   const io::TensorMap files =
       io::load_sharded(folder, {.dtype = options.dtype, .offload = io::Offload::disk, .prefer_index = true}, where);
-  nn::CausalLM model(o, where);
-  if (!files.empty()) model.to(options.dtype.value_or(files.begin()->second.dtype()));
+  check_layers(files, o, where);
+  nn::CausalLM model = [&] {
+    const auto bytes = nn::detail::MemoryBudget::bytes_for(elements_of(files));
+    const nn::detail::MemoryBudget budget(bytes, op, "config.json", where);
+    return nn::CausalLM(o, where);
+  }();
+  if (const auto dtype = options.dtype ? options.dtype : dtype_of(files, config)) model.to(*dtype, where);
   io::TensorMap own;
   for (const auto& [name, tensor] : model.state_dict()) own.emplace(name, tensor);
   io::load_into(own, files, io::Mapping::parse(mapping_of(files, o), where), true, where);

@@ -1,5 +1,6 @@
 // Models as files, for Python; weft/_model.py builds Python's modules.
 #include "../io/model.hpp"
+#include "../nn/memory_budget-inl.hpp"
 
 #include "caster.hpp"
 
@@ -46,6 +47,20 @@ Attribute attribute_from(const std::string& option, nb::handle value) {
   refuse(option, value);
 }
 
+/// What building a model may take beside the weights of a folder, and `others` elements that these do not hold.
+struct BuildBudget {
+  BuildBudget(const std::string& folder, int64_t others) {
+    const Location where = here();
+    int64_t elements = others;
+    const io::TensorStore store = io::open_sharded(folder, "model", false, where);
+    for (const auto& [name, info] : store.entries()) {
+      elements += info.shape.product();
+    }
+    budget.emplace(nn::detail::MemoryBudget::bytes_for(elements), "load_model", folder, where);
+  }
+  std::optional<nn::detail::MemoryBudget> budget;
+};
+
 }  // namespace
 
 nn::Config config_from(const nb::dict& options) {
@@ -62,6 +77,10 @@ void bind_models(nb::module_& m) {
         [](nb::handle state) { return io::to_json(module_of(state), nn::ModuleRegistry::standard(), here()); });
   // The text as to_json writes it, once it was found to be in order.
   m.def("_checked_model", [](const std::string& text) { return io::to_json(io::read_model(text, here()), here()); });
+  nb::class_<BuildBudget>(m, "_BuildBudget")
+      .def(nb::new_(
+          [](const std::string& folder, int64_t others) { return std::make_unique<BuildBudget>(folder, others); }))
+      .def("end", [](BuildBudget& b) { b.budget.reset(); });
   m.def("_save_model", [](const std::string& folder, nb::handle state, const std::string& tree,
                           const std::string& max_shard_size, const std::map<std::string, std::string>& documents) {
     const Location where = here();

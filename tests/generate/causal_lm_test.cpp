@@ -9,6 +9,7 @@
 
 #include <weft/generate/checkpoint.hpp>
 #include <weft/generate/generate.hpp>
+#include <weft/io/adapter.hpp>
 #include <weft/io/safetensors.hpp>
 #include <weft/io/sharded.hpp>
 #include <weft/weft.hpp>
@@ -94,6 +95,9 @@ TEST_P(Checkpoints, WhatIsReadPieceByPieceHasTheSameLogits) {
   expect_read(4, 12, 9, 10);
   EXPECT_THROW(model.read(tensor(Tokens{1, 2}), Tokens{1, 1}, cache), IndexError);
   EXPECT_EQ(cache.lengths(), (Tokens{12, 10}));
+  EXPECT_THROW(cache.truncate(Tokens{3, 11}), ValueError);
+  EXPECT_THROW(cache.truncate(Tokens{3, 3, 3}), IndexError);
+  EXPECT_EQ(cache.lengths(), (Tokens{12, 10}));  // of all sequences or of none
   cache.take_rows(Tokens{1});
   const Tensor next = model.read(tensor(Tokens{b[10]}), Tokens{1}, cache, true);
   EXPECT_TRUE(allclose(next, whole[1].slice(0, 10, 11), 1e-9, 1e-9));
@@ -248,6 +252,116 @@ TEST(CausalLM, IsSavedAndLoadedAsACheckpoint) {
   const nn::CausalLM half = load_causal_lm(folder.path(), {.dtype = bf16});
   EXPECT_EQ(half.model.embed_tokens.weight.dtype(), bf16);
   EXPECT_FALSE(half.is_training());
+}
+
+class Adapters : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(Adapters, LogitsAreThoseOfPeft) {
+  const std::filesystem::path adapter = cases / "adapters" / GetParam();
+  const auto recorded = nlohmann::json::parse(text_of(adapter / "logits.json"));
+  const nn::CausalLM model = load_causal_lm((cases / recorded["base"].get<std::string>()).string());
+  io::load_adapter(adapter.string(), model);
+  const Tensor tokens = matrix(recorded["tokens"].get<std::vector<Tokens>>());
+  const auto expected = recorded["logits"].get<std::vector<std::vector<std::vector<double>>>>();
+  std::vector<double> flat;
+  for (const auto& row : expected) {
+    for (const auto& place : row) flat.insert(flat.end(), place.begin(), place.end());
+  }
+  const Tensor logits = tensor(flat, f64).reshape({2, 4, -1});
+  EXPECT_TRUE(allclose(model(tokens).to(f64), logits, 1e-4, 1e-4));
+  nn::merge_lora(model);
+  EXPECT_TRUE(allclose(model(tokens).to(f64), logits, 1e-4, 1e-4)) << "merged";
+  nn::unmerge_lora(model);
+
+  // And back.
+  const TemporaryFolder folder;
+  const auto config = nlohmann::json::parse(text_of(adapter / "adapter_config.json"));
+  const auto bias = config["bias"] == "all"         ? nn::LoraBias::all
+                    : config["bias"] == "lora_only" ? nn::LoraBias::lora_only
+                                                    : nn::LoraBias::none;
+  io::save_adapter(folder / "a", model, {.bias = bias});
+  const io::TensorMap written = io::load_file((adapter / "adapter_model.safetensors").string());
+  const io::TensorMap own = io::load_file((folder / "a/adapter_model.safetensors").string());
+  for (const auto& [name, value] : written) {
+    const bool is_base = name.ends_with("base_layer.weight");
+    EXPECT_TRUE(is_base || (own.contains(name) && equal(own.at(name), value))) << name;
+  }
+  const nn::CausalLM again = load_causal_lm((cases / recorded["base"].get<std::string>()).string());
+  io::load_adapter(folder / "a", again);
+  EXPECT_TRUE(equal(again(tokens), model(tokens)));
+}
+INSTANTIATE_TEST_SUITE_P(All, Adapters,
+                         ::testing::Values("embedding_and_head", "tied_embedding", "bias_all", "bias_lora_only",
+                                           "patterns"));
+
+// A folder with a case's config, changed, and its weights with others among them.
+void write_changed(const TemporaryFolder& folder, const std::string& name, const nlohmann::json& changes,
+                   const io::TensorMap& more = {}, std::optional<DType> dtype = {}) {
+  auto config = nlohmann::json::parse(text_of(cases / name / "config.json"));
+  for (const auto& [key, value] : changes.items()) {
+    if (value.is_null()) config.erase(key);
+    else config[key] = value;
+  }
+  write_bytes(folder / "config.json", config.dump());
+  io::TensorMap weights = io::load_file((cases / name / "model.safetensors").string(), {}, {}, {.mmap = false});
+  if (dtype) {
+    for (auto& [key, tensor] : weights) tensor = tensor.to(*dtype);
+  }
+  weights.insert(more.begin(), more.end());
+  io::save_file(weights, folder / "model.safetensors");
+}
+
+TEST(CausalLM, TakesTheDtypeOfItsWeightsNotOfMasksAndPositions) {
+  const TemporaryFolder folder;
+  const Tensor tokens = matrix(Recorded("gpt2").tokens);
+  const nn::CausalLM model = load_causal_lm((cases / "gpt2").string());
+  const std::string at =
+      io::load_file((cases / "gpt2/model.safetensors").string()).contains("wte.weight") ? "" : "transformer.";
+  for (const DType mask : {DType::u8, DType::boolean, DType::f32}) {
+    for (const bool says : {true, false}) {
+      io::TensorMap masks;
+      for (const std::string layer : {"0", "1"}) {
+        masks.emplace(at + "h." + layer + ".attn.bias", ones({1, 1, 64, 64}).tril().to(mask));
+        masks.emplace(at + "h." + layer + ".attn.masked_bias", full({}, -1e4));
+      }
+      write_changed(folder, "gpt2", says ? nlohmann::json::object() : nlohmann::json{{"dtype", nullptr}}, masks);
+      const nn::CausalLM loaded = load_causal_lm(folder.path().string());
+      EXPECT_EQ(loaded.model.embed_tokens.weight.dtype(), f32);
+      EXPECT_TRUE(equal(loaded(tokens), model(tokens)));
+    }
+  }
+  // Of 16 bits beside masks of 32, and of several dtypes by the config.
+  write_changed(folder, "gpt2", {{"dtype", nullptr}},
+                {{at + "h.0.attn.masked_bias", full({}, -1e4)}, {at + "h.0.attn.bias", ones({1, 1, 4, 4})}}, f16);
+  EXPECT_EQ(load_causal_lm(folder.path().string()).model.embed_tokens.weight.dtype(), f16);
+  write_changed(folder, "gpt2", {{"dtype", "float32"}}, {{at + "h.0.attn.bias", ones({1, 1, 4, 4})}}, f16);
+  EXPECT_EQ(load_causal_lm(folder.path().string()).model.embed_tokens.weight.dtype(), f32);
+  const io::TensorMap frequencies = {{"model.layers.0.self_attn.rotary_emb.inv_freq", ones({2}, f64)},
+                                     {"model.rotary_emb.inv_freq", ones({2}, f64)}};
+  write_changed(folder, "llama", {{"dtype", nullptr}, {"torch_dtype", "float32"}}, frequencies);
+  EXPECT_EQ(load_causal_lm(folder.path().string()).model.embed_tokens.weight.dtype(), f32);
+}
+
+TEST(CausalLM, AConfigLargerThanTheWeightsIsRefusedBeforeAnythingIsBuilt) {
+  const TemporaryFolder folder;
+  const auto refused = [&](const std::string& name, const nlohmann::json& changes) {
+    SCOPED_TRACE(changes.dump());
+    write_changed(folder, name, changes);
+    const size_t before = memory_stats().peak_allocated;
+    EXPECT_THROW(load_causal_lm(folder.path().string()), Error);
+    EXPECT_LT(memory_stats().peak_allocated, before + (size_t{1} << 30));
+  };
+  for (const std::string name : {"llama", "mistral", "qwen2", "qwen3"}) {
+    refused(name, {{"num_hidden_layers", 1000000000}});
+    refused(name, {{"num_hidden_layers", 4000000000000000000}});
+    refused(name, {{"vocab_size", 2000000000}});
+    refused(name, {{"hidden_size", 1 << 20}, {"num_attention_heads", 4}, {"head_dim", nullptr}});
+    refused(name, {{"intermediate_size", 2000000000}});
+  }
+  refused("gpt2", {{"n_layer", 1000000000}});
+  refused("gpt2", {{"n_positions", 1000000000}});
+  refused("gpt2", {{"n_embd", 1 << 20}});
+  refused("gpt2", {{"n_inner", 1000000000}});
 }
 
 TEST(CausalLM, RefusesWhatItDoesNotKnow) {
