@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -70,6 +71,28 @@ bool wait_for(int file, short what, clock::time_point deadline) {
   }
 }
 
+constexpr auto glance = std::chrono::milliseconds(20);
+
+/// A lock of the pipe, which the system gives back where its process ends. A descriptor of its own: processes that
+/// were forked share the others'.
+class PipeLock {
+ public:
+  explicit PipeLock(int pipe) : file_(open(fmt::format("/proc/self/fd/{}", pipe).c_str(), flags)) {}
+  ~PipeLock() {
+    if (file_ >= 0) close(file_);
+  }
+  PipeLock(const PipeLock&) = delete;
+
+  bool can_take(int kind) const { return flock(file_, kind | LOCK_NB) == 0; }
+  void take(clock::time_point deadline) const {
+    while (!can_take(LOCK_EX) && errno == EWOULDBLOCK && clock::now() < deadline) poll(nullptr, 0, 1);
+  }
+
+ private:
+  static constexpr int flags = O_RDWR | O_NONBLOCK | O_CLOEXEC;
+  int file_;
+};
+
 clock::time_point deadline_in(double seconds) {
   constexpr double century = 3e9;
   if (!(seconds < century)) return clock::time_point::max();
@@ -84,6 +107,8 @@ struct TokenQueue::Impl {
   TokenQueueOptions options;
   int file = -1;
   uint64_t next_message = 0;
+  /// While a message of several packets is not whole.
+  std::optional<PipeLock> sending;
 
   ~Impl() {
     if (file >= 0) close(file);
@@ -154,11 +179,19 @@ struct TokenQueue::Impl {
     return true;
   }
 
+  bool has_packet() const { return waiting || wait_for(file, POLLIN, clock::now()); }
+  /// Whether the rest of a message will not come: its sender locks the pipe until all of it is there, or it ends.
+  bool is_abandoned() const { return rest && PipeLock(file).can_take(LOCK_SH) && !has_packet(); }
+
   /// A message of which a part has come.
   struct Rest {
     Header first;
     uint32_t packets = 0;
     std::vector<int64_t> tokens;
+
+    std::string missing(const char* why) const {
+      return fmt::format("a message of {} tokens of which {} came: {}", first.batch, tokens.size(), why);
+    }
   };
   std::optional<Rest> rest;
   /// The first packet of the next one, where the one before was not whole.
@@ -166,7 +199,7 @@ struct TokenQueue::Impl {
 };
 
 TokenQueue::TokenQueue(int queue_id, TokenQueueOptions options, Location where)
-    : impl_(new Impl{.id = queue_id, .options = options, .rest = {}, .waiting = {}}) {
+    : impl_(new Impl{.id = queue_id, .options = options, .sending = {}, .rest = {}, .waiting = {}}) {
   if (queue_id < 0) raise<ValueError>({.op = "TokenQueue", .problem = fmt::format("number {}", queue_id)}, where);
   impl_->open_pipe(where);
   impl_->next_message = static_cast<uint64_t>(getpid()) << 32;
@@ -186,6 +219,7 @@ void TokenQueue::send(const Tensor& tokens, bool stop, int rank, Location where)
   const std::vector<int64_t> all = tokens.to_vector<int64_t>();
   const uint64_t message = ++impl_->next_message;
   const auto deadline = deadline_in(impl_->options.send_seconds);
+  if (std::ssize(all) > packet_tokens && !impl_->sending) impl_->sending.emplace(impl_->file).take(deadline);
   Packet packet;
   int64_t sent = 0;
   for (uint32_t number = 0; number == 0 || sent < std::ssize(all); ++number) {
@@ -201,6 +235,7 @@ void TokenQueue::send(const Tensor& tokens, bool stop, int rank, Location where)
     }
     sent += own;
   }
+  impl_->sending.reset();
 }
 
 std::optional<TokenMessage> TokenQueue::receive(bool block, Location where) {
@@ -212,7 +247,9 @@ std::optional<TokenMessage> TokenQueue::receive(bool block, Location where) {
     if (impl_->waiting) {
       packet = *std::exchange(impl_->waiting, {});
     } else if (!impl_->take_packet(packet, where)) {
-      if (!block || !wait_for(impl_->file, POLLIN, deadline)) return {};
+      if (impl_->is_abandoned()) impl_->drop(rest->missing("its sender ended"), where);
+      const auto until = rest ? std::min(deadline, clock::now() + glance) : deadline;
+      if (!block || (!wait_for(impl_->file, POLLIN, until) && until == deadline)) return {};
       continue;
     }
     const Header& h = packet.header;
@@ -221,8 +258,7 @@ std::optional<TokenMessage> TokenQueue::receive(bool block, Location where) {
                          h.batch == rest->first.batch && h.stop == rest->first.stop;
     if (rest && !goes_on) {
       if (begins) impl_->waiting = packet;
-      impl_->drop(fmt::format("a message of {} tokens of which {} came", rest->first.batch, rest->tokens.size()),
-                  where);
+      impl_->drop(rest->missing("another one follows"), where);
     }
     if (!rest && !begins) impl_->drop("the end of a message whose beginning is lost", where);
     if (!rest) rest.emplace(Impl::Rest{.first = h, .tokens = {}});

@@ -44,8 +44,8 @@ class WEFT_API TokenQueue {
   /// that it is not whole. ShapeError, DTypeError.
   void send(const Tensor& tokens, bool stop, int rank = 0, Location where = {});
   /// The next message; none where there is none, or with `block` none came in time. FormatError for a message that is
-  /// not whole, as of a process that was killed within it, and for bytes that are none: they are dropped, and the next
-  /// call goes on behind them.
+  /// not whole, as soon as the process that was sending it has ended, and for bytes that are none: they are dropped,
+  /// and the next call goes on behind them.
   std::optional<TokenMessage> receive(bool block, Location where = {});
 
   /// Removes the pipe; processes that have it go on among themselves.

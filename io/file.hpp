@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -14,17 +15,21 @@
 namespace weft::io {
 
 /// A file mapped into memory, as long as this lives. Writing to the bytes changes this process's copy, never the file.
-/// The file must not be truncated meanwhile.
+/// A file that another program truncates meanwhile ends the process by SIGBUS, but for reads within a ReadScope.
 class WEFT_API MappedFile {
  public:
   /// IoError where it cannot be opened or is not a regular file; a pipe is refused without waiting for it.
   static MappedFile open(const Path& path, const char* op, Location where = {});
+  /// The same bytes in memory of their own, which nothing that becomes of the file changes. Errors as open, and
+  /// OutOfMemoryError.
+  static MappedFile read(const Path& path, const char* op, Location where = {});
   MappedFile() = default;
   MappedFile(MappedFile&& other) noexcept
-      : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+      : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)), range_(other.range_) {}
   MappedFile& operator=(MappedFile&& other) noexcept {
     std::swap(data_, other.data_);
     std::swap(size_, other.size_);
+    std::swap(range_, other.range_);
     return *this;
   }
   ~MappedFile();
@@ -34,7 +39,32 @@ class WEFT_API MappedFile {
  private:
   std::byte* data_ = nullptr;
   size_t size_ = 0;
+  /// Of mapped_ranges-inl.hpp; meaningless without data.
+  size_t range_ = 0;
 };
+
+/// While one lives, what another program cuts off a mapped file reads as zeros instead of ending the process, on every
+/// thread; `check` then refuses what was read.
+class WEFT_API ReadScope {
+ public:
+  ReadScope();
+  ~ReadScope();
+  ReadScope(const ReadScope&) = delete;
+  /// IoError where a mapped file was cut short since the scope began.
+  void check(const char* op, Location where = {}) const;
+
+ private:
+  uint64_t losses_, first_range_;
+};
+
+/// read() within a ReadScope, and its check.
+template <class F>
+auto read_checked(const char* op, Location where, const F& read) {
+  const ReadScope scope;
+  auto out = read();
+  scope.check(op, where);
+  return out;
+}
 
 /// A file that is replaced atomically: `commit` flushes a temporary file beside it and renames that. Without a commit
 /// the old file stays and the temporary one is removed. Symbolic links are followed, the old file's permissions are

@@ -405,9 +405,11 @@ void read_history(std::string_view lines, History& history) {
 
 History load_history(const Path& log, Location where) {
   const Path file = is_folder(log) ? log / "gradients.jsonl" : log;
+  const ReadScope reading;
   const MappedFile mapped = MappedFile::open(file, "load_history", where);
   History history;
   read_history({reinterpret_cast<const char*>(mapped.bytes().data()), mapped.bytes().size()}, history);
+  reading.check("load_history", where);
   if (history.steps.empty()) {
     raise<FormatError>({.op = "load_history",
                         .problem = file.string() + " has no line that says {\"step\": …, \"tensors\": {…}}",

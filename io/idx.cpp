@@ -47,9 +47,9 @@ void to_native_order(std::byte* data, size_t bytes, size_t width) {
 
 }  // namespace
 
-Tensor load_idx(const Path& path, Device device, Location where) {
-  const MappedFile file = MappedFile::open(path, op, where);
-  const std::span<const std::byte> bytes = file.bytes();
+namespace {
+
+Tensor idx_of(std::span<const std::byte> bytes, const Path& path, Device device, Location where) {
   if (bytes.size() >= 2 && bytes[0] == std::byte{0x1F} && bytes[1] == std::byte{0x8B}) {
     refuse(path, "the file is compressed: gunzip it first", where);
   }
@@ -87,6 +87,15 @@ Tensor load_idx(const Path& path, Device device, Location where) {
     to_native_order(static_cast<std::byte*>(out.data_ptr()), bytes.size() - first, item);
   }
   return out.to(device);
+}
+
+}  // namespace
+
+Tensor load_idx(const Path& path, Device device, Location where) {
+  return read_checked(op, where, [&] {
+    const MappedFile file = MappedFile::open(path, op, where);
+    return idx_of(file.bytes(), path, device, where);
+  });
 }
 
 }  // namespace weft::io

@@ -36,7 +36,7 @@ struct SaveOptions {
 /// descending size of their dtype, then by name, row-major without gaps. The file is replaced atomically, so a failure
 /// leaves an old one as it was. IoError, with tensor and byte where writing failed; ValueError for a tensor that is
 /// undefined or on meta, a name or metadata that is not UTF-8, the name "__metadata__", metadata "weft.alias.…", and
-/// for two tensors that share memory, unless they are one and `tie` allows it.
+/// for two tensors that share elements, unless they are one and `tie` allows it.
 WEFT_API void save_file(const TensorMap& tensors, const Path& path, const Metadata& metadata = {},
                         const SaveOptions& options = {}, Location where = {});
 /// The same bytes into a stream, which is never read, sought or asked for its position, and is flushed at the end. What
@@ -61,6 +61,12 @@ WEFT_API void save_file(const std::vector<TensorEntry>& entries, const TensorSou
 WEFT_API void save_stream(std::ostream& out, const std::vector<TensorEntry>& entries, const TensorSource& source,
                           const Metadata& metadata = {}, const SaveOptions& options = {}, Location where = {});
 
+struct OpenOptions {
+  /// Maps the file: elements are read when they are first used, and a file that another program truncates before then
+  /// ends the process. Without it the whole file is read into memory at once: for files that may change.
+  bool mmap = true;
+};
+
 /// A safetensors file, opened and fully checked except for the elements. Copies share the mapping.
 class WEFT_API SafeFile {
  public:
@@ -73,7 +79,8 @@ class WEFT_API SafeFile {
 
   /// IoError where the file cannot be read; FormatError where it is malformed in any way, DTypeError and ShapeError for
   /// a dtype or rank that Weft lacks.
-  static SafeFile open(const Path& path, Location where = {});
+  static SafeFile open(const Path& path, Location where = {}) { return open(path, {}, where); }
+  static SafeFile open(const Path& path, const OpenOptions& options, Location where = {});
 
   /// In order, aliases included.
   std::vector<std::string> keys() const;
@@ -85,7 +92,7 @@ class WEFT_API SafeFile {
   size_t data_bytes() const;
   /// KeyError for an unknown name.
   const Info& info(const std::string& name, Location where = {}) const;
-  /// On the CPU the tensor is a view of the mapped file where its address is aligned, else a copy. Writing to it never
+  /// On the CPU the tensor is a view of the file's bytes where its address is aligned, else a copy. Writing to it never
   /// changes the file. KeyError for an unknown name, FormatError for a bool that is neither 0 nor 1.
   Tensor get(const std::string& name, Device device = {}, Location where = {}) const;
   /// The elements from `starts` to `ends`, one of each for every dimension; no other part of the tensor is read. Memory
@@ -101,5 +108,8 @@ class WEFT_API SafeFile {
 /// Every tensor of the file, or those named; an alias and what it stands for are one tensor. Errors as SafeFile's.
 WEFT_API TensorMap load_file(const Path& path, Device device = {},
                              const std::optional<std::vector<std::string>>& names = {}, Location where = {});
+/// `load_file(path, {}, {}, {.mmap = false})`: the file may change afterwards.
+WEFT_API TensorMap load_file(const Path& path, Device device, const std::optional<std::vector<std::string>>& names,
+                             const OpenOptions& options, Location where = {});
 
 }  // namespace weft::io

@@ -108,7 +108,11 @@ void bind_mapping(nb::module_& m) {
 
 void bind_safe_file(nb::module_& m) {
   nb::class_<io::SafeFile>(m, "_SafeFile")
-      .def(nb::new_([](const std::string& path) { return io::SafeFile::open(path, here()); }))
+      .def(nb::new_([](const std::string& path, bool mmap) {
+        const Location where = here();
+        const WithoutGil others;
+        return io::SafeFile::open(path, {.mmap = mmap}, where);
+      }))
       .def("keys", &io::SafeFile::keys)
       .def("metadata", &io::SafeFile::metadata)
       .def("shape",
@@ -313,12 +317,12 @@ void bind_io(nb::module_& m) {
         });
   m.def(
       "_load_file",
-      [](const std::string& path, Device device, const Names& names) {
+      [](const std::string& path, Device device, const Names& names, bool mmap) {
         const Location where = here();
         const WithoutGil others;
-        return io::load_file(path, device, names, where);
+        return io::load_file(path, device, names, {.mmap = mmap}, where);
       },
-      nb::arg(), nb::arg(), nb::arg().none());
+      nb::arg(), nb::arg(), nb::arg().none(), nb::arg());
   m.def("_metadata", [](const std::string& path) { return io::SafeFile::open(path, here()).metadata(); });
   bind_mapping(m);
   bind_store(m);

@@ -22,6 +22,7 @@ struct Kind {
 
 /// The images, and the labels of each kind.
 std::pair<Tensor, std::vector<Tensor>> read(const Kind& kind, const std::vector<io::Path>& paths, Location where) {
+  const io::ReadScope reading;
   const size_t record = kind.classes.size() + pixels;
   std::vector<io::MappedFile> files;
   int64_t count = 0;
@@ -54,6 +55,7 @@ std::pair<Tensor, std::vector<Tensor>> read(const Kind& kind, const std::vector<
       std::memcpy(to + n * pixels, bytes.data() + at + kind.classes.size(), pixels);
     }
   }
+  reading.check(kind.op, where);
   return {images, labels};
 }
 

@@ -60,9 +60,11 @@ Table parse_csv(std::string_view text, const CsvOptions& options, Location where
 }
 
 Table read_csv(const io::Path& path, const CsvOptions& options, Location where) {
-  const io::MappedFile file = io::MappedFile::open(path, "read_csv", where);
-  const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
-  return read_all(text, options, {path.string(), "read_csv", where});
+  return io::read_checked("read_csv", where, [&] {
+    const io::MappedFile file = io::MappedFile::open(path, "read_csv", where);
+    const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
+    return read_all(text, options, {path.string(), "read_csv", where});
+  });
 }
 
 void write_csv(const Table& table, const io::Path& path, char delimiter, Location where) {

@@ -31,6 +31,7 @@ const char* name_of(ColumnType type) {
 struct CsvChunks::Impl {
   Impl(const io::Path& path, int64_t rows_, CsvOptions options_, Location where)
       : file(io::MappedFile::open(path, op, where)), name(path.string()), rows(rows_), options(std::move(options_)) {
+    const io::ReadScope reading;
     if (rows < 1) raise<ValueError>({.op = op, .problem = fmt::format("parts of {} rows", rows)}, where);
     start(where);
   }
@@ -73,7 +74,9 @@ struct CsvChunks::Impl {
       }
     };
     note();
+    const io::ReadScope reading;
     while (scan->read(4096)) note();
+    reading.check(op, where);
     set_types(std::move(all), where);
   }
 
@@ -82,8 +85,9 @@ struct CsvChunks::Impl {
     const CsvRows::Position before = reader->position();
     const int64_t row = reader->row();
     try {
-      if (!reader->read(rows)) return {};
-      return reader->take();
+      return io::read_checked(op, where, [&] {
+        return reader->read(rows) ? std::optional(reader->take()) : std::nullopt;
+      });
     } catch (...) {
       for (CsvColumn& column : reader->columns()) column.forget();
       reader->go_to(before, row);

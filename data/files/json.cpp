@@ -143,11 +143,13 @@ JsonLines::Iterator JsonLines::begin() const {
 }
 
 void JsonLines::advance(Iterator& iterator) const {
+  const io::ReadScope reading;
   iterator.value_.reset();
   while (!iterator.rest_.empty()) {
     const std::string_view line = take_line(iterator.rest_);
     ++iterator.line_;
     if (line.find_first_not_of(" \t\r") == line.npos) continue;
+    reading.check("read_json_lines", where_);
     const std::string place = fmt::format("{}: line {}: ", name_, iterator.line_);
     const auto root = Shared<JsonTree>::make(io::parse_json(line, "read_json_lines", where_, place));
     iterator.value_ = Json(root, root.get());

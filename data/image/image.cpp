@@ -116,8 +116,10 @@ Tensor decode_image(std::span<const std::byte> bytes, const ImageOptions& option
 
 Tensor load_image(const io::Path& path, const ImageOptions& options, Location where) {
   const CallScope call("load_image", where);
-  const io::MappedFile file = io::MappedFile::open(path, "load_image", where);
-  return decode(file.bytes(), options, {path.string(), where});
+  return io::read_checked("load_image", where, [&] {
+    const io::MappedFile file = io::MappedFile::open(path, "load_image", where);
+    return decode(file.bytes(), options, {path.string(), where});
+  });
 }
 
 std::string encode_png(const Tensor& image, Location where) {

@@ -20,13 +20,16 @@ void save_npy(const Tensor& tensor, const Path& path, Location where) {
 }
 
 Tensor load_npy(const Path& path, Device device, Location where) {
+  const ReadScope reading;
   const MappedFile file = MappedFile::open(path, "load_npy", where);
   const std::byte* at = file.bytes().data();
   const auto take = [&](void* to, size_t bytes) {
     if (bytes != 0) std::memcpy(to, at, bytes);
     at += bytes;
   };
-  return read_npy({"load_npy", {}, where, file.bytes().size(), take}, device);
+  Tensor out = read_npy({"load_npy", {}, where, file.bytes().size(), take}, device);
+  reading.check("load_npy", where);
+  return out;
 }
 
 }  // namespace weft::io

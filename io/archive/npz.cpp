@@ -6,6 +6,7 @@
 #include "../../tensor/error.hpp"
 #include "npy_format-inl.hpp"
 #include "../json/utf8-inl.hpp"
+#include "../file.hpp"
 #include "zip-inl.hpp"
 
 namespace weft::io {
@@ -47,6 +48,7 @@ void save_npz(const TensorMap& tensors, const Path& path, bool compressed, Locat
 }
 
 TensorMap load_npz(const Path& path, Device device, Location where) {
+  const ReadScope reading;
   const ZipReader archive(path, "load_npz", where);
   TensorMap out;
   for (const ZipEntry& entry : archive.entries()) {
@@ -56,6 +58,7 @@ TensorMap load_npz(const Path& path, Device device, Location where) {
       archive.fail(fmt::format("two arrays {}", quoted(name)));
     }
   }
+  reading.check("load_npz", where);
   return out;
 }
 

@@ -381,6 +381,7 @@ Tensor PtBuilder::parameter(const Node& n, const std::vector<uint32_t>& argument
 PtValue load_pt(const Path& path, Device device, Location where) {
   const CallScope call("load_pt", where);
   const NoGradGuard unrecorded;
+  const ReadScope reading;
   const pickle::Source source{"load_pt", path.string(), where};
   if (is_legacy(MappedFile::open(path, source.op, where).bytes())) {
     raise<FormatError>({.op = source.op,
@@ -394,7 +395,9 @@ PtValue load_pt(const Path& path, Device device, Location where) {
   const std::string bytes = archive.read(*archive.find(root + "/data.pkl"));
   const pickle::Pickle pickle = pickle::parse(bytes, source);
   PtStorages storages(archive, root, device);
-  return PtBuilder(pickle, source, storages, bytes.size()).build();
+  PtValue out = PtBuilder(pickle, source, storages, bytes.size()).build();
+  reading.check(source.op, where);
+  return out;
 }
 
 TensorMap load_pt_state_dict(const Path& path, const std::string& entry, Device device, Location where) {

@@ -11,7 +11,10 @@
 
 #include <fmt/format.h>
 
+#include "../../tensor/call.hpp"
+#include "../../tensor/large_storage.hpp"
 #include "folder-inl.hpp"
+#include "mapped_ranges-inl.hpp"
 #include "temporary_name-inl.hpp"
 
 namespace weft::io {
@@ -34,18 +37,16 @@ struct Descriptor {
   ~Descriptor() { ::close(number); }
 };
 
-// Opens a regular file for reading and tells its size. O_NONBLOCK: a pipe without a writer would be waited for.
-Descriptor open_regular(const Path& path, const char* op, size_t& size, Location where) {
+// Opens a regular file for reading. O_NONBLOCK: a pipe without a writer would be waited for.
+Descriptor open_regular(const Path& path, const char* op, struct stat& status, Location where) {
   const int number = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (number < 0) raise_io(op, "open", path, errno, where);
-  struct stat status {};
   const bool told = ::fstat(number, &status) == 0;
   if (!told || !S_ISREG(status.st_mode)) {
     const char* cause = told ? kind_of(status.st_mode) : std::strerror(errno);
     ::close(number);
     raise_io(op, "read", path, cause, where);
   }
-  size = static_cast<size_t>(status.st_size);
   return {number};
 }
 
@@ -72,8 +73,9 @@ constexpr size_t buffer_size = size_t{1} << 18;
 // ---- reading --------------------------------------------------------------------------------------------------------
 
 MappedFile MappedFile::open(const Path& path, const char* op, Location where) {
-  size_t size = 0;
-  const Descriptor descriptor = open_regular(path, op, size, where);
+  struct stat status {};
+  const Descriptor descriptor = open_regular(path, op, status, where);
+  const auto size = static_cast<size_t>(status.st_size);
   MappedFile file;
   if (size == 0) return file;
   // Pages are copied only where they are written: no memory is set aside for a file larger than the machine's.
@@ -82,16 +84,43 @@ MappedFile MappedFile::open(const Path& path, const char* op, Location where) {
   if (data == MAP_FAILED) raise_io(op, "map", path, errno, where);
   file.data_ = static_cast<std::byte*>(data);
   file.size_ = size;
+  file.range_ = remember_range(file.data_, size, path, status);
+  return file;
+}
+
+MappedFile MappedFile::read(const Path& path, const char* op, Location where) {
+  struct stat status {};
+  const Descriptor descriptor = open_regular(path, op, status, where);
+  const auto size = static_cast<size_t>(status.st_size);
+  MappedFile file;
+  if (size == 0) return file;
+  void* data = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (data == MAP_FAILED) {
+    const CallScope call(op, where);
+    weft::detail::raise_out_of_memory({}, size, " to read a file into");
+  }
+  file.data_ = static_cast<std::byte*>(data);
+  file.size_ = size;
+  file.range_ = no_range;
+  for (size_t done = 0; done < size;) {
+    const ssize_t got = ::read(descriptor.number, file.data_ + done, size - done);
+    if (got < 0 && errno != EINTR) raise_io(op, "read", path, errno, where);
+    if (got == 0) raise_io(op, "read", path, "another program cut it short meanwhile", where);
+    if (got > 0) done += static_cast<size_t>(got);
+  }
   return file;
 }
 
 MappedFile::~MappedFile() {
-  if (data_ != nullptr) ::munmap(data_, size_);
+  if (data_ == nullptr) return;
+  forget_range(range_);
+  ::munmap(data_, size_);
 }
 
 std::string read_file(const Path& path, const char* op, Location where) {
-  size_t size = 0;
-  const Descriptor descriptor = open_regular(path, op, size, where);
+  struct stat status {};
+  const Descriptor descriptor = open_regular(path, op, status, where);
+  const auto size = static_cast<size_t>(status.st_size);
   std::string text;
   // To its end, whatever its size was said to be: a file below /proc has none.
   for (size_t done = 0;; text.resize(done)) {

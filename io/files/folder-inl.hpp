@@ -23,6 +23,8 @@ bool exists(const Path& path);
 /// Links are followed.
 bool is_folder(const Path& path);
 bool is_link(const Path& path);
+/// False where nothing has this name. IoError where the folder cannot be read.
+bool is_empty_folder(const Path& path, const char* op, Location where);
 /// In bytes; -1 where it is no file.
 int64_t size_of_file(const Path& path);
 

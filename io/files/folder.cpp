@@ -51,6 +51,10 @@ bool is_link(const Path& path) {
   return ::lstat(path.c_str(), &status) == 0 && S_ISLNK(status.st_mode);
 }
 
+bool is_empty_folder(const Path& path, const char* op, Location where) {
+  return is_folder(path) && checked_names_in(path, op, where).empty();
+}
+
 int64_t size_of_file(const Path& path) {
   struct stat status {};
   return ::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) ? static_cast<int64_t>(status.st_size) : -1;

@@ -16,6 +16,8 @@
 #include <exception>
 #include <mutex>
 
+#include "mapped_ranges-inl.hpp"
+
 namespace weft::io {
 
 namespace {
@@ -146,6 +148,7 @@ size_t number_of(int signal) {
 }
 
 void on_signal(int signal, siginfo_t* info, void*) {
+  if (recover_range(signal, info)) return;
   const size_t i = number_of(signal);
   // A second request ends the process at once.
   if (watched[i].is_request) ::sigaction(signal, &before[i], nullptr);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "../file.hpp"
 #include "../files/naming_file-inl.hpp"
 #include "check_weights-inl.hpp"
 #include "optimizer_state-inl.hpp"
@@ -78,6 +79,7 @@ void save_checkpoint(const Path& path, const nn::Module& module, const optim::Op
 }
 
 Metadata load_checkpoint(const Path& path, nn::Module& module, optim::Optimizer* optimizer, Location where) {
+  const ReadScope reading;
   const SafeFile file = SafeFile::open(path, where);
   const TensorMap all = load_file(path, {}, {}, where);
   check_is_checkpoint(path, all, module, where);
@@ -100,6 +102,7 @@ Metadata load_checkpoint(const Path& path, nn::Module& module, optim::Optimizer*
   }
   module.load_state_dict(weights, true, where);
   for (const auto& [device, generator] : generators) set_rng_state(generator, device, where);
+  reading.check(loading, where);
   return file.metadata();
 }
 

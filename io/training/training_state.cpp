@@ -289,9 +289,11 @@ RunState load_newest(const Path& folder, const TrainingRun& run, LoadStateOption
 }  // namespace
 
 RunState load_training_state(const Path& folder, const TrainingRun& run, LoadStateOptions options, Location where) {
-  RunState state;
-  with_way_around(folder, [&] { state = load_newest(folder, run, options, where); });
-  return state;
+  return read_checked(loading, where, [&] {
+    RunState state;
+    with_way_around(folder, [&] { state = load_newest(folder, run, options, where); });
+    return state;
+  });
 }
 
 TrainingSnapshot read_snapshot(const Path& state, Location where) {

@@ -99,10 +99,12 @@ struct SafeFile::Contents {
   SafeHeader header;
 };
 
-SafeFile SafeFile::open(const Path& path, Location where) {
+SafeFile SafeFile::open(const Path& path, const OpenOptions& options, Location where) {
+  const ReadScope reading;
   auto contents = Shared<Contents>::make();
   contents->path = path.string();
-  contents->file = MappedFile::open(path, "load_file", where);
+  contents->file =
+      options.mmap ? MappedFile::open(path, "load_file", where) : MappedFile::read(path, "load_file", where);
   const std::span<std::byte> bytes = contents->file.bytes();
   uint64_t length = 0;
   if (bytes.size() < sizeof(length))
@@ -130,6 +132,7 @@ SafeFile SafeFile::open(const Path& path, Location where) {
   contents->header = parse_header(text, bytes.size() - start, path, where);
   contents->data = bytes.data() + start;
   contents->data_bytes = bytes.size() - start;
+  reading.check("load_file", where);
   SafeFile out;
   out.contents_ = std::move(contents);
   return out;
@@ -165,6 +168,7 @@ Tensor SafeFile::get_slice(const std::string& name, const Dims& starts, const Di
                            Location where) const {
   const Info& info = this->info(name, where);
   const Region region(name, info, starts, ends, where);
+  const ReadScope reading;
   if (info.dtype == DType::boolean) check_bools(name, info, region, contents_->data, contents_->path, where);
   std::byte* first = contents_->data + info.begin + region.first_byte();
   const bool aligned = std::bit_cast<uintptr_t>(first) % static_cast<uintptr_t>(itemsize(info.dtype)) == 0;
@@ -179,12 +183,19 @@ Tensor SafeFile::get_slice(const std::string& name, const Dims& starts, const Di
       to += bytes;
     });
   }
-  return device.is_cpu() ? out : out.to(device, where);
+  if (!device.is_cpu()) out = out.to(device, where);
+  reading.check("load_file", where);
+  return out;
 }
 
 TensorMap load_file(const Path& path, Device device, const std::optional<std::vector<std::string>>& names,
                     Location where) {
-  const SafeFile file = SafeFile::open(path, where);
+  return load_file(path, device, names, {}, where);
+}
+
+TensorMap load_file(const Path& path, Device device, const std::optional<std::vector<std::string>>& names,
+                    const OpenOptions& options, Location where) {
+  const SafeFile file = SafeFile::open(path, options, where);
   TensorMap out;
   TensorMap shared;
   const auto load = [&](const std::string& name) {

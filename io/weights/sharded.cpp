@@ -9,6 +9,7 @@
 
 #include "../../tensor/checked.hpp"
 #include "../../tensor/shortened.hpp"
+#include "../file.hpp"
 #include "../files/folder-inl.hpp"
 #include "safetensors_save-inl.hpp"
 #include "shard_index-inl.hpp"
@@ -340,12 +341,12 @@ TensorMap load_sharded(const Path& folder, const LoadShardedOptions& options, Lo
   if (options.dtype && !is_floating(*options.dtype)) {
     raise<DTypeError>({.op = loader, .problem = fmt::format("{} is no floating dtype", name(*options.dtype))}, where);
   }
-  return ShardLoader(folder, options, where).load();
+  return read_checked(loader, where, [&] { return ShardLoader(folder, options, where).load(); });
 }
 
 TensorStore open_sharded(const Path& folder, const std::string& prefix, bool prefer_index, Location where) {
   const LoadShardedOptions options = {.prefix = prefix, .prefer_index = prefer_index};
-  return ShardLoader(folder, options, where).store();
+  return read_checked(loader, where, [&] { return ShardLoader(folder, options, where).store(); });
 }
 
 }  // namespace weft::io

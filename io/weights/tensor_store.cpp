@@ -8,6 +8,7 @@
 #include "../../ops/detail/common.hpp"
 #include "../../tensor/checked.hpp"
 #include "../../tensor/shortened.hpp"
+#include "../file.hpp"
 #include "box-inl.hpp"
 
 namespace weft::io {
@@ -117,10 +118,12 @@ Tensor TensorStore::get_slice(const std::string& name, const Dims& starts, const
 }
 
 Tensor TensorStore::copy(const std::string& name, Device device, Location where) const {
-  Tensor out = get(name, device, where);
-  const bool alone = out.is_contiguous() && exclusively_owned(out.impl());
-  const NoGradGuard unrecorded;
-  return alone ? out : out.clone(where);
+  return read_checked("TensorStore", where, [&] {
+    const Tensor out = get(name, device, where);
+    const bool alone = out.is_contiguous() && exclusively_owned(out.impl());
+    const NoGradGuard unrecorded;
+    return alone ? out : out.clone(where);
+  });
 }
 
 TensorMap TensorStore::tensors(Device device, Location where) const {
@@ -181,7 +184,9 @@ void load_into(const TensorMap& destinations, const TensorStore& store, bool str
   if (!missing.empty()) refuse_names("nothing is loaded into", missing, where);
   if (strict && !unexpected.empty()) refuse_names("no destination has the name", unexpected, where);
   const NoGradGuard unrecorded;
+  const ReadScope reading;
   for (const auto& [name, t] : destinations) t.copy_(store.get(name, t.device(), where), where);
+  reading.check(loader, where);
 }
 
 }  // namespace weft::io

@@ -66,21 +66,21 @@ def save(obj, f):
         save_file(tensors, f, metadata, tie="alias")
 
 
-def load(f, map_location="cpu", *, weights_only=True):
+def load(f, map_location="cpu", *, weights_only=True, mmap=True):
     """What save wrote, or PyTorch's torch.save (load_pt), from the file of that name or one that is open for binary
-    reading. No code of the file is run, so `weights_only` can only be True."""
+    reading. No code of the file is run, so `weights_only` can only be True. mmap: as load_file."""
     if not weights_only:
         raise ValueError("load(): no code of a file is run: weights_only can only be True")
     if hasattr(f, "read"):
         with tempfile.NamedTemporaryFile() as copy:
             shutil.copyfileobj(f, copy)
             copy.flush()
-            return load(copy.name, map_location)
+            return load(copy.name, map_location, mmap=mmap)
     with open(f, "rb") as file:
         is_zip = file.read(2) == b"PK"
     if is_zip:
         return load_pt(f, map_location)
-    tensors = load_file(f, map_location)
+    tensors = load_file(f, map_location, mmap=mmap)
     tree = _core._metadata(os.fspath(f)).get(_TREE)
     if tree is None:
         return tensors

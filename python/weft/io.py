@@ -47,14 +47,16 @@ def save_stream(out, tensors, metadata=None, *, tie="error"):
     _core._save_stream(out, dict(tensors), metadata or {}, alias)
 
 
-def load_file(filename, device="cpu", names=None, *, mapping=None):
+def load_file(filename, device="cpu", names=None, *, mapping=None, mmap=True):
     """Every tensor of a safetensors file by name, or those named. KeyError for a name that the file has not.
 
     mapping: a Mapping, or its text, that is applied to what the file holds; names are then those that it makes.
+    mmap: the tensors are views of the mapped file, and a file that another program truncates before they are used ends
+    the process. With mmap=False the whole file is read at once: for files that may change.
     """
     if mapping is None:
-        return _core._load_file(os.fspath(filename), device, None if names is None else list(names))
-    store = _core._SafeFile(os.fspath(filename)).mapped(_core_of(mapping))
+        return _core._load_file(os.fspath(filename), device, None if names is None else list(names), mmap)
+    store = _core._SafeFile(os.fspath(filename), mmap).mapped(_core_of(mapping))
     return {name: store.copy(name, device) for name in (store.keys() if names is None else names)}
 
 
@@ -110,12 +112,12 @@ class SafeFile:
         rows = file.get_slice("embedding.weight")[:10]
 
     mapping: a Mapping, or its text; names and shapes are then those that it makes, and what is asked for is read of the
-    file's tensors, no more.
+    file's tensors, no more. mmap: as load_file.
     """
 
-    def __init__(self, filename, device="cpu", mapping=None):
+    def __init__(self, filename, device="cpu", mapping=None, *, mmap=True):
         self._device = device
-        file = _core._SafeFile(os.fspath(filename))
+        file = _core._SafeFile(os.fspath(filename), mmap)
         self._metadata = file.metadata()
         self._open = file if mapping is None else file.mapped(_core_of(mapping))
 
@@ -154,10 +156,10 @@ class SafeFile:
         return TensorSlice(self._file, name, self._device)
 
 
-def safe_open(filename, framework="weft", device="cpu"):
-    """As the function of this name in the package safetensors."""
+def safe_open(filename, framework="weft", device="cpu", *, mmap=True):
+    """As the function of this name in the package safetensors. mmap: as load_file."""
     _choice("safe_open", "framework", framework, ("weft",))
-    return SafeFile(filename, device)
+    return SafeFile(filename, device, mmap=mmap)
 
 
 def save_sharded(tensors, folder, max_shard_size="5GB", prefix="model", metadata=None, *, tie="error"):

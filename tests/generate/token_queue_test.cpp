@@ -1,6 +1,7 @@
 // Tokens between processes.
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -199,6 +200,55 @@ TEST(TokenQueue, AProcessThatIsKilledLeavesWholeMessagesOrSaysSo) {
   }
   EXPECT_GT(whole, 20);
   EXPECT_LE(cut, 20);
+}
+
+// The receiver waits without a limit; a process that the sender forked still has the pipe.
+TEST(TokenQueue, ASenderThatIsKilledWithinAMessageEndsTheWait) {
+  const Tensor tokens = tokens_of(20000);  // more than the pipe holds
+  for (const bool blocks : {true, false}) {
+    const Number number;
+    TokenQueue receiver(number, {.capacity_bytes = 4096});
+    int ready[2];
+    ASSERT_EQ(pipe(ready), 0);
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      TokenQueue sender(number, {.capacity_bytes = 4096});
+      const pid_t grandchild = fork();
+      if (grandchild == 0) {
+        for (;;) pause();
+      }
+      (void)!write(ready[1], &grandchild, sizeof grandchild);
+      sender.send(tokens, false);
+      _exit(0);
+    }
+    pid_t grandchild = 0;
+    ASSERT_EQ(read(ready[0], &grandchild, sizeof grandchild), static_cast<ssize_t>(sizeof grandchild));
+    const int pipe_end = open(path_of(number).c_str(), O_RDONLY | O_NONBLOCK);
+    for (int bytes = 0; bytes < 4096; ioctl(pipe_end, FIONREAD, &bytes)) usleep(1000);
+    close(pipe_end);
+    kill(child, SIGSTOP);
+    std::thread killer([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(200));
+      kill(child, SIGKILL);
+    });
+    const auto start = std::chrono::steady_clock::now();
+    const auto receive_all = [&] {
+      while (!receiver.receive(blocks)) continue;
+    };
+    EXPECT_THROW(receive_all(), FormatError);
+    const auto waited = std::chrono::steady_clock::now() - start;
+    EXPECT_GE(waited, std::chrono::milliseconds(190));  // not while the sender was there
+    EXPECT_LT(waited, std::chrono::seconds(5));
+    killer.join();
+    waitpid(child, nullptr, 0);
+    kill(grandchild, SIGKILL);
+    TokenQueue(number).send(tensor({7}), false);
+    const std::optional<TokenMessage> next = receiver.receive(true);
+    ASSERT_TRUE(next.has_value());
+    EXPECT_EQ(next->tokens.to_vector<int64_t>(), std::vector<int64_t>{7});
+    close(ready[0]), close(ready[1]);
+  }
 }
 
 }  // namespace

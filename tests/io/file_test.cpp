@@ -12,6 +12,8 @@
 
 #include <weft/io/file.hpp>
 #include <weft/io/safetensors.hpp>
+#include <weft/io/tensor_store.hpp>
+#include <weft/ops/pointwise.hpp>
 #include <weft/ops/create.hpp>
 
 #include <temporary_folder.hpp>
@@ -46,6 +48,69 @@ pid_t in_child(const auto& body) {
     _exit(0);
   }
   return child;
+}
+
+// ---- files that another program cuts short while they are mapped ----
+
+TEST(ReadScope, WhatIsCutOffIsAnErrorAndNoSignal) {
+  const TemporaryFolder folder;
+  const auto cut_to = [&](off_t bytes) { ASSERT_EQ(truncate((folder / "f").c_str(), bytes), 0); };
+  // Whole pages are gone, or a part of one, which gives zeros and no signal.
+  for (const off_t left : {0, 5000, 3 * 4096, 4 * 4096 - 1}) {
+    write_bytes(folder / "f", std::string(4 * 4096, 'x'));
+    const std::string words = io_error([&] {
+      const io::ReadScope reading;
+      const io::MappedFile file = io::MappedFile::open(folder / "f", "test");
+      cut_to(left);
+      int64_t sum = 0;
+      for (const std::byte b : file.bytes()) sum += std::to_integer<int>(b);
+      EXPECT_EQ(sum, left * 'x');
+      reading.check("test");
+    });
+    EXPECT_THAT(words, HasSubstr("cut"));
+    EXPECT_THAT(words, HasSubstr((folder / "f").string()));
+  }
+  // A scope does not answer for files that were cut before it.
+  const io::ReadScope reading;
+  reading.check("test");
+}
+
+TEST(ReadScope, LoadersSayThatAFileWasCut) {
+  const TemporaryFolder folder;
+  const auto fresh = [&](const char* name) {
+    io::save_file({{"a", ones({5000})}, {"b", arange(5000).to(f32)}}, folder / name);
+    return io::SafeFile::open(folder / name);
+  };
+  const auto cut = [&](const char* name) { ASSERT_EQ(truncate((folder / name).c_str(), 4096), 0); };
+  const io::SafeFile copied = fresh("1");
+  cut("1");
+  EXPECT_THAT(io_error([&] { (void)io::TensorStore(copied).copy("b"); }), HasSubstr("cut"));
+  const io::SafeFile into = fresh("2");
+  cut("2");
+  const Tensor a = zeros({5000}), b = zeros({5000});
+  EXPECT_THAT(io_error([&] { io::load_into({{"a", a}, {"b", b}}, into); }), HasSubstr("cut"));
+}
+
+TEST(ReadScope, WithoutAMappingTheFileMayChange) {
+  const TemporaryFolder folder;
+  io::save_file({{"a", arange(5000)}}, folder / "f");
+  const io::TensorMap loaded = io::load_file(folder / "f", {}, {}, {.mmap = false});
+  const io::SafeFile file = io::SafeFile::open(folder / "f", {.mmap = false});
+  ASSERT_EQ(truncate((folder / "f").c_str(), 0), 0);
+  EXPECT_TRUE(equal(loaded.at("a"), arange(5000)));
+  EXPECT_TRUE(equal(file.get("a"), arange(5000)));
+}
+
+TEST(ReadScope, AViewOfACutFileEndsTheProcessWithTheReason) {
+  const TemporaryFolder folder;
+  io::save_file({{"a", arange(5000)}}, folder / "f");
+  const auto reads = [&] {
+    const Tensor a = io::load_file(folder / "f").at("a");
+    if (truncate((folder / "f").c_str(), 0) != 0) _exit(1);
+    (void)a.clone();
+  };
+  const auto failed = [](int status) { return !WIFEXITED(status) || WEXITSTATUS(status) > 1; };
+  EXPECT_EXIT(reads(), failed, "cut a mapped file short: .*f\n.*mmap=false");
 }
 
 TEST(AtomicFile, AProcessOfTheSameNumberLeftItsTemporaryFile) {

@@ -3,6 +3,9 @@
 import json
 import os
 import pathlib
+import signal
+import threading
+import time
 
 import numpy as np
 import pytest
@@ -140,3 +143,23 @@ def test_tokens_go_to_another_process():
     finally:
         TokenQueue.remove(number)
     assert set(generation.__all__) <= set(dir(generation))
+
+
+def test_a_sender_that_is_killed_within_a_message_ends_the_wait():
+    number = 2_000_000 + os.getpid()
+    queue, tokens = TokenQueue(number, capacity_bytes=4096), weft.arange(20000)  # more than the pipe holds
+    try:
+        child = os.fork()
+        if child == 0:
+            TokenQueue(number, capacity_bytes=4096).send(tokens)
+            os._exit(0)
+        time.sleep(0.5)
+        os.kill(child, signal.SIGSTOP)
+        threading.Timer(0.2, os.kill, (child, signal.SIGKILL)).start()
+        with pytest.raises(ValueError, match="of 20000 tokens of which .* came: its sender ended"):
+            queue.receive()
+        os.waitpid(child, 0)
+        TokenQueue(number).send(weft.tensor([7]), stop=True)
+        assert queue.receive().tokens.tolist() == [7]
+    finally:
+        TokenQueue.remove(number)

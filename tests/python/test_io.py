@@ -1,6 +1,7 @@
 """Files: safetensors whole and in parts, and models in several files, both ways with the package safetensors."""
 
 import json
+import os
 import pathlib
 
 import numpy as np
@@ -68,6 +69,25 @@ def test_unknown_names_are_key_errors(tmp_path):
         weft.io.SafeFile(tmp_path / "f").get_tensor("z")
     with pytest.raises(KeyError):
         weft.io.SafeFile(tmp_path / "f").get_slice("z")
+
+
+def test_a_file_that_may_change_is_read_at_once(tmp_path):
+    path = tmp_path / "f"
+    weft.io.save_file({"a": weft.arange(5000)}, path)
+    loaded, file = weft.io.load_file(path, mmap=False), weft.io.SafeFile(path, mmap=False)
+    opened, again = weft.io.safe_open(path, mmap=False), weft.load(path, mmap=False)
+    mapped = weft.io.load_file(path, mapping="a -> b", mmap=False)
+    os.truncate(path, 0)
+    for a in (loaded["a"], file.get_tensor("a"), opened.get_tensor("a"), again["a"], mapped["b"]):
+        assert (a == weft.arange(5000)).all()
+
+
+def test_views_between_each_others_elements(tmp_path):
+    w = weft.arange(12).reshape(3, 4)
+    weft.io.save_file({"even": w[:, ::2], "odd": w[:, 1::2]}, tmp_path / "f")
+    assert weft.io.load_file(tmp_path / "f")["odd"].tolist() == [[1, 3], [5, 7], [9, 11]]
+    with pytest.raises(ValueError, match='"a" and "b" share memory'):
+        weft.io.save_file({"a": w[:, ::2], "b": w[:, ::3]}, tmp_path / "f")
 
 
 def test_tensors_that_are_one(tmp_path):

@@ -1,0 +1,160 @@
+#include "mapped_ranges-inl.hpp"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <cstring>
+#include <mutex>
+#include <string_view>
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "../file.hpp"
+
+namespace weft::io {
+
+namespace {
+
+constexpr size_t longest_name = 512;
+
+struct Range {
+  std::atomic<uintptr_t> begin = 0;  // 0: free
+  std::atomic<size_t> bytes = 0;
+  std::array<char, longest_name> name{};
+  dev_t device = 0;
+  ino_t inode = 0;
+  uint64_t number = 0;
+};
+
+// The signal's handler reads these without a lock; everything else holds it.
+constinit std::array<Range, 1024> ranges{};
+constinit std::atomic<size_t> used_ranges = 0;  // none at or behind it is in use
+constinit std::atomic<int> scopes = 0;
+constinit std::atomic<uint64_t> losses = 0;
+constinit uint64_t remembered = 0;  // by the lock
+constinit std::array<char, longest_name> lost_name{};
+constinit std::mutex lock;
+
+const Range* range_of(uintptr_t address) {
+  const size_t count = used_ranges;
+  for (size_t i = 0; i < count; ++i) {
+    const uintptr_t begin = ranges[i].begin;
+    if (begin != 0 && address >= begin && address - begin < ranges[i].bytes) return &ranges[i];
+  }
+  return nullptr;
+}
+
+void note_loss(const Range& range) {
+  std::memcpy(lost_name.data(), range.name.data(), longest_name);
+  ++losses;
+}
+
+// A page that lies partly behind a file's end gives zeros and no signal.
+bool is_cut(const Range& range) {
+  struct stat now {};
+  return ::stat(range.name.data(), &now) == 0 && now.st_dev == range.device && now.st_ino == range.inode &&
+         static_cast<uint64_t>(now.st_size) < range.bytes;
+}
+
+void say(std::string_view text) { (void)!::write(STDERR_FILENO, text.data(), text.size()); }
+
+struct sigaction before {};
+
+void on_bus_error(int signal, siginfo_t* info, void*) {
+  if (recover_range(signal, info)) return;
+  if (const Range* range = info->si_code > 0 ? range_of(reinterpret_cast<uintptr_t>(info->si_addr)) : nullptr) {
+    say("weft: another program cut a mapped file short: ");
+    say(range->name.data());
+    say("\n  files that may change are loaded with mmap=false\n");
+  }
+  static std::atomic<bool> was_passed_on = false;
+  struct sigaction standard {};
+  standard.sa_handler = SIG_DFL;
+  ::sigaction(signal, was_passed_on.exchange(true) ? &standard : &before, nullptr);
+  if (info->si_code <= 0) ::raise(signal);  // a fault comes again by itself
+}
+
+void watch_bus_errors() {
+  struct sigaction now {};
+  ::sigaction(SIGBUS, nullptr, &now);
+  if ((now.sa_flags & SA_SIGINFO) && now.sa_sigaction == on_bus_error) return;
+  before = now;
+  struct sigaction ours {};
+  ours.sa_sigaction = on_bus_error;
+  ours.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
+  ::sigaction(SIGBUS, &ours, nullptr);
+}
+
+}  // namespace
+
+size_t remember_range(std::byte* data, size_t bytes, const Path& path, const struct stat& file) {
+  const std::lock_guard guard(lock);
+  const auto free = std::ranges::find_if(ranges, [](const Range& r) { return r.begin == 0; });
+  if (free == ranges.end() || path.string().size() >= longest_name) return no_range;
+  std::ranges::copy(path.string(), free->name.begin());
+  free->name[path.string().size()] = 0;
+  free->device = file.st_dev, free->inode = file.st_ino;
+  free->number = remembered++;
+  free->bytes = bytes;
+  free->begin = reinterpret_cast<uintptr_t>(data);
+  const auto number = static_cast<size_t>(free - ranges.begin());
+  used_ranges = std::max<size_t>(used_ranges, number + 1);
+  watch_bus_errors();
+  return number;
+}
+
+void forget_range(size_t number) {
+  if (number == no_range) return;
+  const std::lock_guard guard(lock);
+  if (scopes > 0 && is_cut(ranges[number])) note_loss(ranges[number]);
+  ranges[number].begin = 0;
+}
+
+bool recover_range(int signal, const siginfo_t* info) {
+  if (signal != SIGBUS || info->si_code <= 0 || scopes == 0) return false;
+  const auto address = reinterpret_cast<uintptr_t>(info->si_addr);
+  const Range* range = range_of(address);
+  if (range == nullptr) return false;
+  // What is behind the end of the file is lost from this page on.
+  const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const uintptr_t first = address / page * page;
+  constexpr int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
+  void* const from = reinterpret_cast<void*>(first);  // NOLINT(performance-no-int-to-ptr): a fault's address
+  if (::mmap(from, range->begin + range->bytes - first, PROT_READ | PROT_WRITE, flags, -1, 0) == MAP_FAILED) {
+    return false;
+  }
+  note_loss(*range);
+  return true;
+}
+
+ReadScope::ReadScope() {
+  const std::lock_guard guard(lock);
+  watch_bus_errors();
+  ++scopes;
+  losses_ = losses, first_range_ = remembered;
+}
+
+ReadScope::~ReadScope() { --scopes; }
+
+void ReadScope::check(const char* op, Location where) const {
+  std::string name;
+  {
+    const std::lock_guard guard(lock);
+    const auto end = ranges.begin() + static_cast<ptrdiff_t>(used_ranges.load());
+    const auto cut = std::find_if(ranges.begin(), end, [&](const Range& r) {
+      return r.begin != 0 && r.number >= first_range_ && is_cut(r);
+    });
+    if (cut != end) note_loss(*cut);
+    if (losses != losses_) name = lost_name.data();
+  }
+  if (name.empty()) return;
+  raise<IoError>({.op = op,
+                  .problem = fmt::format("another program cut {} short while it was read", name),
+                  .remedy = "write a new file and rename it, or load with mmap=false"},
+                 where);
+}
+
+}  // namespace weft::io
