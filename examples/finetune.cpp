@@ -20,7 +20,10 @@ struct Decoder : nn::Layer<Decoder> {
   nn::Linear head;
 
   explicit Decoder(int64_t vocabulary)
-      : token(vocabulary, width, 0.1), position(context, width, 0.1), norm(width), head(width, vocabulary, false) {
+      : token(vocabulary, width, {}, 0.1),
+        position(context, width, {}, 0.1),
+        norm(width),
+        head(width, vocabulary, false) {
     for (int i = 0; i < 2; ++i) blocks.append(nn::TransformerBlock(width, 4));
     WEFT_REGISTER(token, position, blocks, norm, head);
     set_config({{"vocabulary", vocabulary}});
@@ -102,10 +105,10 @@ struct Options {
 // A model that writes words of these letters: what a real run would load.
 Decoder base_model(const Options& o, const io::Vocabulary& vocabulary, Generator& generator) {
   Decoder model(vocabulary.size());
-  if (!o.base.empty()) {
-    nn::ModuleRegistry registry = nn::ModuleRegistry::standard();
-    registry.add<Decoder>("Decoder", [](const nn::Config& c) { return Decoder(c.get<int64_t>("vocabulary")); });
-    if (std::filesystem::exists(o.base)) return io::load_model(o.base, {.registry = registry}).as<Decoder>();
+  nn::ModuleRegistry registry = nn::ModuleRegistry::standard();
+  registry.add<Decoder>("Decoder", [](const nn::Config& c) { return Decoder(c.get<int64_t>("vocabulary")); });
+  if (!o.base.empty() && std::filesystem::exists(o.base)) {
+    return io::load_model(o.base, {.registry = registry}).as<Decoder>();
   }
   optim::AdamW optimizer(model.parameters(), {.lr = 3e-3});
   double loss = 0;
@@ -119,7 +122,7 @@ Decoder base_model(const Options& o, const io::Vocabulary& vocabulary, Generator
     loss = train_step(model, optimizer, all.slice(1, 0, -1), all.slice(1, 1).contiguous());
   }
   std::cout << "base model: " << model.parameter_count() << " parameters, loss " << loss << std::endl;
-  if (!o.base.empty()) io::save_model(o.base, model);
+  if (!o.base.empty()) io::save_model(o.base, model, {.registry = registry});
   return model;
 }
 

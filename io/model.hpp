@@ -46,7 +46,8 @@ struct SaveModelOptions {
 };
 
 /// Writes a module's tree and its state_dict. An older model of this name is replaced whole, when all of the new one is
-/// on the disk. ValueError where the folder is there and has no model.json, and for a document that is no JSON or has
+/// on the disk. ValueError for a type that the registry has not, such as a function in a
+/// Sequential, where the folder has other files and no model.json, and for a document that is no JSON or has
 /// no plain name; errors as save_sharded.
 WEFT_API void save_model(const Path& folder, const nn::Module& module, const SaveModelOptions& options = {},
                          Location where = {});

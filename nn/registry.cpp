@@ -25,7 +25,7 @@ using Maker = Callback<AnyModule(const Config&, const ModuleRegistry::Children&)
 
 struct Entry {
   Maker make;
-  bool container;
+  const std::type_info* made;  ///< null for a container
   int64_t version;
 };
 
@@ -55,7 +55,7 @@ const ModuleRegistry& ModuleRegistry::standard() {
   return registry;
 }
 
-ModuleRegistry& ModuleRegistry::add_maker(std::string type, Maker make, bool container, int64_t version,
+ModuleRegistry& ModuleRegistry::add_maker(std::string type, Maker make, const std::type_info* made, int64_t version,
                                           Location where) {
   const char* problem = type.empty()     ? "a type without a name"
                         : contains(type) ? "the type \"{}\" is there already"
@@ -65,7 +65,7 @@ ModuleRegistry& ModuleRegistry::add_maker(std::string type, Maker make, bool con
     raise<ValueError>({.op = "nn::ModuleRegistry::add", .problem = fmt::format(fmt::runtime(problem), type)}, where);
   }
   auto changed = Shared<Impl>::make(*impl_);
-  changed->entries.emplace(std::move(type), Entry{std::move(make), container, version});
+  changed->entries.emplace(std::move(type), Entry{std::move(make), made, version});
   impl_ = changed;
   return *this;
 }
@@ -174,7 +174,7 @@ class ModuleRegistry::Builder {
                       where_);
     }
     Children children;
-    if (entry->container) {
+    if (entry->made == nullptr) {
       for (const ModuleDescription& child : d.children) {
         children.emplace_back(child.name, build(child, joined(path, child.name), level + 1));
       }
@@ -326,6 +326,27 @@ AnyModule ModuleRegistry::build(const ModuleDescription& description, Location w
   builder.compare(description, describe(module, where), "");
   builder.set(description, module);
   return module;
+}
+
+void ModuleRegistry::check_types(const Module& module, Location where) const {
+  const auto walk = [&](const auto& self, const Module& m, const std::string& path) -> void {
+    const std::type_info& own = *detail::StateAccess::state(m).type;
+    const auto makes = [&](const auto& entry) { return entry.second.made != nullptr && *entry.second.made == own; };
+    const Entry* entry = impl_->find(m.class_name());
+    if (entry == nullptr && std::ranges::none_of(impl_->entries, makes)) {
+      raise<ValueError>({.op = "nn::ModuleRegistry",
+                         .problem = fmt::format("{}: no registry has the type \"{}\", so that nothing could build it",
+                                                shown(path), shown(m.class_name())),
+                         .remedy = "registry.add<Class>(\"Class\", ...), and that registry for saving and loading"},
+                        where);
+    }
+    // Classes other than containers make their members themselves.
+    if (entry == nullptr || entry->made != nullptr) return;
+    for (const auto& [name, child] : detail::StateAccess::state(m).children) {
+      if (name != "parametrizations") self(self, child, joined(path, name));
+    }
+  };
+  walk(walk, module, "");
 }
 
 // ---- migrating ------------------------------------------------------------------------------------------------------

@@ -66,7 +66,7 @@ class WEFT_API ModuleRegistry {
     const auto any = [make = std::move(make)](const Config& config, const Children&) -> AnyModule {
       return AnyModule::of(M(make(config)));
     };
-    return add_maker(std::move(type), any, false, version, where);
+    return add_maker(std::move(type), any, &typeid(M), version, where);
   }
   template <std::derived_from<Module> M>
   ModuleRegistry& add(std::string type, int64_t version = 1, Location where = {}) {
@@ -76,7 +76,7 @@ class WEFT_API ModuleRegistry {
   /// Of modules that are made of those below them, which are built first.
   ModuleRegistry& add_container(std::string type, Callback<AnyModule(const Config&, const Children&)> make,
                                 int64_t version = 1, Location where = {}) {
-    return add_maker(std::move(type), std::move(make), true, version, where);
+    return add_maker(std::move(type), std::move(make), nullptr, version, where);
   }
 
   /// Called with every description of this type and version before its module is built, to make it one of the next
@@ -94,6 +94,9 @@ class WEFT_API ModuleRegistry {
 
   /// What a module is made of, with versions from here. ValueError for a tree deeper than 200 modules.
   ModuleDescription describe(const Module& module, Location where = {}) const;
+  /// ValueError, with the path and the remedy, for a class that no type makes: that of the model or of a module in a
+  /// container.
+  void check_types(const Module& module, Location where = {}) const;
   /// The description in the present versions. VersionError for a version that is
   /// newer than the type's here, that no migration leads on from, or that is 0 unless it is 0 here or
   /// `allow_unreleased`.
@@ -105,8 +108,9 @@ class WEFT_API ModuleRegistry {
   AnyModule build(const ModuleDescription& description, Location where = {}) const;
 
  private:
-  ModuleRegistry& add_maker(std::string type, Callback<AnyModule(const Config&, const Children&)> make, bool container,
-                            int64_t version, Location where);
+  /// A container where there is no class.
+  ModuleRegistry& add_maker(std::string type, Callback<AnyModule(const Config&, const Children&)> make,
+                            const std::type_info* made, int64_t version, Location where);
   class Builder;
   struct Impl;
   Shared<const Impl> impl_;

@@ -1,6 +1,7 @@
 #include "../model.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <set>
 
 #include <fmt/format.h>
@@ -10,7 +11,9 @@
 #include "../file.hpp"
 #include "../files/naming_file-inl.hpp"
 #include "../files/folder-inl.hpp"
+#include "../../nn/memory_budget-inl.hpp"
 #include "../../nn/path-inl.hpp"
+#include "../../tensor/checked.hpp"
 
 namespace weft::io {
 
@@ -65,7 +68,31 @@ void load_weights(const nn::AnyModule& module, const nn::StateDict& values,
 
 }  // namespace
 
+namespace {
+
+// What building the tree may take: the weights' files say how large they are, and the tree what they do not hold.
+size_t memory_for(const nn::ModuleDescription& tree, const TensorStore& weights) {
+  Checked elements = 0;
+  const auto add = [&](const Dims& shape) {
+    Checked own = 1;
+    for (const int64_t size : shape) own *= size;
+    elements += own;
+  };
+  for (const auto& entry : weights.entries()) add(entry.second.shape);
+  const auto walk = [&](const auto& self, const nn::ModuleDescription& d) -> void {
+    for (const nn::TensorDescription& buffer : d.buffers) {
+      if (!buffer.saved) add(buffer.shape);
+    }
+    for (const nn::ModuleDescription& child : d.children) self(self, child);
+  };
+  walk(walk, tree);
+  return nn::detail::MemoryBudget::bytes_for(elements.fits() ? elements.value() : std::numeric_limits<int64_t>::max());
+}
+
+}  // namespace
+
 void save_model(const Path& folder, const nn::Module& module, const SaveModelOptions& options, Location where) {
+  options.registry.check_types(module, where);
   save_model(folder, options.registry.describe(module, where), module.state_dict(), options, where);
 }
 
@@ -73,7 +100,7 @@ void save_model(const Path& folder, const nn::ModuleDescription& tree, const Ten
                 const SaveModelOptions& options, Location where) {
   const std::string text = to_json(tree, where);
   for (const auto& [name, document] : options.documents) check_document(name, document, own_files, saving, where);
-  if (exists(folder) && !exists(folder / tree_file)) {
+  if (exists(folder) && !is_empty_folder(folder, saving, where) && !exists(folder / tree_file)) {
     raise<ValueError>({.op = saving,
                        .problem = fmt::format("{} is there and is no model", folder.string()),
                        .remedy = "a model's folder is replaced whole: name a new one"},
@@ -97,7 +124,11 @@ nn::AnyModule load_model(const Path& folder, const LoadModelOptions& options, Lo
   const nn::ModuleDescription written = naming([&] { return read_model(read_file(path, loading, where), where); });
   const nn::ModuleDescription tree =
       naming([&] { return options.registry.migrated(written, options.allow_unreleased, where); });
-  nn::AnyModule module = naming([&] { return options.registry.build(tree, where); });
+  nn::AnyModule module = [&] {
+    const nn::detail::MemoryBudget budget(memory_for(tree, open_sharded(folder, "model", false, where)), loading,
+                                          path.string(), where);
+    return naming([&] { return options.registry.build(tree, where); });
+  }();
   const auto names = stored_names(tree);
   load_weights(module, renamed(load_sharded(folder, {}, where), stored_names(written), names), names, where);
   if (options.dtype) module.to(*options.dtype, where);

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <array>
+#include <numeric>
 #include <ostream>
 #include <tuple>
 
@@ -24,27 +26,80 @@ void check_tensors(std::span<const NamedTensor> tensors, const char* op, Locatio
   }
 }
 
-// Two tensors that overlap would be loaded as two: the sharing would be lost.
+struct Range {
+  Device device;
+  const char *begin, *end;
+  const NamedTensor* named;
+};
+
+/// Calls f(address) for each element, once where it is repeated.
+template <class F>
+void each_element(const Layout& layout, int dim, const char* at, const F& f) {
+  if (dim == layout.rank) return f(at);
+  const int64_t step = layout.strides[dim], count = step == 0 ? 1 : layout.sizes[dim];
+  for (int64_t i = 0; i < count; ++i) each_element(layout, dim + 1, at + i * step, f);
+}
+
+/// The first of tensors that overlap in memory which has an element in common with one before it: views that lie
+/// between each other's elements have none.
+std::optional<size_t> first_shared(std::span<const Range> ranges) {
+  const char *begin = ranges[0].begin, *end = begin;
+  int64_t granule = 0;  // every element starts and ends at a multiple
+  for (const Range& r : ranges) {
+    const View& view = r.named->second.raw_view();
+    const int64_t item = itemsize(view.layout.dtype);
+    granule = std::gcd(std::gcd(granule, item), static_cast<const char*>(view.data) - begin);
+    end = std::max(end, r.end);
+  }
+  std::vector<bool> taken(static_cast<size_t>((end - begin) / granule));
+  for (size_t i = 0; i < ranges.size(); ++i) {
+    const View& view = ranges[i].named->second.raw_view();
+    const int64_t count = itemsize(view.layout.dtype) / granule;
+    const auto each = [&](const auto& f) {
+      each_element(view.layout, 0, static_cast<const char*>(view.data), [&](const char* at) {
+        for (int64_t n = 0; n < count; ++n) f(static_cast<size_t>((at - begin) / granule + n));
+      });
+    };
+    bool is_shared = false;
+    each([&](size_t place) { is_shared |= taken[place]; });
+    if (is_shared) return i;
+    each([&](size_t place) { taken[place] = true; });
+  }
+  return {};
+}
+
+// Two tensors that share elements would be loaded as two: the sharing would be lost.
 void check_unshared(std::span<const NamedTensor> tensors, const Aliases& aliases, const char* op, Location where) {
-  struct Range {
-    Device device;
-    const char *begin, *end;
-    const std::string* name;
-  };
   std::vector<Range> ranges;
-  for (const auto& [name, t] : tensors) {
-    if (aliases.contains(name)) continue;
-    const detail::MemoryRange range = detail::range_of(t.raw_view());
-    if (range.begin != nullptr) ranges.push_back({t.device(), range.begin, range.end, &name});
+  for (const NamedTensor& named : tensors) {
+    if (aliases.contains(named.first)) continue;
+    const detail::MemoryRange range = detail::range_of(named.second.raw_view());
+    if (range.begin != nullptr) ranges.push_back({named.second.device(), range.begin, range.end, &named});
   }
   std::ranges::stable_sort(ranges, {},
                            [](const Range& r) { return std::tuple(r.device.type, r.device.index, r.begin); });
-  for (size_t i = 1; i < ranges.size(); ++i) {
-    if (ranges[i].begin >= ranges[i - 1].end || ranges[i].device != ranges[i - 1].device) continue;
+  const auto refuse = [&](const Range& a, const Range& b) {
     raise<ValueError>({.op = op,
-                       .problem = fmt::format("\"{}\" and \"{}\" share memory", *ranges[i - 1].name, *ranges[i].name),
+                       .problem = fmt::format("\"{}\" and \"{}\" share memory", a.named->first, b.named->first),
                        .remedy = "save one of them, or a clone(); one tensor under two names can be saved as an alias"},
                       where);
+  };
+  const auto is_dense = [](const Range& r) { return r.end - r.begin == r.named->second.nbytes(); };
+  for (size_t i = 0, next = 0; i < ranges.size(); i = next) {
+    const char* end = ranges[i].end;
+    for (next = i + 1; next < ranges.size() && ranges[next].device == ranges[i].device && ranges[next].begin < end;
+         ++next) {
+      if (is_dense(ranges[next - 1]) && is_dense(ranges[next]) && ranges[next].begin < ranges[next - 1].end) {
+        refuse(ranges[next - 1], ranges[next]);
+      }
+      end = std::max(end, ranges[next].end);
+    }
+    const auto overlapping = std::span<const Range>(ranges).subspan(i, next - i);
+    const auto shared = overlapping.size() > 1 ? first_shared(overlapping) : std::nullopt;
+    if (!shared) continue;
+    size_t with = 0;
+    while (!first_shared(std::array{overlapping[with], overlapping[*shared]})) ++with;
+    refuse(overlapping[with], overlapping[*shared]);
   }
 }
 

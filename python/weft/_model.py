@@ -1,6 +1,7 @@
 """Models as files: a module's tree as JSON, and folders of tree and weights, loaded without naming the class."""
 
 import json as _json
+import math as _math
 import os as _os
 
 from weft import _core
@@ -213,7 +214,7 @@ def _adapt(tree, model):
         if "lora_r" in config and not model.get_submodule(path)._state.is_adapted:
             named = {"lora_r": "r", "lora_alpha": "alpha", "lora_dropout": "dropout", "lora_rslora": "rslora",
                      "lora_plus_scale": "lora_plus_scale", "lora_enable": "enable",
-                     "lora_merge_on_eval": "merge_on_eval"}
+                     "lora_share": "share", "lora_merge_on_eval": "merge_on_eval"}
             pattern = "^" + path.replace(".", "\\.") + "$"
             lora.apply_lora(model, pattern, **{named[k]: v for k, v in config.items() if k in named})
         for child in tree.get("children", ()):
@@ -261,22 +262,44 @@ def _set(tree, module):
         _set(child, getattr(module, child["name"]))
 
 
+def _check_types(tree, registry, path):
+    """Refuses what load_model would find no class for. Classes other than containers make their members themselves."""
+    try:
+        cls = registry.find(tree["type"], path)
+    except KeyError:
+        raise ValueError(f"save_model(): {path or 'the model'}: no registry has the type {tree['type']!r}, so that nothing "
+                         f"could build it; pass weft.io.ModuleRegistry({tree['type']}) to save_model and load_model") from None
+    for child in tree.get("children", ()):
+        if hasattr(cls, "_of_children") and "shared_with" not in child:
+            _check_types(child, registry, _joined(path, child["name"]))
+
+
 def save_model(folder, module, registry=None, *, max_shard_size="5GB", documents=None):
-    """Writes a module's tree and its weights to a folder; an older model of this name is replaced as a whole."""
-    tree = _json.dumps(_tree(module, registry or ModuleRegistry()))
+    """Writes a module's tree and its weights to a folder; an older model of this name is replaced as a whole. ValueError
+    for a class that neither weft.nn nor the registry has."""
+    registry = registry or ModuleRegistry()
+    document = _tree(module, registry)
+    _check_types(document["model"], registry, "")
+    tree = _json.dumps(document)
     texts = {name: _json.dumps(value, allow_nan=False) for name, value in (documents or {}).items()}
     _core._save_model(_os.fspath(folder), module._state, tree, str(max_shard_size), texts)
 
 
 def load_model(folder, registry=None, *, device="cpu", dtype=None, allow_unreleased=False):
-    """The model that save_model wrote, in C++ or in Python, or that a training state holds, with its weights."""
+    """The model that save_model wrote, in C++ or in Python, or that a training state holds, with its weights. ValueError
+    for a tree that describes a model far larger than them."""
     registry = registry or ModuleRegistry()
     path = _os.path.join(_os.fspath(folder), "model.json")
     with open(path, encoding="utf-8") as file:
         tree = _model_of(file.read())
     written = {t["stored_as"] for _, t in _named_tensors(tree, "")}
     tree = registry.migrate(tree, "", allow_unreleased)
-    module = _build(tree, registry)
+    others = sum(_math.prod(t["shape"]) for t in _unsaved_tensors(tree))
+    budget = _core._BuildBudget(_os.fspath(folder), min(others, 2**62))
+    try:
+        module = _build(tree, registry)
+    finally:
+        budget.end()
     weights = _core._load_sharded(_os.fspath(folder), "cpu", {}, None, False, "model", False, None)
     names = {name: t.get("stored_as") for name, t in _named_tensors(tree, "") if "tied_to" not in t}
     own = module.state_dict()
@@ -285,6 +308,12 @@ def load_model(folder, registry=None, *, device="cpu", dtype=None, allow_unrelea
     if dtype is not None or device != "cpu":
         module.to(device, dtype)
     return module
+
+
+def _unsaved_tensors(tree):
+    yield from (t for t in tree.get("buffers", ()) if not t.get("saved", True))
+    for child in tree.get("children", ()):
+        yield from _unsaved_tensors(child)
 
 
 def _named_tensors(tree, path):

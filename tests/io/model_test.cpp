@@ -245,6 +245,53 @@ TEST(ModelFolder, AFailureLeavesTheOldModel) {
   write_bytes(folder / "mine" / "thesis.txt", "all of it");
   EXPECT_THAT(message_of<ValueError>([&] { io::save_model(folder / "mine", net); }), HasSubstr("is no model"));
   EXPECT_EQ(read_bytes(folder / "mine" / "thesis.txt"), "all of it");
+  fs::create_directory(folder / "empty");
+  io::save_model(folder / "empty", net);
+  expect_same_values(net, io::load_model(folder / "empty"));
+}
+
+TEST(ModelFolder, ATreeLargerThanTheWeightsIsRefusedBeforeItTakesMemory) {
+  const TemporaryFolder folder;
+  const auto refused = [&](const std::string& type, const nlohmann::json& config) {
+    SCOPED_TRACE(config.dump());
+    io::save_model(folder / "net", small_net());
+    const nlohmann::json tree = {{"format_version", "1.0"},
+                                 {"required_features", nlohmann::json::array()},
+                                 {"model", {{"type", type}, {"config", config}}}};
+    write_bytes(folder / "net" / "model.json", tree.dump());
+    const size_t before = memory_stats().peak_allocated;
+    EXPECT_THROW((void)io::load_model(folder / "net"), Error);
+    EXPECT_LT(memory_stats().peak_allocated, before + (size_t{1} << 30));
+  };
+  refused("Linear", {{"in_features", 100000}, {"out_features", 100000}});
+  refused("Embedding", {{"num_embeddings", 4000000000}, {"embedding_dim", 64}});
+  refused("LSTM", {{"input_size", 1}, {"hidden_size", 1}, {"num_layers", 1000000000}});
+  refused("BatchNorm1d", {{"num_features", 100000000000}});
+}
+
+struct Unregistered : nn::Layer<Unregistered> {
+  nn::Linear fc{2, 2};
+  Unregistered() { WEFT_REGISTER(fc); }
+  Tensor forward(const Tensor& x) const { return fc(x); }
+};
+
+TEST(ModelFolder, WhatNothingCouldLoadIsRefusedWhenItIsSaved) {
+  const TemporaryFolder folder;
+  const auto refused = [&](const nn::Module& module, const char* path) {
+    const std::string words = message_of<ValueError>([&] { io::save_model(folder / "net", module); });
+    EXPECT_THAT(words, HasSubstr(path));
+    EXPECT_THAT(words, HasSubstr("registry.add"));
+    EXPECT_FALSE(fs::exists(folder / "net"));
+  };
+  refused(Unregistered(), "Unregistered");
+  refused(nn::Sequential(nn::Linear(2, 2), Unregistered()), "1: ");
+  refused(nn::Sequential(nn::Linear(2, 2), [](const Tensor& x) { return relu(x); }), "1: ");
+  refused(nn::Sequential(nn::ReLU(), nn::Sequential(nn::ReLU(), [](const Tensor& x) { return relu(x); })), "1.1: ");
+  nn::ModuleRegistry registry = nn::ModuleRegistry::standard();
+  registry.add<Unregistered>("Unregistered");
+  const nn::Sequential net{Unregistered()};
+  io::save_model(folder / "net", net, {.registry = registry});
+  expect_same_values(net, io::load_model(folder / "net", {.registry = registry}));
 }
 
 TEST(ModelFolder, WhatDoesNotBelongTogetherIsRefused) {
@@ -316,8 +363,8 @@ TEST(ModelFolder, MigrationsRenameDropAndAddTheWeightsOfAnOldModel) {
 io::Path golden(const std::string& version) { return WEFT_SOURCE_DIR "/tests/io/versions/" + version; }
 
 nn::Sequential golden_net() {
-  return filled(nn::Sequential(nn::Embedding(5, 4, 1, 0), nn::TransformerBlock(4, 2, {.dropout = 0.1}),
-                               nn::RMSNorm({4}), nn::Linear(4, 3, false), nn::Softmax(-1)));
+  return filled(nn::Sequential(nn::Embedding(5, 4, 0), nn::TransformerBlock(4, 2, {.dropout = 0.1}), nn::RMSNorm({4}),
+                               nn::Linear(4, 3, false), nn::Softmax(-1)));
 }
 
 // Written by this program's version when WEFT_TEST_WRITE_VERSIONS names it; never written anew after its release.

@@ -10,7 +10,10 @@
 #include <unistd.h>
 
 #include <weft/io/safetensors.hpp>
+#include <weft/ops/complex.hpp>
 #include <weft/ops/create.hpp>
+#include <weft/ops/pointwise.hpp>
+#include <weft/ops/subscript.hpp>
 
 #include <message_of.hpp>
 #include <temporary_folder.hpp>
@@ -159,6 +162,34 @@ TEST(SafetensorsAlias, TensorsThatOverlapInAnotherLayoutAreRefusedAllTheSame) {
   EXPECT_THROW(io::save_file({{"a", w}}, folder / "f", {{"weft.alias.b", "a"}}), ValueError);
   io::save_file({{"a", w.narrow(0, 0, 0)}, {"b", w.narrow(0, 0, 0)}}, folder / "f", {}, {.tie = io::Tie::alias});
   EXPECT_EQ(io::load_file(folder / "f").size(), 2u);
+}
+
+TEST(SafetensorsSave, ViewsBetweenEachOthersElementsAreTwoTensors) {
+  const TemporaryFolder folder;
+  const Tensor w = arange(24).reshape({4, 6});
+  const io::TensorMap views = {{"even", w[{Slice(), Slice(0, none, 2)}]},
+                               {"first", w[{Slice(), Slice(1, 2)}]},
+                               {"odd", w[{Slice(none, none, -1), Slice(3, none, 2)}]},
+                               {"spread", w.narrow(0, 0, 0).expand({0, 6})}};
+  io::save_file(views, folder / "f");
+  const io::TensorMap loaded = io::load_file(folder / "f");
+  for (const auto& [name, view] : views) EXPECT_TRUE(equal(loaded.at(name), view)) << name;
+  // Of other dtypes: the halves of complex numbers.
+  const Tensor z = complex(ones({3}), zeros({3}));
+  io::save_file({{"imag", imag(z)}, {"real", real(z)}}, folder / "z");
+  EXPECT_EQ(io::load_file(folder / "z").at("real").to_vector<float>(), (std::vector<float>{1, 1, 1}));
+
+  const auto refused = [&](const Tensor& a, const Tensor& b) {
+    EXPECT_THAT(message_of<ValueError>([&] {
+                  io::save_file({{"a", a}, {"b", b}, {"c", ones(2)}}, folder / "f");
+                }),
+                testing::AnyOf(HasSubstr("\"a\" and \"b\" share memory"), HasSubstr("\"b\" and \"a\" share memory")));
+  };
+  refused(w[{Slice(), Slice(0, none, 2)}], w[{Slice(), Slice(0, none, 3)}]);
+  refused(w[{Slice(), Slice(0, 3)}], w[{Slice(), Slice(2, 4)}]);
+  refused(w.select(0, 1), w.select(1, 1));
+  refused(w.select(1, 0), w);
+  refused(w.view_bytes(i32).select(1, 1), w.select(1, 0));
 }
 
 TEST(SafetensorsAlias, RecordsThatDoNotFitAreFormatErrors) {

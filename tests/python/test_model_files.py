@@ -95,6 +95,16 @@ def test_a_type_that_is_unknown_is_a_key_error_with_its_path():
         io.from_json(text)
 
 
+def test_a_type_that_is_unknown_is_refused_when_it_is_saved(tmp_path):
+    for net, path in ((Net(2), "the model"), (nn.Sequential(nn.ReLU(), Net(2)), "1")):
+        with pytest.raises(ValueError, match=f"save_model.*{path}: no registry has the type 'Net'.*ModuleRegistry\\(Net\\)"):
+            io.save_model(tmp_path / "net", net)
+    assert not (tmp_path / "net").exists()
+    (tmp_path / "net").mkdir()
+    io.save_model(tmp_path / "net", nn.Sequential(nn.ReLU(), Net(2)), registry())
+    assert len(io.load_model(tmp_path / "net", registry())) == 2
+
+
 def test_arguments_that_no_file_holds_are_named():
     class Wrapper(nn.Module):
         def __init__(self, inner):
