@@ -6,8 +6,11 @@
 #include "func.hpp"
 #include "../autograd/mode.hpp"
 #include "../ops/axes.hpp"
+#include "../ops/create.hpp"
 #include "../ops/detail/common.hpp"
 #include "../ops/join.hpp"
+#include "../ops/pointwise.hpp"
+#include "../ops/reduce.hpp"
 #include "../tensor/generator.hpp"
 
 namespace weft::func {
@@ -36,7 +39,6 @@ int64_t count_examples(std::span<const Tensor> inputs, const std::vector<std::op
     count = own;
   }
   if (count < 0) raise<ValueError>({.problem = "no input has examples: in_dims has no dimension"});
-  if (count == 0) raise<ValueError>({.problem = "there are no examples, so that outputs have no shape"});
   return count;
 }
 
@@ -63,6 +65,25 @@ class Draws {
 
  private:
   Randomness randomness_;
+  std::vector<std::pair<Generator*, GeneratorState>> generators_;
+};
+
+/// When it goes, the default generators are as they were.
+class DrawsBack {
+ public:
+  DrawsBack() {
+    for (const Device device : devices_with_generators()) {
+      generators_.emplace_back(&default_generator(device), default_generator(device).state());
+    }
+  }
+  ~DrawsBack() {
+    for (auto& [generator, state] : generators_) {
+      if (!(generator->state() == state)) generator->set_state(state);
+    }
+  }
+  DrawsBack(const DrawsBack&) = delete;
+
+ private:
   std::vector<std::pair<Generator*, GeneratorState>> generators_;
 };
 
@@ -145,10 +166,40 @@ AtOnce run_at_once(Call& call) {
   return {true, Outputs(of_all(batch, first.tensors, call.options.out_dims), of_all(batch, first.aux, {0}))};
 }
 
+/// An example where there is none, on the graph of x: few functions refuse ones, identity matrices, and the index 0.
+Tensor stand_in(const Tensor& x, int dim) {
+  const Tensor zero = sum(x, dim).to(x.dtype());
+  if (!is_floating(x.dtype()) && !is_complex(x.dtype())) return zero;
+  const auto sizes = zero.sizes();
+  if (sizes.size() < 2) return zero + 1;
+  return zero + eye(sizes[sizes.size() - 2], sizes.back(), {zero.dtype(), zero.device()});
+}
+
+/// Of no examples: the outputs' shapes are those of a stand-in, and nothing that it drew counts.
+Outputs mapped_of_none(Call& call) {
+  const DrawsBack draws;
+  std::vector<Tensor> example;
+  for (size_t i = 0; i < call.inputs.size(); ++i) {
+    const std::optional<int> dim = call.dim(i);
+    example.push_back(dim ? stand_in(call.inputs[i], *dim) : call.inputs[i]);
+  }
+  const Outputs one = call.of(example);
+  const auto none_of = [](const std::vector<Tensor>& tensors, const std::vector<int>& out_dims) {
+    std::vector<Tensor> out;
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      const int dim = at(out_dims, i, tensors.size(), "out_dims");
+      out.push_back(tensors[i].unsqueeze(dim).narrow(dim, 0, 0));
+    }
+    return out;
+  };
+  return {none_of(one.tensors, call.options.out_dims), none_of(one.aux, {0})};
+}
+
 Outputs mapped(const Function& f, const VmapOptions& options, std::span<const Tensor> inputs, Location where) {
   const CallScope scope("func.vmap", where);
   const int64_t count = count_examples(inputs, options.in_dims);
   Call call{f, options, inputs, count, Draws(options.randomness)};
+  if (count == 0) return mapped_of_none(call);
   AtOnce begun;
   if (may_run_at_once(call)) begun = run_at_once(call);
   if (begun.complete) return std::move(*begun.outputs);

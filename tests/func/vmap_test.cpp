@@ -37,6 +37,34 @@ TEST(VmapAtOnce, CallsTheFunctionOnce) {
   expect_close(all, loop(f, x));
 }
 
+TEST(Vmap, OfNoExamplesGivesEmptyOutputs) {
+  const Tensor x = zeros({0, 3, 4}, f64), w = ramp({4, 2}).requires_grad_();
+  const auto shape_of = [](const func::Function& f, const Tensor& t) { return f(t).shape(); };
+  const auto square = [](const Tensor& t) { return sum(t * t); };
+  EXPECT_EQ(vmap([](const Tensor& t) { return sum(t); })(x).shape(), Dims({0}));
+  EXPECT_EQ(vmap([](const Tensor& t) { return matmul(t, t.t()); })(x).shape(), Dims({0, 3, 3}));
+  EXPECT_EQ(vmap([](const Tensor& t) { return matmul(t, t.t()); }, {.out_dims = {1}})(x).shape(), Dims({3, 0, 3}));
+  EXPECT_EQ(vmap([](const Tensor& t) { return matmul(t, t.t()); }, {.out_dims = {-1}})(x).shape(), Dims({3, 3, 0}));
+  EXPECT_EQ(shape_of(vmap(func::grad(square)), x), Dims({0, 3, 4}));
+  EXPECT_EQ(shape_of(vmap(vmap([](const Tensor& t) { return sum(t); })), x), Dims({0, 3}));
+  EXPECT_EQ(shape_of(vmap(vmap([](const Tensor& t) { return sum(t); })), zeros({3, 0, 4})), Dims({3, 0}));
+  EXPECT_EQ(shape_of(vmap([](const Tensor& t) { return t; }, {.in_dims = {1}}), zeros({3, 0, 4})), Dims({0, 3, 4}));
+  EXPECT_EQ(vmap([](const Tensor& t) { return linalg::cholesky(t); })(zeros({0, 3, 3}, f64)).shape(), Dims({0, 3, 3}));
+  EXPECT_EQ(vmap([&](const Tensor& i) { return Tensor(w[i]); })(zeros({0}, i64)).shape(), Dims({0, 2}));
+  EXPECT_EQ(vmap([](const Tensor& t) { return t > 0; })(x).dtype(), DType::boolean);
+
+  const Tensor y = zeros({0, 4}, f64).requires_grad_();
+  sum(vmap([&](const Tensor& t) { return matmul(t, w); })(y)).backward();
+  EXPECT_EQ(y.grad().shape(), Dims({0, 4}));
+  EXPECT_TRUE(equal(w.grad(), zeros({4, 2}, f64)));
+
+  const auto before = default_generator(Device()).state();
+  const auto noisy = [](const Tensor& t) { return t + rand({3}); };
+  EXPECT_EQ(vmap(noisy, {.randomness = Randomness::different})(zeros({0, 3})).shape(), Dims({0, 3}));
+  EXPECT_TRUE(default_generator(Device()).state() == before);
+  EXPECT_THROW(vmap(noisy)(zeros({0, 3})), ValueError);
+}
+
 TEST(VmapAtOnce, SharesCapturedMatricesOnEitherSideOfAProduct) {
   const Tensor w = ramp({4, 3}), x = ramp({6, 3}), y = ramp({6, 4}), z = ramp({6, 2, 3});
   expect_close(vmap([&](const Tensor& r) { return mv(w, r); })(x), loop([&](const Tensor& r) { return mv(w, r); }, x));

@@ -58,8 +58,15 @@ def test_strides_are_kept():
 def test_read_only_memory_is_copied_or_refused():
     a = np.arange(3.0)
     a.flags.writeable = False
-    with pytest.raises(ValueError, match="read-only"):
-        weft.from_numpy(a)
+    for view in (a, a[::2], a[::-1], a[:0], a[1:2].reshape(()), np.broadcast_to(np.float32(2), (2, 3))):
+        copy = weft.from_numpy(view)
+        assert copy.shape == view.shape and copy.numpy().tolist() == view.tolist()
+        copy.fill_(7)
+        assert a.tolist() == [0, 1, 2]
+    assert weft.frombuffer(bytes(8), dtype=weft.int32).tolist() == [0, 0]
+    assert weft.frombuffer(b"abcd", dtype=weft.uint8, count=2, offset=1).tolist() == [98, 99]
+    with pytest.raises(TypeError):
+        weft.from_numpy(np.float32(3))
     with pytest.raises(ValueError, match="read-only"):
         weft.asarray(a, copy=False)
     x = weft.asarray(a)
