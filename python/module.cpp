@@ -18,7 +18,7 @@ namespace weft::python {
 namespace {
 
 int device_count(const std::string& type) {
-  const Device device{std::string_view(type)};
+  const Device device(std::string_view(type), here());
   Backend* backend = find_backend(device.type);
   return backend == nullptr ? 0 : backend->device_count();
 }

@@ -32,6 +32,11 @@ def test_a_device_that_is_not_there_is_an_error_with_the_line(call):
         call("hpu:77")
 
 
+def test_a_kind_of_device_that_is_not_known_is_an_error_with_the_line():
+    with pytest.raises(RuntimeError, match=r"unknown device 'gpu'(.|\n)*test_memory.py:\d+"):
+        weft.device_count("gpu")
+
+
 def test_tensors_are_named_by_their_python_line_and_kind():
     net = weft.nn.Linear(64, 32)
     optimizer = weft.optim.Adam(net.parameters(), lr=1e-3)
