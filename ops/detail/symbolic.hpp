@@ -56,8 +56,14 @@ WEFT_BINARY_OPS(WEFT_SYMBOLIC_FUNCTION)
 /// The derivative of digamma, which formulas call so.
 inline Symbolic trigamma(const Symbolic& x) { return Symbolic(weft::polygamma(1, x.tensor)); }
 
+/// A choice between two numbers by a number is a number again, so that it takes the dtype of the tensors it meets; by a
+/// tensor it is in f64, to which the gradient is rounded once.
 inline Symbolic select(const Symbolic& mask, const Symbolic& a, const Symbolic& b) {
-  return Symbolic(weft::where(mask.tensor, a.tensor, b.tensor));
+  const auto is_number = [](const Symbolic& x) { return x.tensor.impl()->wrapped_number; };
+  if (!is_number(a) || !is_number(b)) return Symbolic(weft::where(mask.tensor, a.tensor, b.tensor));
+  if (is_number(mask)) return mask.tensor.item<bool>() ? a : b;
+  const auto in_full = [](const Symbolic& x) { return full({}, x.tensor.item_scalar(), DType::f64); };
+  return Symbolic(weft::where(mask.tensor, in_full(a), in_full(b)));
 }
 inline Symbolic zeros_like(const Symbolic& x) { return Symbolic(weft::zeros_like(x.tensor)); }
 inline Symbolic real_part(const Symbolic& x) { return Symbolic(weft::real(x.tensor)); }

@@ -257,8 +257,9 @@ Tensor compare(CompareOp op, const Operand& a, const Operand& b) {
   const NoGradGuard unrecorded;
   if (of_y && !of_x) return with_number(op, x, b);
   if (of_x && !of_y) return with_number(mirrored(op), y, a);
-  if (x.dtype() == y.dtype()) return compare_in(x.dtype(), op, a, b);
-  return compare_mixed(op, x, y);
+  const Tensor out = x.dtype() == y.dtype() ? compare_in(x.dtype(), op, a, b) : compare_mixed(op, x, y);
+  out.impl()->wrapped_number = of_x;  // of numbers it is a number
+  return out;
 }
 
 }  // namespace
