@@ -4,6 +4,7 @@
 #include <array>
 
 #include "../../backends/index_plan.hpp"
+#include "../../tensor/step_recorder.hpp"
 #include "../create.hpp"
 #include "../detail/fits.hpp"
 #include "../detail/indices.hpp"
@@ -279,6 +280,21 @@ const Tensor& index_fill_(const Tensor& x, int dim, const Tensor& index, const O
   return masked_fill_(x, filled_mask(x, dim, index), v);
 }
 
+namespace {
+
+// x[..., index[j], ...] for a list that may count from the end. Kernels that are recorded have room for examples in
+// index_select alone.
+Tensor take_slices(const Tensor& x, int dim, const Tensor& index) {
+  if (WEFT_UNLIKELY(detail::step_recorder != nullptr)) {
+    return select_slices(x, dim, from_beginning(index, size_along(x, dim)));
+  }
+  std::vector<Index> items(static_cast<size_t>(dim), Slice());
+  items.emplace_back(index);
+  return getitem(x, items);
+}
+
+}  // namespace
+
 Tensor take(const Tensor& x, const Tensor& index, std::optional<int64_t> axis, Location where) {
   const CallScope call("take", where);
   checked(x);
@@ -286,7 +302,7 @@ Tensor take(const Tensor& x, const Tensor& index, std::optional<int64_t> axis, L
   const int d = wrap_dim(*axis, x.dim());
   const Tensor at = checked_index(index, x);
   const Tensor whole = x.dim() == 0 ? x.reshape({1}) : x;
-  const Tensor out = select_slices(whole, d, from_beginning(at.reshape({-1}), size_along(whole, d)));
+  const Tensor out = take_slices(whole, d, at.reshape({-1}));
   if (at.dim() == 1) return out;
   Dims shape = whole.shape();
   shape.erase(d);
