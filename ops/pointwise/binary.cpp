@@ -107,20 +107,21 @@ struct BinaryBackward {
     const Borrowed sb(b.defined() ? &b.get(self) : nullptr);
     const Tensor result = y.defined() ? y.get(self) : Tensor();
     const Borrowed sy(&result);
-    const DType dtype = incoming[0].dtype();
+    const DType dtype = incoming[0].raw_view().layout.dtype;
     const bool conjugates = is_complex(dtype);
     if (WEFT_UNLIKELY(conjugates)) incoming[0] = conj(std::move(incoming[0]));
     if (self.wants(0)) {
       Tensor g = self.wants(1) ? incoming[0] : std::move(incoming[0]);
       outgoing[0] = info.gradient_a(Symbolic(std::move(g)), sa.value, sb.value, sy.value).tensor;
+      if (WEFT_UNLIKELY(outgoing[0].raw_view().layout.dtype != dtype)) outgoing[0] = in_dtype(outgoing[0], dtype);
     }
     if (self.wants(1)) {
       outgoing[1] = info.gradient_b(Symbolic(std::move(incoming[0])), sa.value, sb.value, sy.value).tensor;
+      if (WEFT_UNLIKELY(outgoing[1].raw_view().layout.dtype != dtype)) outgoing[1] = in_dtype(outgoing[1], dtype);
     }
+    if (WEFT_LIKELY(!conjugates)) return;
     for (int i = 0; i < 2; ++i) {
-      if (!self.wants(i)) continue;
-      if (WEFT_UNLIKELY(conjugates)) outgoing[i] = conj(std::move(outgoing[i]));
-      if (WEFT_UNLIKELY(outgoing[i].dtype() != dtype)) outgoing[i] = in_dtype(outgoing[i], dtype);
+      if (self.wants(i)) outgoing[i] = conj(std::move(outgoing[i]));
     }
   }
 };
