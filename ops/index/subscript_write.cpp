@@ -142,7 +142,7 @@ void with_part(const Tensor& x, std::span<const Index> items, const Tensor& valu
 void put_items_(const Tensor& x, std::span<const Index> items, const Operand& value, bool add) {
   check_target(x);
   const Tensor& v = checked(value.tensor());
-  if (!add && v.impl()->wrapped_number) check_number_fits(value, x.dtype());
+  if (v.impl()->wrapped_number) check_number_fits(value, x.dtype());
   if (!add && fill_where(x, items, value)) return;
   if (put_slices(x, items, v, add)) return;
   with_part(x, items, v, add, [&]<class Part>(const Part& part) {
@@ -154,6 +154,7 @@ void put_items_(const Tensor& x, std::span<const Index> items, const Operand& va
 Tensor put_items(const Tensor& x, std::span<const Index> items, const Operand& value, bool add) {
   checked(x);
   const Tensor& v = checked(value.tensor());
+  if (v.impl()->wrapped_number) check_number_fits(value, x.dtype());
   Tensor out;
   with_part(x, items, v, add, [&]<class Part>(const Part& part) {
     if constexpr (std::is_same_v<Part, Fill>) out = masked_fill(x, part.mask, part.value);

@@ -9,9 +9,11 @@
 #include <weft/ops/foreach.hpp>
 #include <weft/ops/index.hpp>
 #include <weft/ops/masked.hpp>
+#include <weft/ops/pad.hpp>
 #include <weft/ops/reduce.hpp>
 #include <weft/ops/scatter.hpp>
 #include <weft/ops/search.hpp>
+#include <weft/ops/subscript.hpp>
 
 #include "values.hpp"
 
@@ -296,6 +298,13 @@ TEST(Exact, ValuesBeyondTheDtypeAreNotWritten) {
     EXPECT_THROW(index_fill_(u, 0, first, value), ValueError);
   }
   EXPECT_THROW(scatter(u, 0, first, 300), ValueError);
+  for (const bool adds : {false, true}) {
+    EXPECT_THROW(index_put(u, {first}, 300, adds), ValueError);
+    EXPECT_THROW(index_put_(u, {first}, 300, adds), ValueError);
+  }
+  EXPECT_THROW(u[0] = 300, ValueError);
+  EXPECT_THROW(u[first] += 300, ValueError);
+  EXPECT_THROW(pad(u, {1, 1}, Padding::constant, 300), ValueError);
   EXPECT_THROW(u.fill_(300), ValueError);
   EXPECT_THROW(full_like(u, 300), ValueError);
   EXPECT_EQ(values(u), (Doubles{3}));
