@@ -26,8 +26,9 @@ struct StftOptions {
   bool return_complex = false;
 };
 
-/// x [length] or [batch, length], real or complex, as complex [frequencies, windows], with the batch before. ValueError
-/// for lengths that do not fit each other, ShapeError for a signal shorter than n_fft.
+/// x [length] or [batch, length], real or complex, as complex [frequencies, windows], with the batch before, in the
+/// dtype of the product of x and the window. ValueError for lengths that do not fit each other, ShapeError for a signal
+/// shorter than n_fft.
 WEFT_API Tensor stft(const Tensor& x, int64_t n_fft, const StftOptions& options = {}, Location where = {});
 /// The signal whose stft is x, or comes nearest to it: the windows are transformed back, added where they overlap, and
 /// divided by the sum of the squared windows. ValueError where those leave a place uncovered.

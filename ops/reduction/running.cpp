@@ -1,4 +1,5 @@
 // Running products, extremes and sums of exponentials: by kernels, or composed of ops on slices.
+#include "../complex.hpp"
 #include "../create.hpp"
 #include "../detail/autocast.hpp"
 #include "../detail/complex.hpp"
@@ -140,6 +141,22 @@ Tensor composed_places(const Tensor& x, int dim, bool largest) {
   return front(index, dim);
 }
 
+Tensor complex_log_add_exp(const Tensor& a, const Tensor& b) {
+  const Tensor larger = maximum(real(a), real(b)).detach(), shift = masked_fill(larger, isinf(larger), 0);
+  return log(exp(a - shift) + exp(b - shift)) + shift;
+}
+
+// Sums over the last 1, 2, 4, … elements, each made of two of half the length.
+Tensor complex_log_sums_along(const Tensor& x, int along) {
+  const int64_t n = x.dim() == 0 ? 1 : x.size(along);
+  Tensor sums = x.clone();
+  for (int64_t length = 1; length < n; length *= 2) {
+    const Tensor later = sums.narrow(along, length, n - length), earlier = sums.narrow(along, 0, n - length);
+    sums = cat({sums.narrow(along, 0, length), complex_log_add_exp(later, earlier)}, along);
+  }
+  return sums;
+}
+
 ValuesAndIndices extremes_along(const Tensor& x, int dim, bool largest) {
   const int along = wrap_dim(dim, checked(x).dim());
   refuse_complex(x);
@@ -177,6 +194,7 @@ Tensor logcumsumexp(const Tensor& x, int dim, Location where) {
   const CallScope call("logcumsumexp", where);
   WEFT_IN_FULL(logcumsumexp, x, dim, where);
   const int along = wrap_dim(dim, checked(x).dim());
+  if (is_complex(x.dtype())) return complex_log_sums_along(x, along);
   check_floating(x);
   return run_along<LogCumsumExpBackward>(to_compute_type(x), along, log_sums_along).to(x.dtype());
 }

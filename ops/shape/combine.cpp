@@ -131,7 +131,7 @@ Tensor vander(const Tensor& x, std::optional<int64_t> count, bool increasing, Lo
   check_vector(x);
   const int64_t n = count.value_or(x.numel());
   if (n < 0) raise<ValueError>({.problem = fmt::format("there are no {} powers", n)});
-  const Tensor base = is_floating(x.dtype()) ? x : x.to(DType::i64);
+  const Tensor base = is_inexact(x.dtype()) ? x : x.to(DType::i64);
   check_sizes(Dims{x.numel(), n}, base.dtype());
   make(Dims{x.numel(), n}, base.dtype(), x.device());  // what there is no memory for fails before it grows
   const Tensor powers = powers_of(to_compute_type(base).unsqueeze(1), n).to(base.dtype());

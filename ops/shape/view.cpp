@@ -637,6 +637,22 @@ Tensor Tensor::detach(Location where) const {
 namespace {
 
 // Pieces of one tensor along a dimension, with one node: the gradient is written piece by piece into one buffer.
+constexpr int64_t most_pieces = int64_t{1} << 24;
+
+void check_piece_count(int64_t count) {
+  if (WEFT_UNLIKELY(count > most_pieces)) {
+    raise<ShapeError>({.problem = fmt::format("{} tensors are too many, at most {}", count, most_pieces)});
+  }
+}
+
+std::vector<Tensor> empty_pieces(const Tensor& x, int dim, int64_t count) {
+  check_piece_count(count);
+  std::vector<Tensor> out;
+  out.reserve(static_cast<size_t>(count));
+  while (std::ssize(out) < count) out.push_back(x.narrow(dim, 0, 0));
+  return out;
+}
+
 std::vector<Tensor> pieces(const Tensor& x, int dim, int64_t size, bool drop_dim) {
   const int64_t n = x.sizes()[dim];
   size = std::min(size, std::max<int64_t>(n, 1));
@@ -644,10 +660,7 @@ std::vector<Tensor> pieces(const Tensor& x, int dim, int64_t size, bool drop_dim
   const int64_t step = size * piece.layout.strides[dim];
   if (drop_dim) take_index(piece, piece, dim, 0);
   else set_range(piece, dim, 0, std::min(size, n), 1);
-  constexpr int64_t most = int64_t{1} << 24;
-  if (WEFT_UNLIKELY(n / size > most)) {
-    raise<ShapeError>({.problem = fmt::format("{} tensors are too many", n / size)});
-  }
+  check_piece_count(n / size);
   std::vector<Tensor> out;
   out.reserve(static_cast<size_t>(n / size + 1));
   for (int64_t first = 0; first < n || (first == 0 && !drop_dim); first += size) {
@@ -699,7 +712,8 @@ std::vector<Tensor> Tensor::chunk(int64_t chunks, int dim, Location where) const
     raise<ValueError>({.problem = fmt::format("cannot make {} chunks of {}", chunks, shape().text())});
   }
   const int64_t n = sizes()[d];
-  return pieces(*this, d, std::max<int64_t>(1, n / chunks + (n % chunks != 0)), false);
+  if (n == 0) return empty_pieces(*this, d, chunks);
+  return pieces(*this, d, n / chunks + (n % chunks != 0), false);
 }
 
 std::vector<Tensor> Tensor::unbind(int dim, Location where) const {

@@ -55,6 +55,14 @@ TEST(InPlace, CopyingIntoATensorWithoutGradientMakesItPartOfTheGraph) {
   EXPECT_EQ(values(w.grad()), (Doubles{6, 6}));
 }
 
+TEST(InPlace, AnIntegerTargetIsNotRecorded) {
+  const Tensor source = tensor({1.5, 2.5}).requires_grad_(), target = zeros({2}, i64);
+  target.copy_(source);
+  target[0] = source[1];
+  EXPECT_FALSE(target.requires_grad());
+  EXPECT_EQ(target.to_vector<int64_t>(), (std::vector<int64_t>{2, 2}));
+}
+
 TEST(InPlace, TheOverwrittenValueGetsNoGradient) {
   const Tensor x = tensor({1.0, 2.0}).requires_grad_();
   const Tensor y = x * 2.0;

@@ -91,6 +91,17 @@ TEST(GridSample, PlacesInsideAndOutsideAgreeInBothPrecisions) {
   }
 }
 
+// One element above the image the value is 0 and rises into it, so the derivative that points inside is the slope.
+TEST(GridSample, TheGradientOneElementOutsidePointsInside) {
+  for (const int64_t channels : {1, 20}) {  // few channels by planes, many as rows of pixels
+    const Tensor x = full({1, channels, 4, 5}, 1, f64);
+    const Tensor grid = doubles({0, -1.25, 0, 1.25, -1.2, 0}, {1, 1, 3, 2}).requires_grad_();
+    grid_sample(x, grid).sum().backward();
+    const auto n = static_cast<double>(channels);
+    expect_values(grid.grad(), {0, 2 * n, 0, 0, 2.5 * n, 0});
+  }
+}
+
 TEST(GridSample, PlacesThatAreNoNumbersGiveZero) {
   const Tensor x = full({1, 1, 3, 3}, 1, f64), grid = doubles({nan, 0, 0, infinity, -infinity, nan}, {1, 1, 3, 2});
   for (const auto mode : {GridMode::bilinear, GridMode::bicubic, GridMode::nearest}) {

@@ -93,6 +93,9 @@ TEST(View, SplitChunkUnbind) {
   ASSERT_EQ(parts.size(), 3u);
   EXPECT_EQ(values(parts[2]), (Ints{4}));
   EXPECT_EQ(cube().chunk(2, 2).size(), 2u);
+  EXPECT_EQ(zeros({0, 3}).chunk(4).size(), 4u);
+  EXPECT_EQ(zeros({0, 3}).chunk(4)[3].shape(), (Dims{0, 3}));
+  EXPECT_THROW(zeros({0, 3}).chunk(int64_t{1} << 40), ShapeError);
   EXPECT_EQ(values(cube().unbind(1)[2]), (Ints{8, 9, 10, 11, 20, 21, 22, 23}));
 }
 

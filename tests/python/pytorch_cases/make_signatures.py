@@ -1,4 +1,4 @@
-"""Records the positional parameters of PyTorch's functions and classes, in order: signatures.txt. Written for 2.15."""
+"""Records the positional parameters of PyTorch's functions and classes, in order: signatures.list. Written for 2.15."""
 
 import importlib
 import inspect
@@ -33,4 +33,4 @@ def callables(package, space):
 if __name__ == "__main__":
     lines = [f"{space}.{name} {' '.join(names)}\n" for space in SPACES for name, value in callables("torch", space)
              if (names := positional(value))]
-    (pathlib.Path(__file__).parent / "signatures.txt").write_text("".join(sorted(set(lines))))
+    (pathlib.Path(__file__).parent / "signatures.list").write_text("".join(sorted(set(lines))))
