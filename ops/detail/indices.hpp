@@ -24,11 +24,10 @@ Tensor zero_target(const Dims& shape, const Tensor& g);
 
 inline int64_t size_along(const Tensor& t, int dim) { return t.dim() == 0 ? 1 : t.sizes()[static_cast<size_t>(dim)]; }
 
-/// Whether indices from 0 to size - 1 may repeat in a line along `dim`. It is looked up on the CPU; elsewhere, and in
-/// steps that are recorded, they may.
-bool may_repeat(const Tensor& index, int dim, int64_t size);
+/// Whether the host may read indices now: those on the CPU, but in steps that are recorded.
+bool reads_indices(const Tensor& index);
 /// Where an element of a scatter's source stays that is put at `index` along `dim`, whose size is `size`: of duplicates
-/// the last. bool, of index's shape; undefined where there can be none.
+/// the last. bool, broadcasts to index's shape; undefined where none repeats.
 Tensor last_of_duplicates(int64_t size, int dim, const Tensor& index);
 
 /// x[..., index[j], ...] for an index of rank 1 or 0 and a dimension that are checked. Recorded.

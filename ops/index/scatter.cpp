@@ -309,59 +309,62 @@ ReduceBackward reduce_backward(const Tensor& old, const Scattered& s, ScatterRed
 
 Tensor from_beginning(const Tensor& index, int64_t size) {
   const NoGradGuard unrecorded;
-  const bool reads = index.device().is_cpu() && detail::step_recorder == nullptr;
-  if (index.numel() == 0 || (reads && min(index).item<int64_t>() >= 0)) return index;
+  if (index.numel() == 0 || (reads_indices(index) && min(index).item<int64_t>() >= 0)) return index;
   const Tensor moved = index + size;
   return weft::where(logical_and(index < 0, moved >= 0), moved, index);
 }
 
 namespace {
 
-// Of contiguous indices [outer, count, inner] below size.
+// Of contiguous indices [outer, count, inner] below size: marks the last of each in its line. Whether one repeats.
 template <class I>
-bool repeats(const I* index, int64_t outer, int64_t count, int64_t inner, int64_t size) {
+bool mark_last(bool* last, const I* index, int64_t outer, int64_t count, int64_t inner, int64_t size) {
   std::vector<uint64_t> seen(static_cast<size_t>(size * inner / 64 + 1));
-  for (int64_t o = 0; o < outer; ++o) {
+  bool repeats = false;
+  for (int64_t o = 0; o < outer; ++o, index += count * inner, last += count * inner) {
     std::ranges::fill(seen, 0);
-    for (int64_t i = 0; i < count; ++i) {
+    for (int64_t i = count - 1; i >= 0; --i) {
       for (int64_t c = 0; c < inner; ++c) {
-        const auto place = static_cast<uint64_t>(*index++ * inner + c);
-        uint64_t& word = seen[place / 64];
-        const uint64_t bit = uint64_t{1} << place % 64;
-        if ((word & bit) != 0) return true;
-        word |= bit;
+        const auto place = static_cast<uint64_t>(index[i * inner + c] * inner + c);
+        const uint64_t word = seen[place / 64], bit = uint64_t{1} << place % 64;
+        last[i * inner + c] = (word & bit) == 0;
+        repeats |= (word & bit) != 0;
+        seen[place / 64] = word | bit;
       }
     }
   }
-  return false;
+  return repeats;
 }
 
-}  // namespace
-
-bool may_repeat(const Tensor& index, int dim, int64_t size) {
-  constexpr int64_t most_bits = 64;  // for each index
-  const int64_t count = size_along(index, dim);
-  if (count <= 1 || index.numel() == 0) return false;
-  if (count > size) return true;
-  if (!index.device().is_cpu() || detail::step_recorder != nullptr || size > most_bits * count) return true;
+Tensor last_on_host(int64_t size, int dim, const Tensor& index) {
   Tensor once = index.detach();
   for (int d = 0; d < index.dim(); ++d) {
     if (d != dim && index.stride(d) == 0 && index.size(d) > 1) once = once.narrow(d, 0, 1);
   }
   once = once.contiguous();
-  const std::span<const int64_t> sizes = once.sizes();
   int64_t outer = 1, inner = 1;
-  for (int d = 0; d < once.dim(); ++d) (d < dim ? outer : inner) *= d == dim ? 1 : sizes[static_cast<size_t>(d)];
-  const void* const data = once.raw_view().data;
-  if (once.dtype() == DType::i32) return repeats(static_cast<const int32_t*>(data), outer, count, inner, size);
-  return repeats(static_cast<const int64_t*>(data), outer, count, inner, size);
+  for (int d = 0; d < once.dim(); ++d) (d < dim ? outer : inner) *= d == dim ? 1 : once.size(d);
+  const Tensor last = make(once.sizes(), DType::boolean, Device());
+  bool* const marks = static_cast<bool*>(last.raw_view().data);
+  const int64_t count = once.size(dim);
+  const bool repeats = visit_dtype(once.dtype(), [&]<class I>() {
+    if constexpr (!std::is_same_v<I, int32_t> && !std::is_same_v<I, int64_t>) return true;
+    else return mark_last(marks, static_cast<const I*>(once.raw_view().data), outer, count, inner, size);
+  });
+  return repeats ? last : Tensor();
 }
+
+}  // namespace
+
+bool reads_indices(const Tensor& index) { return index.device().is_cpu() && detail::step_recorder == nullptr; }
 
 // Every element puts its number; the number that is found there is the last one's.
 Tensor last_of_duplicates(int64_t size, int dim, const Tensor& index) {
+  constexpr int64_t most_bits = 64;  // for each index
   const NoGradGuard unrecorded;
-  if (!may_repeat(index, dim, size)) return {};
   const int64_t count = size_along(index, dim);
+  if (count <= 1 || index.numel() == 0) return {};
+  if (reads_indices(index) && size <= most_bits * count) return last_on_host(size, dim, index);
   Dims line = Dims::filled(index.dim(), 1), places = index.shape();
   line[dim] = count;
   places[dim] = size;

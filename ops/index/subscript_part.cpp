@@ -3,7 +3,6 @@
 
 #include "../../backends/functors/lists.hpp"
 #include "../../tensor/checked.hpp"
-#include "../../tensor/step_recorder.hpp"
 #include "../create.hpp"
 #include "../detail/indices.hpp"
 #include "../pointwise.hpp"
@@ -85,27 +84,30 @@ Tensor last_positions(const Selection& selection) {
 
 namespace {
 
-// The picked elements as one list of numbers in row-major order of the dimensions that are indexed.
-bool may_repeat(const Selection& part) {
-  const AdvancedIndices& advanced = part.advanced;
+// The same from the picked elements as one list of numbers, in row-major order of the dimensions that are indexed;
+// undefined where none repeats.
+Tensor last_in_list(const AdvancedIndices& advanced, const Tensor* index) {
   const NoGradGuard unrecorded;
-  if (!part.index[0].device().is_cpu() || detail::step_recorder != nullptr) return true;
-  Tensor number = from_beginning(part.index[0], advanced.extent[0]);
+  Tensor number = from_beginning(index[0], advanced.extent[0]);
   int64_t size = advanced.extent[0];
   for (int k = 1; k < advanced.count; ++k) {
-    number = number.to(DType::i64) * advanced.extent[k] + from_beginning(part.index[k], advanced.extent[k]);
+    number = number.to(DType::i64) * advanced.extent[k] + from_beginning(index[k], advanced.extent[k]);
     size *= advanced.extent[k];
   }
-  return may_repeat(number.expand(advanced.joined).reshape({-1}), 0, size);
+  return last_of_duplicates(size, 0, number.expand(advanced.joined).reshape({-1}));
 }
 
 }  // namespace
 
 Tensor of_last_positions(Tensor&& values, const Selection& part) {
-  if (part.advanced.distinct || values.numel() == 0 || !may_repeat(part)) return std::move(values);
-  Dims shape = part.advanced.joined;
-  for (int a = part.advanced.at; a < part.region.rank; ++a) shape.push_back(1);
-  return where(last_positions(part).view(shape), values, 0);
+  const AdvancedIndices& advanced = part.advanced;
+  if (advanced.distinct || values.numel() == 0) return std::move(values);
+  const bool reads = reads_indices(part.index[0]);
+  const Tensor last = reads ? last_in_list(advanced, part.index) : last_positions(part);
+  if (!last.defined()) return std::move(values);
+  Dims shape = advanced.joined;
+  for (int a = advanced.at; a < part.region.rank; ++a) shape.push_back(1);
+  return where(last.view(shape), values, 0);
 }
 
 Tensor read_part(const Tensor& x, const MaskSelection& part) {
