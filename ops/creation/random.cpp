@@ -184,7 +184,7 @@ Tensor bernoulli(const Tensor& probabilities, Generator* generator, Location whe
 
 const Tensor& uniform_(const Tensor& x, double low, double high, Generator* generator, Location where) {
   const CallScope call("uniform_", where);
-  check_floating(checked(x));
+  if (!is_complex(checked(x).dtype())) check_floating(x);
   if (!(low <= high)) {
     raise<ValueError>({.problem = fmt::format("the range [{}, {}) is empty", low, high)});
   }

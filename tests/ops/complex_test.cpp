@@ -630,6 +630,9 @@ TEST(ComplexNumbers, AreDrawnWithTheVarianceOfRealOnes) {
     EXPECT_NEAR(mean(real(u)).item<double>(), 0.5, 0.02);
     EXPECT_NEAR(mean(imag(u)).item<double>(), 0.5, 0.02);
     EXPECT_EQ(randn_like(x).dtype(), t);
+    const Tensor shifted = zeros({1000}, t).uniform_(1, 2);
+    for (const Tensor& part : {real(shifted), imag(shifted)})
+      EXPECT_TRUE(all(logical_and(part >= 1, part < 2)).item<bool>());
     const Tensor y = zeros({40000}, t).normal_(3, 2);
     EXPECT_NEAR(mean(real(y)).item<double>(), 3, 0.05);
     EXPECT_NEAR(mean(imag(y)).item<double>(), 0, 0.05);
