@@ -21,7 +21,8 @@ struct MoEOptions {
   /// How many experts a token goes through.
   int64_t top_k = 2;
   RouterScores scores = RouterScores::softmax;
-  /// The weights of a token's experts are divided by their sum.
+  /// The weights of a token's experts are divided by their sum. With top_k = 1 that is 1, and the output has no
+  /// gradient for the router: a warning says so.
   bool normalize = true;
   ExpertKind kind = ExpertKind::swiglu;
   /// So many experts, as one that is as much wider, get every token, and are added with weight 1.

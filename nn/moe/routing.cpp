@@ -16,6 +16,7 @@
 #include "../../ops/reduce.hpp"
 #include "../../ops/scatter.hpp"
 #include "../../ops/softmax.hpp"
+#include "../../tensor/warning.hpp"
 #include "../layer-inl.hpp"
 
 namespace weft::nn::detail {
@@ -67,6 +68,12 @@ void check_options(const char* layer, int64_t width, int64_t hidden, int64_t exp
   for (const double weight : {o.balance_weight, o.z_weight}) {
     if (!(weight >= 0 && std::isfinite(weight))) refuse(fmt::format("a loss has the weight {}", weight));
   }
+  if (!o.normalize || o.top_k != 1 || experts == 1) return;
+  warn({.op = layer,
+        .problem = "one normalized weight is always 1: no gradient of the output reaches the router",
+        .details = "top_k is 1 and normalize is true",
+        .remedy = "normalize = false, or a top_k above 1"},
+       where);
 }
 
 Config config_of(int64_t width, int64_t hidden, int64_t experts, const MoEOptions& o) {

@@ -20,6 +20,7 @@
 #include "../scatter.hpp"
 #include "../softmax.hpp"
 #include "../sort.hpp"
+#include "../../tensor/warning.hpp"
 #include "checks-inl.hpp"
 #include "token_rows-inl.hpp"
 
@@ -220,6 +221,11 @@ std::tuple<Tensor, Tensor> moe_topk_gate(const Tensor& gate_out, const std::opti
     ids = topk(bias && bias->defined() ? p + bias->to(p.dtype()) : p, top_k, 1).indices;
   }
   Tensor weights = gather(p, 1, ids);
+  if (norm_topk && top_k == 1 && experts > 1 && should_record(gate_out)) {
+    warn({.problem = "one normalized weight is always 1: no gradient of the output reaches gate_out",
+          .details = "top_k is 1 and norm_topk is true",
+          .remedy = "norm_topk = false, or a top_k above 1"});
+  }
   if (norm_topk) {
     const Tensor total = sum(weights, {1}, true);
     weights = weights / masked_fill(total, total == 0, 1);

@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include <collected_warnings.hpp>
 #include <temporary_folder.hpp>
 #include <weft/io/model.hpp>
 #include <weft/weft.hpp>
@@ -242,6 +243,48 @@ TEST(MoE, RefusesOptionsAndShapesThatDoNotFit) {
   EXPECT_THROW(moe(zeros({3, 5})), ShapeError);
   EXPECT_THROW(moe(zeros({})), ShapeError);
   EXPECT_THROW(moe(zeros({3, 4}, {.dtype = f64})), DTypeError);
+}
+
+struct Trained {
+  std::vector<std::string> warnings;
+  bool router_learns;
+};
+Trained trained(int64_t experts, const nn::MoEOptions& options, Location where = {}) {
+  const CollectedWarnings collected;
+  nn::MoE moe(8, 4, experts, options, where);
+  moe(randn({20, 8})).square().sum().backward();
+  return {collected.texts, abs(moe.router.grad()).sum().item<float>() > 1e-4F};
+}
+
+TEST(MoE, OfOneNormalizedWeightSaysThatItsRouterLearnsNothing) {
+  const Trained cut_off = trained(4, {.top_k = 1});
+  EXPECT_FALSE(cut_off.router_learns);
+  ASSERT_EQ(cut_off.warnings.size(), 1u);
+  EXPECT_NE(cut_off.warnings[0].find("[nn::MoE] one normalized weight is always 1"), std::string::npos);
+  EXPECT_NE(cut_off.warnings[0].find("normalize = false, or a top_k above 1"), std::string::npos);
+  EXPECT_EQ(trained(4, {.top_k = 1, .scores = nn::RouterScores::sigmoid}).warnings.size(), 1u);
+  EXPECT_EQ(trained(1, {.top_k = 1}).warnings.size(), 0u);  // there is nothing to choose
+  for (const auto scores : {nn::RouterScores::softmax, nn::RouterScores::sigmoid}) {
+    for (const nn::MoEOptions& o : {nn::MoEOptions{.top_k = 1, .scores = scores, .normalize = false},
+                                    nn::MoEOptions{.top_k = 2, .scores = scores}}) {
+      const Trained fine = trained(4, o);
+      EXPECT_TRUE(fine.router_learns && fine.warnings.empty());
+    }
+  }
+}
+
+TEST(MoE, AGateOfOneNormalizedWeightSaysSoWhereItIsTrained) {
+  const CollectedWarnings collected;
+  const Tensor logits = randn({5, 4});
+  (void)moe_topk_gate(logits, {}, 1, true);
+  EXPECT_EQ(collected.texts.size(), 0u);
+  const Tensor trained = logits.clone().requires_grad_(true);
+  (void)moe_topk_gate(trained, {}, 1, false);
+  (void)moe_topk_gate(trained, {}, 2, true);
+  EXPECT_EQ(collected.texts.size(), 0u);
+  (void)moe_topk_gate(trained, {}, 1, true);
+  ASSERT_EQ(collected.texts.size(), 1u);
+  EXPECT_NE(collected.texts[0].find("[moe_topk_gate] one normalized weight is always 1"), std::string::npos);
 }
 
 TEST(MoE, CarriesItsLossesWithTheirWeights) {

@@ -1,5 +1,7 @@
 """Mixtures of experts: the layer and its ops."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -82,3 +84,15 @@ def test_tokens_go_by_scores_up_to_a_capacity():
     assert weft.moe_combine(out.y, out.weights, out.scatter).shape == (4, 1)
     biased = weft.moe_gate_dispatch(x, scores, 1, 4, False, bias=weft.tensor([0.0, 5]))
     assert biased.expert_id.flatten().tolist() == [1, 1, 1, 1]
+
+
+@pytest.mark.parametrize("make", [
+    lambda **options: nn.MoE(6, 5, 4, **options),
+    lambda top_k, normalize: weft.moe_topk_gate(weft.randn(3, 4, requires_grad=True), top_k, normalize)])
+def test_a_router_that_one_normalized_weight_cuts_off_is_told_of(make):
+    with pytest.warns(UserWarning, match="one normalized weight is always 1"):
+        make(top_k=1, normalize=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        make(top_k=1, normalize=False)
+        make(top_k=2, normalize=True)
