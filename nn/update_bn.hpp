@@ -13,7 +13,7 @@ namespace weft {
 namespace nn::detail {
 
 /// While one lives the batch norms of a model start anew and take the equal average of what they see on this thread,
-/// and the model is in training; then each module is as it was.
+/// and the model is in training; then each module is as it was, statistics too where an exception ends it.
 class WEFT_API RenewedStatistics {
  public:
   explicit RenewedStatistics(const Module& model);
@@ -30,6 +30,9 @@ class WEFT_API RenewedStatistics {
   const weft::detail::UnwatchedScope unwatched_;  // it is no evaluation
   std::vector<std::pair<Module, bool>> training_;
   std::vector<Module> norms_;
+  /// Buffers, and what they held.
+  std::vector<std::pair<Tensor, Tensor>> before_;
+  int exceptions_;
 };
 
 /// The first tensor of a batch. ValueError where there is none.
@@ -41,8 +44,9 @@ namespace optim {
 
 /// Resets the running statistics of every BatchNorm in the model and computes them from the batches of a loader, each
 /// counted alike: model(x) in training, without gradients, where x is the first tensor of a batch, on `device` where
-/// one is given. Momenta and training flags are as before then, also where a call throws. A loader is any range; a
-/// model without such layers leaves it alone (torch.optim.swa_utils.update_bn). ValueError for a batch without tensors.
+/// one is given. Momenta and training flags are as before then, and where a call throws the statistics too. A loader is
+/// any range; a model without such layers leaves it alone (torch.optim.swa_utils.update_bn). ValueError for a batch
+/// without tensors.
 template <class Loader, class M>
 void update_bn(Loader&& loader, M& model, std::optional<Device> device = {}, Location where = {}) {
   const nn::detail::RenewedStatistics scope(model);

@@ -22,6 +22,7 @@ namespace weft::optim {
 
 struct ElementwiseOptimizer::Cache {
   std::vector<OptimizerSlot> slots;
+  bool has_all_states = false;
 };
 
 namespace {
@@ -108,7 +109,10 @@ std::vector<size_t> ElementwiseOptimizer::kept_states(std::span<const double> va
   return out;
 }
 
-void ElementwiseOptimizer::forget() { cache_->slots.assign(states_.size(), {}); }
+void ElementwiseOptimizer::forget() {
+  cache_->slots.assign(states_.size(), {});
+  cache_->has_all_states = false;
+}
 
 /// One group's part of a step; parameters go by their number among all.
 struct ElementwiseOptimizer::Steps {
@@ -227,6 +231,18 @@ struct ElementwiseOptimizer::Steps {
     }
     done(i, at);
   }
+  /// Makes the states that this step needs. False where some parameters have none yet.
+  bool make_states(std::vector<State>& states) const {
+    bool all = true;
+    for (size_t i = begin; i < begin + group.parameters.size(); ++i) {
+      if (!states[i].tensors.empty()) continue;
+      const AccumulationNode* node = accumulation_node(parameter(i).impl());
+      const bool steps = node != nullptr && (node->grad.defined() || node->rows != nullptr);
+      if (steps && parameter(i).numel() != 0) self.present_state(group, parameter(i), states[i], where);
+      all &= !states[i].tensors.empty();
+    }
+    return all;
+  }
   /// One call of the kernel for each of the longest runs of parameters that are alike.
   void run() const {
     const size_t last = begin + group.parameters.size();
@@ -249,12 +265,26 @@ struct ElementwiseOptimizer::Steps {
   }
 };
 
+/// All of them or none, before the first parameter moves: memory may be short.
+void ElementwiseOptimizer::make_states(Location where) {
+  std::vector<State> states = states_;
+  size_t begin = 0;
+  bool all = true;
+  for (const Group& group : groups_) {
+    all &= Steps{*this, group, begin, rule_->kind(group.values), where}.make_states(states);
+    begin += group.parameters.size();
+  }
+  states_ = std::move(states);
+  cache_->has_all_states = all;
+}
+
 void ElementwiseOptimizer::step(Location where) {
   if (is_repeated(where)) return;
   if (WEFT_UNLIKELY(detail::program_watch != nullptr)) tell_watch_of_step(*this, *rule_, where);
   const KernelScope scope(name_, where);
   const CallScope call(name_, where);
   const detail::MemoryUseScope use(detail::MemoryUse::optimizer);
+  if (WEFT_UNLIKELY(!cache_->has_all_states)) make_states(where);
   size_t begin = 0;
   for (const Group& group : groups_) {
     Steps{*this, group, begin, rule_->kind(group.values), where}.run();

@@ -20,6 +20,7 @@ MasterWeights::MasterWeights(std::vector<Tensor> parameters, Location where) : p
     if (!met.insert(p.impl()).second) {
       raise<ValueError>({.problem = "a parameter is given twice", .details = describe(p)});
     }
+    check_writable(p);
     const bool narrow = p.dtype() == DType::f16 || p.dtype() == DType::bf16;
     masters_.push_back(narrow ? p.detach().to(DType::f32).requires_grad_(true) : p);
   }

@@ -195,6 +195,7 @@ class WEFT_API ElementwiseOptimizer : public Optimizer {
  private:
   struct Steps;
   struct Cache;
+  void make_states(Location where);
   detail::Pimpl<Cache> cache_;
 };
 
@@ -239,6 +240,7 @@ class WEFT_API QuasiNewtonOptimizer : public Optimizer {
 
  private:
   struct History;
+  Tensor minimize(const Closure& closure);
   History loaded_history(const StateDict& values, Location where) const;
 
   detail::Pimpl<History> history_;

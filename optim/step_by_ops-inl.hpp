@@ -18,12 +18,22 @@ void Optimizer::step_by_ops(const UpdateOf& update_of, Location where) {
   const CallScope call(name_, where);
   const detail::MemoryUseScope use(detail::MemoryUse::optimizer);
   NoGradGuard unrecorded;
+  const auto is_stepped = [](const Tensor& p) { return p.grad().defined() && p.numel() != 0; };
+  std::vector<State> present = states_;  // all of it, or none where memory is short
   size_t i = 0;
   for (const Group& group : groups_) {
     for (const Tensor& p : group.parameters) {
+      State& state = present[i++];
+      if (is_stepped(p)) present_state(group, p, state, where);
+    }
+  }
+  states_ = std::move(present);
+  i = 0;
+  for (const Group& group : groups_) {
+    for (const Tensor& p : group.parameters) {
       State& state = states_[i++];
-      if (!p.grad().defined() || p.numel() == 0) continue;
-      const std::vector<Tensor>& now = present_state(group, p, state, where);
+      if (!is_stepped(p)) continue;
+      const std::vector<Tensor>& now = state.tensors;
       const Update update = update_of(group, p, now, state.steps + 1);
       for (size_t k = 0; k < now.size(); ++k) {
         if (now[k].defined()) now[k].copy_(update.states[k]);

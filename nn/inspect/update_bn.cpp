@@ -1,5 +1,7 @@
 #include "../update_bn.hpp"
 
+#include <exception>
+
 #include "../batch_norm.hpp"
 #include "../module_state-inl.hpp"
 
@@ -14,22 +16,23 @@ bool is_batch_norm(const StateAccess::State& state) {
   return type == typeid(BatchNorm1d) || type == typeid(BatchNorm2d) || type == typeid(BatchNorm3d);
 }
 
-void reset(const StateAccess::State& state) {
-  for (const auto& entry : state.buffers) entry.tensor.detach().fill_(entry.name == "running_var" ? 1 : 0);
-}
-
 }  // namespace
 
-RenewedStatistics::RenewedStatistics(const Module& model) {
+RenewedStatistics::RenewedStatistics(const Module& model) : exceptions_(std::uncaught_exceptions()) {
   const NoGradGuard unrecorded;
   for (const Module& module : model.modules()) {
     StateAccess::State& state = StateAccess::state(module);
     training_.emplace_back(module, state.training);
     if (!is_batch_norm(state) || state.buffers.empty()) continue;
-    reset(state);
+    for (const auto& entry : state.buffers) before_.emplace_back(entry.tensor.detach(), entry.tensor.detach().clone());
     norms_.push_back(module);
   }
   if (norms_.empty()) return;
+  for (const Module& norm : norms_) {
+    for (const auto& entry : StateAccess::state(norm).buffers) {
+      entry.tensor.detach().fill_(entry.name == "running_var" ? 1 : 0);
+    }
+  }
   for (const auto& [module, was] : training_) StateAccess::state(module).training = true;
   outer_ = std::exchange(running, this);
 }
@@ -38,6 +41,12 @@ RenewedStatistics::~RenewedStatistics() {
   if (norms_.empty()) return;
   running = outer_;
   for (const auto& [module, was] : training_) StateAccess::state(module).training = was;
+  if (std::uncaught_exceptions() <= exceptions_) return;
+  const NoGradGuard unrecorded;
+  try {
+    for (const auto& [buffer, value] : before_) buffer.copy_(value);
+  } catch (...) {  // the first error is the one to tell
+  }
 }
 
 bool RenewedStatistics::covers(const Module& module) {

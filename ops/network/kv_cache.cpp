@@ -159,8 +159,13 @@ const KvCache& LayeredKvCache::layer(int64_t i, Location where) const {
 }
 
 void LayeredKvCache::truncate(std::span<const int64_t> lengths, Location where) {
-  for (KvCache& each : layers_) {
-    for (size_t i = 0; i < lengths.size(); ++i) each.truncate(static_cast<int64_t>(i), lengths[i], where);
+  for (const bool checks : {true, false}) {  // one that is refused leaves all as they were
+    for (KvCache& each : layers_) {
+      for (size_t i = 0; i < lengths.size(); ++i) {
+        const bool fits = i < each.lengths().size() && lengths[i] >= 0 && lengths[i] <= each.lengths()[i];
+        if (!checks || !fits) each.truncate(static_cast<int64_t>(i), lengths[i], where);
+      }
+    }
   }
 }
 

@@ -116,6 +116,28 @@ TEST(BatchNormLayer, WithoutMomentumKeepsTheMeanOverAllBatches) {
   EXPECT_TRUE(allclose(norm.running_mean, (a.mean(0) + b.mean(0)) / 2, 1e-5, 1e-6));
 }
 
+template <class Norm>
+void expect_uncounted(Norm norm, const Tensor& x) {
+  EXPECT_ANY_THROW(norm(x));
+  EXPECT_EQ(norm.num_batches_tracked.template item<int64_t>(), 0);
+  EXPECT_TRUE(equal(norm.running_mean, zeros(3)) && equal(norm.running_var, ones(3)));
+}
+
+TEST(BatchNormLayer, CountsNoBatchThatIsRefused) {
+  for (const std::optional<double> momentum : {std::optional(0.1), std::optional<double>()}) {
+    const nn::BatchNormSettings batch{.momentum = momentum};
+    const nn::BatchNormSettings instance{.momentum = momentum, .track_running_stats = true};
+    for (const Tensor& x : {ones({1, 3, 1}), ones({2, 4, 2}), ones({2, 3, 2}, i64)}) {
+      expect_uncounted(nn::BatchNorm1d(3, batch), x);
+      expect_uncounted(nn::BatchNorm2d(3, batch), x.unsqueeze(-1));
+      expect_uncounted(nn::BatchNorm3d(3, batch), x.unsqueeze(-1).unsqueeze(-1));
+      expect_uncounted(nn::InstanceNorm1d(3, instance), x);
+      expect_uncounted(nn::InstanceNorm2d(3, instance), x.unsqueeze(-1));
+      expect_uncounted(nn::InstanceNorm3d(3, instance), x.unsqueeze(-1).unsqueeze(-1));
+    }
+  }
+}
+
 TEST(BatchNormLayer, ItsStatisticsAreSavedAndCloned) {
   nn::BatchNorm2d norm(2);
   norm(randn({2, 2, 3, 3}));

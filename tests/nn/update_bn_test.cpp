@@ -53,11 +53,15 @@ TEST(UpdateBn, CountsBatchesAlikeAndLeavesAllElseAsItWas) {
   EXPECT_TRUE(allclose(net.norm.running_mean, before * 0.9 + net.in(x).detach().mean({0}) * 0.1, 1e-5, 1e-6));
 }
 
-TEST(UpdateBn, AThrowLeavesTrainingAndMomentumAsTheyWere) {
+TEST(UpdateBn, AThrowLeavesStatisticsTrainingAndMomentumAsTheyWere) {
   manual_seed(5);
   Net net;
+  net.norm(randn({4, 4}));
+  const Tensor mean = net.norm.running_mean.clone(), variance = net.norm.running_var.clone();
   net.eval();
   EXPECT_ANY_THROW(optim::update_bn(std::vector<Tensor>{randn({8, 3}), randn({8, 2})}, net));
+  EXPECT_TRUE(equal(net.norm.running_mean, mean) && equal(net.norm.running_var, variance));
+  EXPECT_EQ(net.norm.num_batches_tracked.item<int64_t>(), 1);
   EXPECT_FALSE(net.is_training() || net.norm.is_training());
   net.norm.train();
   const Tensor before = net.norm.running_mean.clone(), x = randn({4, 4});

@@ -127,12 +127,17 @@ class _ChannelNorm(_Layer):
             raise ValueError(f"{type(self).__name__}(): the input has {input.dim()} dimensions, not "
                              + " or ".join(map(str, self.ranks)))
 
-    def _momentum(self):
-        if not (self.training and self.track_running_stats):
-            return 0.0 if self.momentum is None else self.momentum
-        if not _core._recomputing():
+    def _normalize(self, function, input):
+        """By function, which moves the running statistics; a call that it refuses counts nothing."""
+        counts = self.training and self.track_running_stats and not _core._recomputing()
+        momentum = self.momentum
+        if momentum is None:
+            momentum = 1 / (self.num_batches_tracked.item() + 1) if counts else 0.0
+        own = self.training or self.running_mean is None
+        result = function(input, self.running_mean, self.running_var, self.weight, self.bias, own, momentum, self.eps)
+        if counts:
             self.num_batches_tracked.add_(1)
-        return 1 / self.num_batches_tracked.item() if self.momentum is None else self.momentum
+        return result
 
 
 class _BatchNorm(_ChannelNorm):
@@ -142,9 +147,7 @@ class _BatchNorm(_ChannelNorm):
 
     def forward(self, input):
         self._check(input)
-        momentum = self._momentum()
-        own = self.training or self.running_mean is None
-        return F.batch_norm(input, self.running_mean, self.running_var, self.weight, self.bias, own, momentum, self.eps)
+        return self._normalize(F.batch_norm, input)
 
 
 class BatchNorm1d(_BatchNorm):
@@ -172,10 +175,7 @@ class _InstanceNorm(_ChannelNorm):
     def forward(self, input):
         self._check(input)
         batched = input.dim() == self.ranks[-1]
-        momentum = self._momentum()
-        own = self.training or self.running_mean is None
-        result = F.instance_norm(input if batched else input.unsqueeze(0), self.running_mean, self.running_var,
-                                 self.weight, self.bias, own, momentum, self.eps)
+        result = self._normalize(F.instance_norm, input if batched else input.unsqueeze(0))
         return result if batched else result.squeeze(0)
 
 

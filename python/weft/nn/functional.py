@@ -93,6 +93,8 @@ def linear_cross_entropy(input, linear_weight, target, *, linear_bias=None, weig
 
 def dropout(input, p=0.5, training=True, inplace=False):
     """In training zeroes each element with probability p and scales the rest by 1 / (1 - p); else input itself."""
+    if inplace and training:
+        _core._check_written(input)
     result = _ops["dropout"](input, p, training)
     return input.copy_(result) if inplace and training else result
 
@@ -144,7 +146,10 @@ def embedding_bag(input, weight, offsets=None, max_norm=None, norm_type=2, scale
 
 
 def _kept(input, writes):
-    """What an op that then writes into its input reads: a copy where its gradient needs the old values."""
+    """What an op that then writes into its input reads: a copy where its gradient needs the old values. What cannot be
+    written is refused before anything is drawn."""
+    if writes:
+        _core._check_written(input)
     return input.clone() if writes and input.requires_grad else input
 
 

@@ -32,16 +32,32 @@ class _Lazy(Module):
         at = self.channels_at
         if not -input.ndim <= at < input.ndim:
             raise ValueError(f"{type(self).__name__}(): the input has {input.ndim} dimensions, too few")
-        self._become(self.cls_to_become(input.shape[at], *self._arguments[0], **self._arguments[1]))
-        return self.forward(input, *args, **options)
+        drawn = _core.get_rng_state()
+        try:
+            layer = self._layer_for(input.shape[at])
+            result = layer.forward(input, *args, **options)
+        except Exception:  # what is refused leaves it as it was
+            _core.set_rng_state(drawn)
+            raise
+        self._become(layer)
+        return result
 
-    def _become(self, layer):
+    def _layer_for(self, channels):
+        layer = self.cls_to_become(channels, *self._arguments[0], **self._arguments[1])
         for name, new in layer._parameters.items():
             old = getattr(self, name)
-            self.register_parameter(name, Parameter(new.detach().to(old.device, old.dtype), old.requires_grad))
+            layer.register_parameter(name, Parameter(new.detach().to(old.device, old.dtype), old.requires_grad))
         for name, new in layer._buffers.items():
             old = getattr(self, name)
-            self.register_buffer(name, new.to(old.device, old.dtype), layer._state.is_saved(name))
+            layer.register_buffer(name, new.to(old.device, old.dtype), layer._state.is_saved(name))
+        layer.training = self.training
+        return layer
+
+    def _become(self, layer):
+        for name, parameter in layer._parameters.items():
+            self.register_parameter(name, parameter)
+        for name, buffer in layer._buffers.items():
+            self.register_buffer(name, buffer, layer._state.is_saved(name))
         self._state.extra_repr, self._state.layer_type = layer._state.extra_repr, layer._state.layer_type
         del self._arguments
         self.__dict__.update({name: value for name, value in vars(layer).items() if name not in vars(self)})

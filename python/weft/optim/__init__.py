@@ -88,7 +88,12 @@ class _Group(dict):
         return self[key]
 
     def update(self, *args, **kwargs):
-        for key, value in dict(*args, **kwargs).items():
+        """All of them, or none where one is refused."""
+        new, optimizer = dict(*args, **kwargs), self._optimizer
+        options = {key: value for key, value in new.items() if key in optimizer._options.parts}
+        if "params" not in new and options:
+            optimizer._core._set_options(optimizer._options.named(options), self._number)
+        for key, value in new.items():
             self[key] = value
 
 

@@ -113,11 +113,12 @@ def averaged(average):
 
 def update_bn(loader, model, device=None):
     """The running statistics of batch norms anew, from the inputs of a loader, each batch counted alike. Momenta and the
-    training flag of each module are as before then, also where a call raises."""
+    training flag of each module are as before then, and where a call raises the statistics too."""
     norms = [m for m in model.modules() if isinstance(m, (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)) and m.running_mean is not None]
     if not norms:
         return
     before = [(m, m.training, m.momentum if m in norms else None) for m in model.modules()]
+    statistics = [(buffer, buffer.clone()) for m in norms for buffer in m.buffers()]
     try:
         with no_grad():
             for m in norms:
@@ -129,6 +130,10 @@ def update_bn(loader, model, device=None):
             for batch in loader:
                 x = batch[0] if isinstance(batch, (list, tuple)) else batch
                 model(x if device is None else x.to(device))
+    except BaseException:
+        for buffer, value in statistics:
+            buffer.copy_(value)
+        raise
     finally:
         for m, training, momentum in before:
             m.training = training
