@@ -106,6 +106,30 @@ void exchange_memory(const Tensor& held, const Tensor& other) {
 
 void move_held(Tensor& held, DType dtype, Location where) { move_to(held, dtype, where); }
 
+namespace {
+
+/// Tensors that others replaced, which stay alive so that no other gets their address.
+using Replaced = std::unordered_map<const TensorImpl*, std::pair<Tensor, Tensor>>;
+
+/// A tensor that several modules hold stays one where it is replaced, too.
+template <class Target>
+void move_entry(const Slots& slots, StateAccess::State::Entry& entry, Target target, Replaced& replaced,
+                Location where) {
+  const Tensor before = entry.tensor;
+  if (const auto found = replaced.find(before.impl()); found != replaced.end()) {
+    static_cast<Tensor&>(entry.tensor) = found->second.second;
+  } else {
+    move_to(entry.tensor, target, where);
+  }
+  if (entry.tensor.impl() == before.impl()) return;
+  replaced.try_emplace(before.impl(), before, entry.tensor);
+  const Slot* slot = slots.find(entry.name);
+  if (slot == nullptr) return;
+  for (ModuleTensor* member : slot->member_tensors()) static_cast<Tensor&>(*member) = entry.tensor;
+}
+
+}  // namespace
+
 }  // namespace detail
 
 ModuleTensor::ModuleTensor(const ModuleTensor& other)
@@ -374,9 +398,11 @@ void Module::train(bool on) {
 bool Module::is_training() const { return state_->training; }
 
 void Module::to(Device device, Location where) {
+  detail::Replaced replaced;
   for (const Module& m : modules()) {
-    for (auto& entry : m.state_->parameters) detail::move_to(entry.tensor, device, where);
-    for (auto& entry : m.state_->buffers) detail::move_to(entry.tensor, device, where);
+    for (auto* list : {&m.state_->parameters, &m.state_->buffers}) {
+      for (auto& entry : *list) detail::move_entry(m.state_->slots, entry, device, replaced, where);
+    }
   }
 }
 
@@ -387,10 +413,12 @@ void Module::to(DType dtype, Location where) {
                        .remedy = "use float16, bfloat16, float32 or float64"},
                       where);
   }
+  detail::Replaced replaced;
   for (const Module& m : modules()) {
-    for (auto& entry : m.state_->parameters) detail::move_held(entry.tensor, dtype, where);
-    for (auto& entry : m.state_->buffers) {
-      if (is_floating(entry.tensor.dtype())) detail::move_held(entry.tensor, dtype, where);
+    for (auto* list : {&m.state_->parameters, &m.state_->buffers}) {
+      for (auto& entry : *list) {
+        if (is_floating(entry.tensor.dtype())) detail::move_entry(m.state_->slots, entry, dtype, replaced, where);
+      }
     }
   }
 }

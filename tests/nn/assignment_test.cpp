@@ -5,6 +5,7 @@
 #include "collected_warnings.hpp"
 #include "message_of.hpp"
 
+#include <weft/nn/batch_norm.hpp>
 #include <weft/nn/lora.hpp>
 #include <weft/nn/open_module.hpp>
 #include <weft/nn/parameter_list.hpp>
@@ -452,6 +453,13 @@ TEST(Assignment, ThroughAnOpenModuleReachesTheClass) {
   EXPECT_THAT(message_of<ValueError>([&] { open.set_module("fc", nn::Linear(4, 3)); }),
               HasSubstr("\"fc\" is a module"));
   EXPECT_NO_THROW(open.set_module("fc", net.fc));
+  const Tensor plain = zeros(3);  // which `to` replaces
+  open.set_buffer("shift", plain);
+  open.set_buffer("again", plain);
+  open.to(f64);
+  EXPECT_EQ(net.shift.dtype(), f64);
+  EXPECT_EQ(open.buffer("again").impl(), net.shift.impl());
+  EXPECT_EQ(plain.dtype(), f32);
   open.set_parameter("more", scale);
   EXPECT_EQ(open.parameter("more").impl(), scale.impl());
 }

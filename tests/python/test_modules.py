@@ -469,3 +469,13 @@ def test_a_weight_that_something_else_computes_is_not_replaced(make, match):
     with pytest.raises(ValueError, match=match):
         layer.weight = nn.Parameter(weft.ones(4, 4))
     assert list(layer.state_dict()) == before
+
+
+def test_a_plain_tensor_that_two_names_share_stays_one_where_it_is_moved():
+    net, table = nn.Sequential(nn.ReLU(), nn.ReLU()), weft.ones(2)
+    for part in net:
+        part.register_buffer("table", table)
+    net.double()
+    assert table.dtype is weft.float32 and net[0].table.dtype is weft.float64
+    net[0].table.fill_(7)
+    assert net[1].table.tolist() == [7, 7] and len(list(net.buffers())) == 1
