@@ -78,8 +78,7 @@ void bind_models(nb::module_& m) {
   // The text as to_json writes it, once it was found to be in order.
   m.def("_checked_model", [](const std::string& text) { return io::to_json(io::read_model(text, here()), here()); });
   nb::class_<BuildBudget>(m, "_BuildBudget")
-      .def(nb::new_(
-          [](const std::string& folder, int64_t others) { return std::make_unique<BuildBudget>(folder, others); }))
+      .def(nb::init<const std::string&, int64_t>())
       .def("end", [](BuildBudget& b) { b.budget.reset(); });
   m.def("_save_model", [](const std::string& folder, nb::handle state, const std::string& tree,
                           const std::string& max_shard_size, const std::map<std::string, std::string>& documents) {

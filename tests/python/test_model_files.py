@@ -105,6 +105,22 @@ def test_a_type_that_is_unknown_is_refused_when_it_is_saved(tmp_path):
     assert len(io.load_model(tmp_path / "net", registry())) == 2
 
 
+def test_a_tree_larger_than_its_weights_is_refused_before_it_takes_memory(tmp_path):
+    class Deep(nn.Module):
+        def __init__(self, layers):
+            super().__init__()
+            self.layers = nn.ModuleList(nn.Linear(1, 1) for _ in range(layers))
+
+    io.save_model(tmp_path / "net", nn.Linear(2, 2))
+    path = tmp_path / "net" / "model.json"
+    for kind, config in (("Linear", {"in_features": 100000, "out_features": 100000}), ("Deep", {"layers": 10**9}),
+                         ("Embedding", {"num_embeddings": 10**9, "embedding_dim": 64})):
+        tree = json.loads(path.read_text()) | {"model": {"type": kind, "config": config}}
+        path.write_text(json.dumps(tree))
+        with pytest.raises(ValueError, match="its weights are far smaller"):
+            io.load_model(tmp_path / "net", io.ModuleRegistry(Deep))
+
+
 def test_arguments_that_no_file_holds_are_named():
     class Wrapper(nn.Module):
         def __init__(self, inner):
