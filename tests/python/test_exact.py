@@ -97,7 +97,7 @@ def test_complex_numbers_are_arguments():
     m = weft.ones(1, 1) + 0j
     assert weft.addmm(m, m, m, beta=1j, alpha=2j).item() == 3j
     assert weft.randn(3, dtype=weft.complex64).dtype is weft.complex64 and weft.rand(3, dtype=weft.complex128).dtype is weft.complex128
-    assert weft.randn_like(x).dtype is weft.complex64
+    assert weft.randn_like(x).dtype is weft.complex64 and weft.zeros(2, dtype=weft.complex64).uniform_(1, 2).real.min() >= 1
     real = weft.ones(2)
     for call in (lambda: weft.add(real, real, alpha=1j), lambda: real.fill_(1j), lambda: weft.full_like(real, 1j), lambda: real.clamp(0, 1j),
                  lambda: weft.addcmul(real, real, real, value=1j), lambda: weft.full((2,), 1j, dtype=weft.float32), lambda: x.clamp(0, 1)):
@@ -122,6 +122,8 @@ def test_python_types_are_the_widest_dtypes():
     assert weft.finfo(float).bits == 64 and weft.iinfo(int).bits == 64 and not weft.can_cast(float, int)
     assert weft.promote_types(float, weft.float32) is weft.float64
     assert weft.ones(1, dtype=weft.float64).view(int).dtype is weft.int64
+    with pytest.raises(TypeError):
+        weft.set_default_dtype(float)
 
 
 def test_activations_check_their_parameters():
