@@ -124,36 +124,35 @@ Tensor digamma_half_step(const Tensor& x) {
   return where(far, series, digamma(small + 0.5) - digamma(small));
 }
 
-const Kind student_kind = {.name = "StudentT",
-                           .cancels = true,
-                           .parameters = {{{"df", Constraint::positive}, {"loc"}, {"scale", Constraint::positive}}},
-                           .draw =
-                               [](const Body& d, const Dims& shape, Generator* g) {
-                                 const Tensor x = randn(shape, d.options(), g),
-                                              z = 2 * gamma_draws((0.5 * d[0]).expand(shape), g);
-                                 return d[1] + d[2] * (x * rsqrt(z / d[0]));
-                               },
-                           .log_prob =
-                               [](const Body& d, const Tensor& x) {
-                                 const Tensor y = (x - d[1]) / d[2];
-                                 const Tensor area = log(d[2]) + 0.5 * log(d[0]) + 0.5 * std::log(detail::pi) -
-                                                     half_step(0.5 * d[0]);
-                                 return -0.5 * (d[0] + 1) * detail::log1p_square(y / sqrt(d[0])) - area;
-                               },
-                           .entropy =
-                               [](const Body& d) {
-                                 const Tensor half = 0.5 * d[0];
-                                 return log(d[2]) + (half + 0.5) * digamma_half_step(half) + 0.5 * log(d[0]) +
-                                        0.5 * std::log(detail::pi) - half_step(half);
-                               },
-                           .mean = [](const Body& d) { return masked_fill(d[1], d[0] <= 1, std::nan("")); },
-                           .mode = [](const Body& d) { return d[1]; },
-                           .variance =
-                               [](const Body& d) {
-                                 const Tensor df = where(d[0] > 2, d[0], 3), finite = square(d[2]) * df / (df - 2);
-                                 return masked_fill(masked_fill(finite, d[0] <= 2, infinity), d[0] <= 1, std::nan(""));
-                               },
-                           .in_support = [](const Body&, const Tensor& x) { return x == x; }};
+const Kind student_kind = {
+    .name = "StudentT",
+    .cancels = true,
+    .parameters = {{{"df", Constraint::positive}, {"loc"}, {"scale", Constraint::positive}}},
+    .draw =
+        [](const Body& d, const Dims& shape, Generator* g) {
+          const Tensor x = randn(shape, d.options(), g), z = 2 * gamma_draws((0.5 * d[0]).expand(shape), g);
+          return d[1] + d[2] * (x * rsqrt(z / d[0]));
+        },
+    .log_prob =
+        [](const Body& d, const Tensor& x) {
+          const Tensor y = (x - d[1]) / d[2];
+          const Tensor area = log(d[2]) + 0.5 * log(d[0]) + 0.5 * std::log(detail::pi) - half_step(0.5 * d[0]);
+          return -0.5 * (d[0] + 1) * detail::log1p_square(y / sqrt(d[0])) - area;
+        },
+    .entropy =
+        [](const Body& d) {
+          const Tensor half = 0.5 * d[0];
+          return log(d[2]) + (half + 0.5) * digamma_half_step(half) + 0.5 * log(d[0]) + 0.5 * std::log(detail::pi) -
+                 half_step(half);
+        },
+    .mean = [](const Body& d) { return masked_fill(d[1], d[0] <= 1, std::nan("")); },
+    .mode = [](const Body& d) { return d[1]; },
+    .variance =
+        [](const Body& d) {
+          const Tensor df = where(d[0] > 2, d[0], 3), finite = square(d[2]) * df / (df - 2);
+          return masked_fill(masked_fill(finite, d[0] <= 2, infinity), d[0] <= 1, std::nan(""));
+        },
+    .in_support = [](const Body&, const Tensor& x) { return x == x; }};
 
 Distribution of(const Kind& kind, std::initializer_list<const Tensor*> parameters, const Options& options,
                 Location where) {

@@ -75,9 +75,7 @@ Tensor of_dirichlets(const Body& p, const Body& q) {
   return lgamma(p_sum) - lgamma(q_sum) - sum(lgamma(p[0]) - lgamma(q[0]), {-1}) + sum((p[0] - q[0]) * slopes, {-1});
 }
 
-Tensor of_exponentials(const Body& p, const Body& q) {
-  return q[0] / p[0] - (log(q[0]) - log(p[0])) - 1;
-}
+Tensor of_exponentials(const Body& p, const Body& q) { return q[0] / p[0] - (log(q[0]) - log(p[0])) - 1; }
 
 Tensor of_gammas(const Body& p, const Body& q) {
   return q[0] * (log(p[1]) - log(q[1])) + lgamma(q[0]) - lgamma(p[0]) + (p[0] - q[0]) * digamma(p[0]) +

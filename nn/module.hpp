@@ -39,6 +39,17 @@ namespace weft::nn {
 namespace detail {
 /// One registered member: its entry in the module's state, and the objects that show it.
 struct Slot;
+
+/// Links an object into a list without allocating memory. Copies are in no list.
+struct Link {
+  const void* object = nullptr;
+  Link* next = nullptr;
+  Link** from = nullptr;  ///< the pointer to this link, null outside of a list
+
+  Link() = default;
+  Link(const Link&) {}
+  Link& operator=(const Link&) { return *this; }
+};
 }  // namespace detail
 
 /// A tensor that a module holds. It is one tensor for all copies of the module, and `Module::to` moves it in place, so
@@ -60,6 +71,7 @@ class WEFT_API ModuleTensor : public Tensor {
  private:
   friend struct detail::Slot;
   Shared<detail::Slot> slot_;
+  detail::Link link_;  // among the tensors of the slot
 };
 
 /// A leaf that requires a gradient, over the memory of the given tensor. DTypeError or ValueError unless it is f16,
@@ -332,7 +344,9 @@ class WEFT_API Module {
 
   struct State;
   Shared<State> state_;
-  Shared<detail::Slot> slot_;  // in the parent
+  Shared<detail::Slot> slot_;      // in the parent
+  detail::Link link_;              // among the modules of the slot
+  mutable detail::Link tracking_;  // among the modules of the state
   bool tracked_ = false;
 };
 

@@ -76,6 +76,46 @@ void check_name(const std::string& name, bool taken, Location where);
 /// ValueError where `held` is `holder` or holds it.
 void check_not_circular(const Module& holder, const Module& held, const std::string& name, Location where);
 
+/// Objects that enter and leave without allocating memory. Copies of a list are empty.
+template <class T>
+class LinkedList {
+ public:
+  LinkedList() = default;
+  LinkedList(const LinkedList&) {}
+
+  void add(T& object, Link& link) {
+    link.object = &object;
+    link.next = first_;
+    link.from = &first_;
+    if (first_ != nullptr) first_->from = &link.next;
+    first_ = &link;
+  }
+  static void remove(Link& link) {
+    if (link.from == nullptr) return;
+    *link.from = link.next;
+    if (link.next != nullptr) link.next->from = link.from;
+    link.from = nullptr;
+  }
+  /// Those that fulfil a condition.
+  template <class Condition>
+  std::vector<T*> select(Condition&& condition) const {
+    std::vector<T*> out;
+    for (const Link* link = first_; link != nullptr; link = link->next) {
+      T* const object = static_cast<T*>(const_cast<void*>(link->object));
+      if (condition(object)) out.push_back(object);
+    }
+    return out;
+  }
+  bool contains(const void* address) const {
+    const Link* link = first_;
+    while (link != nullptr && link->object != address) link = link->next;
+    return link != nullptr;
+  }
+
+ private:
+  Link* first_ = nullptr;
+};
+
 struct Slot {
   /// `held`: no member, but the layer inside of an AnyModule.
   enum class Kind { parameter, buffer, child, held };
@@ -90,8 +130,8 @@ struct Slot {
   const void* home = nullptr;
   void (*assign)(Module& to, const Module& from) = nullptr;
   /// Those here are the registered members and copies of them, of which `is_member` tells.
-  std::vector<ModuleTensor*> tensors = {};
-  std::vector<Module*> modules = {};
+  LinkedList<ModuleTensor> tensors = {};
+  LinkedList<Module> modules = {};
 
   /// The members at present.
   std::vector<ModuleTensor*> member_tensors() const;
@@ -135,7 +175,7 @@ struct Slots {
   Slot* find(std::string_view name) const;
 
   std::vector<Shared<Slot>> all;
-  std::vector<const void*> modules;
+  LinkedList<const Module> modules;
 };
 
 }  // namespace detail

@@ -19,15 +19,15 @@ constinit std::mutex slots_in_use;
 
 const void* before(const void* address, ptrdiff_t offset) { return static_cast<const char*>(address) - offset; }
 
-std::vector<ModuleTensor*>& list_of(Slot& slot, const ModuleTensor&) { return slot.tensors; }
-std::vector<Module*>& list_of(Slot& slot, const Module&) { return slot.modules; }
+auto& list_of(Slot& slot, const ModuleTensor&) { return slot.tensors; }
+auto& list_of(Slot& slot, const Module&) { return slot.modules; }
 
 template <class Held>
-void move_to(Held& shows, Shared<Slot>& present, Shared<Slot>& slot) {
+void move_to(Held& shows, Link& link, Shared<Slot>& present, Shared<Slot>& slot) {
   if (present == slot) return;
   const std::lock_guard lock(slots_in_use);
-  if (slot != nullptr) list_of(*slot, shows).push_back(&shows);
-  if (present != nullptr) std::erase(list_of(*present, shows), &shows);
+  LinkedList<Held>::remove(link);
+  if (slot != nullptr) list_of(*slot, shows).add(shows, link);
   std::swap(present, slot);
 }
 
@@ -48,7 +48,7 @@ auto place_of(Entries& entries, const Slots& slots, const Slot& absent) {
 
 bool Slot::has_at(const void* address) const {
   if (owner == nullptr) return false;
-  return home != nullptr ? home == address : std::ranges::count(owner->slots.modules, before(address, offset)) > 0;
+  return home != nullptr ? home == address : owner->slots.modules.contains(before(address, offset));
 }
 
 bool Slot::is_member(const ModuleTensor& tensor) {
@@ -65,16 +65,12 @@ bool Slot::is_member(const Module& module) {
 
 std::vector<ModuleTensor*> Slot::member_tensors() const {
   const std::lock_guard lock(slots_in_use);
-  std::vector<ModuleTensor*> out;
-  std::ranges::copy_if(tensors, std::back_inserter(out), [&](const ModuleTensor* t) { return has_at(t); });
-  return out;
+  return tensors.select([&](const ModuleTensor* t) { return has_at(t); });
 }
 
 std::vector<Module*> Slot::member_modules() const {
   const std::lock_guard lock(slots_in_use);
-  std::vector<Module*> out;
-  std::ranges::copy_if(modules, std::back_inserter(out), [&](const Module* m) { return has_at(m); });
-  return out;
+  return modules.select([&](const Module* m) { return has_at(m); });
 }
 
 void Slot::check_replaceable(const Module::State& state, std::string_view name, Location where) {
@@ -127,8 +123,8 @@ void Slot::set(const Module& value) {
   for (Module* member : members) assign(*member, value);
 }
 
-void Slot::follow(ModuleTensor& shows, Shared<Slot> slot) { move_to(shows, shows.slot_, slot); }
-void Slot::follow(Module& shows, Shared<Slot> slot) { move_to(shows, shows.slot_, slot); }
+void Slot::follow(ModuleTensor& shows, Shared<Slot> slot) { move_to(shows, shows.link_, shows.slot_, slot); }
+void Slot::follow(Module& shows, Shared<Slot> slot) { move_to(shows, shows.link_, shows.slot_, slot); }
 
 void Slot::settle(const Module& element) {
   const std::lock_guard lock(slots_in_use);
@@ -142,8 +138,8 @@ void Slot::settle(const ModuleTensor& element) {
 
 void Slot::track(const Module& module, Module::State* from, Module::State* to) {
   const std::lock_guard lock(slots_in_use);
-  if (to != nullptr) to->slots.modules.push_back(&module);
-  if (from != nullptr) std::erase(from->slots.modules, &module);
+  if (from != nullptr) LinkedList<const Module>::remove(module.tracking_);
+  if (to != nullptr) to->slots.modules.add(module, module.tracking_);
 }
 
 void Slot::take_state(Module& module, const Module& other) {

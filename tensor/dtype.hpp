@@ -86,8 +86,8 @@ concept ComplexNumber = requires(const T& z) {
 /// Types of single elements in C++: bool, integers, floats of 8 to 64 bits, complex numbers.
 template <class T>
 concept Element = std::is_integral_v<T> || std::is_same_v<T, float> || std::is_same_v<T, double> ||
-                  std::is_same_v<T, float16> || std::is_same_v<T, bfloat16> || std::is_same_v<T, float8_e4m3fn> ||
-                  std::is_same_v<T, float8_e5m2> || ComplexNumber<T>;
+    std::is_same_v<T, float16> || std::is_same_v<T, bfloat16> || std::is_same_v<T, float8_e4m3fn> ||
+    std::is_same_v<T, float8_e5m2> || ComplexNumber<T>;
 
 /// The DType of a C++ type; integers go by size and sign.
 template <class T>

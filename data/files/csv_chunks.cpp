@@ -85,9 +85,8 @@ struct CsvChunks::Impl {
     const CsvRows::Position before = reader->position();
     const int64_t row = reader->row();
     try {
-      return io::read_checked(op, where, [&] {
-        return reader->read(rows) ? std::optional(reader->take()) : std::nullopt;
-      });
+      return io::read_checked(op, where,
+                              [&] { return reader->read(rows) ? std::optional(reader->take()) : std::nullopt; });
     } catch (...) {
       for (CsvColumn& column : reader->columns()) column.forget();
       reader->go_to(before, row);

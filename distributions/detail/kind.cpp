@@ -209,9 +209,7 @@ Tensor log_likelihood(const Body& d, const Tensor& yes, const Tensor& no, int pa
   };
   return times(yes, -softplus(-chance)) + times(no, -softplus(chance));
 }
-Tensor entropy_of_two(const Body& d) {
-  return -log_likelihood(d, probs_of(d), rest_of(d));
-}
+Tensor entropy_of_two(const Body& d) { return -log_likelihood(d, probs_of(d), rest_of(d)); }
 
 Tensor normal_log_prob(const Tensor& loc, const Tensor& scale, const Tensor& x) {
   return -0.5 * square((x - loc) / scale) - log(scale) - 0.5 * std::log(2 * pi);
@@ -219,8 +217,6 @@ Tensor normal_log_prob(const Tensor& loc, const Tensor& scale, const Tensor& x) 
 Tensor normal_cdf(const Tensor& loc, const Tensor& scale, const Tensor& x) {
   return 0.5 * erfc((loc - x) / (scale * std::sqrt(2.0)));
 }
-Tensor normal_icdf(const Tensor& loc, const Tensor& scale, const Tensor& p) {
-  return loc + scale * ndtri(p);
-}
+Tensor normal_icdf(const Tensor& loc, const Tensor& scale, const Tensor& p) { return loc + scale * ndtri(p); }
 
 }  // namespace weft::distributions::detail

@@ -144,9 +144,8 @@ void ReadScope::check(const char* op, Location where) const {
   {
     const std::lock_guard guard(lock);
     const auto end = ranges.begin() + static_cast<ptrdiff_t>(used_ranges.load());
-    const auto cut = std::find_if(ranges.begin(), end, [&](const Range& r) {
-      return r.begin != 0 && r.number >= first_range_ && is_cut(r);
-    });
+    const auto cut = std::find_if(
+        ranges.begin(), end, [&](const Range& r) { return r.begin != 0 && r.number >= first_range_ && is_cut(r); });
     if (cut != end) note_loss(*cut);
     if (losses != losses_) name = lost_name.data();
   }

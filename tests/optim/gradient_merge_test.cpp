@@ -1,4 +1,5 @@
 // Gradients of several backward passes as one.
+#include <cmath>
 #include <limits>
 
 #include <gtest/gtest.h>
