@@ -40,15 +40,15 @@ namespace detail {
 /// One registered member: its entry in the module's state, and the objects that show it.
 struct Slot;
 
-/// Links an object into a list without allocating memory. Copies are in no list.
+/// Links an object into a list without allocating memory.
 struct Link {
   const void* object = nullptr;
   Link* next = nullptr;
   Link** from = nullptr;  ///< the pointer to this link, null outside of a list
 
   Link() = default;
-  Link(const Link&) {}
-  Link& operator=(const Link&) { return *this; }
+  Link(const Link&) = delete;
+  Link& operator=(const Link&) = delete;
 };
 }  // namespace detail
 
@@ -62,7 +62,7 @@ class WEFT_API ModuleTensor : public Tensor {
   ModuleTensor(const ModuleTensor& other);
   ModuleTensor(ModuleTensor&& other) noexcept;
   ModuleTensor& operator=(const ModuleTensor& other);
-  ModuleTensor& operator=(ModuleTensor&& other);
+  ModuleTensor& operator=(ModuleTensor&& other);  // NOLINT(performance-noexcept-move-constructor): it may be refused
   ~ModuleTensor();
 
  protected:
@@ -501,8 +501,8 @@ using Input = detail::Argument<const Tensor&>;
 template <class Self>
 class Layer : public Module {  // NOLINT(bugprone-crtp-constructor-accessibility): `Net{}` must work
  public:
-  Layer() : Module(typeid(Self)) {}  // NOLINT(bugprone-crtp-constructor-accessibility)
-  Layer(const Layer& other) : Module(other) { become_copy(other); }
+  Layer() : Module(typeid(Self)) {}                                  // NOLINT(bugprone-crtp-constructor-accessibility)
+  Layer(const Layer& other) : Module(other) { become_copy(other); }  // NOLINT(bugprone-crtp-constructor-accessibility)
   Layer& operator=(const Layer& other) {
     assign(other);
     return *this;

@@ -142,9 +142,9 @@ StageTraffic::StageTraffic(const Stage& stage, const TransformerSizes& model, co
       weights_in_vain += sent_by_exchange(s.item * block.experts, expert_replicas);
     }
   }
-  // Which parameters were reached, the mean loss and the norm.
+  // Which parameters were reached, the mean loss, the mean weight and the norm.
   dp_control = sent_by_all_reduce(static_cast<double>(all.tensors), replicas);
-  dp_control += (plan.shard_stage > 0 ? 2.0 : 1.0) * sent_by_all_reduce(8, replicas);
+  dp_control += (plan.shard_stage > 0 ? 3.0 : 2.0) * sent_by_all_reduce(8, replicas);
 }
 
 std::vector<Flow> flows_of(const Stage& stage, const TransformerSizes& model, const TrainingPlan& plan) {
@@ -172,7 +172,7 @@ std::vector<Flow> flows_of(const Stage& stage, const TransformerSizes& model, co
                         {{"dp", "all_gather of updated experts", t.expert_updated}, experts, When::behind},
                         {{"control", "tp: loss and norm", t.tp_control}, tp, When::behind},
                         {{"control", "pp: loss and norm", t.pp_control}, pp, When::behind},
-                        {{"control", "dp: flags, loss and norm", t.dp_control}, dp, When::behind}};
+                        {{"control", "dp: flags, loss, weight and norm", t.dp_control}, dp, When::behind}};
   std::erase_if(all, [](const Flow& f) { return f.cost.sending.bytes == 0; });
   return all;
 }

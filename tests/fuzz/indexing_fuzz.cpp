@@ -17,6 +17,7 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <sstream>
 #include <stdexcept>
 
@@ -415,8 +416,10 @@ void check_write_gradient(const Trial& t, const Selected& selected, const Value&
   y.backward(arange(1, 1 + y.numel()).view(y.shape()).to(y.dtype()));
   std::vector<int64_t> dx(t.values.size()), dv(v.values.size());
   for (size_t k = 0; k < dx.size(); ++k) dx[k] = static_cast<int64_t>(k) + 1;
+  std::map<int64_t, size_t> last;  // the position whose value stays at each place
+  for (size_t k = 0; k < from.size(); ++k) last[selected.places[k]] = k;
   for (size_t k = 0; k < from.size(); ++k) {
-    dv[static_cast<size_t>(from[k])] += selected.places[k] + 1;
+    if (add || last[selected.places[k]] == k) dv[static_cast<size_t>(from[k])] += selected.places[k] + 1;
     if (!add) dx[static_cast<size_t>(selected.places[k])] = 0;
   }
   t.expect("the gradient of x is", x.grad().to_vector<int64_t>(), dx);
