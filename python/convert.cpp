@@ -84,7 +84,7 @@ std::optional<Dims> to_dims(PyObject* object) {
     if (!value) return {};
     values[i] = *value;
   }
-  return Dims(values);
+  return Dims(values, here());
 }
 
 namespace {

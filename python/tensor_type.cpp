@@ -249,6 +249,10 @@ int truth(PyObject* self) {
       const complex128 z = only_complex(self, "bool");
       return z.re != 0 || z.im != 0;
     }
+    if (tensor_of(self).numel() != 1) {
+      throw_error(PyExc_ValueError, "bool: a tensor of shape " + tensor_of(self).shape().text() +
+                                        " is no condition\n  use t.any(), t.all() or weft.equal(a, b)");
+    }
     const Scalar s = only_element(self, "bool");
     return s.is_floating() ? s.to<double>() != 0 : s.to<int64_t>() != 0;
   });
@@ -565,6 +569,11 @@ PyType_Slot slots[] = {{Py_tp_new, slot(tensor_new)},
                        {Py_nb_inplace_floor_divide, slot(in_place<weft::floor_divide_>)},
                        {Py_nb_inplace_remainder, slot(in_place<weft::remainder_>)},
                        {Py_nb_inplace_power, slot(power_in_place)},
+                       {Py_nb_inplace_and, slot(in_place<weft::bitwise_and_>)},
+                       {Py_nb_inplace_or, slot(in_place<weft::bitwise_or_>)},
+                       {Py_nb_inplace_xor, slot(in_place<weft::bitwise_xor_>)},
+                       {Py_nb_inplace_lshift, slot(in_place<weft::bitwise_left_shift_>)},
+                       {Py_nb_inplace_rshift, slot(in_place<weft::bitwise_right_shift_>)},
                        {Py_nb_negative, slot(unary<weft::neg>)},
                        {Py_nb_positive, slot(+[](PyObject* self) { return Py_NewRef(self); })},
                        {Py_nb_absolute, slot(unary<weft::abs>)},

@@ -83,7 +83,8 @@ struct Pow {
   enum { gradient_a_reads = reads_a | reads_b, gradient_b_reads = reads_a | reads_b | reads_y, holomorphic = 1 };
   template <class V> static WEFT_FN V value(V a, V b) { return pow(a, b); }
   template <class V> static V gradient_a(V g, const V& a, const V& b, const V&) {
-    return select(b == zero_like(b), zero_like(a), g * (b * pow(a, b - V(1))));
+    // An exponent of 0 gives 0 without a division by a, which may be 0.
+    return g * (b * pow(a, select(b == zero_like(b), V(1), b) - V(1)));
   }
   template <class V> static V gradient_b(V g, const V& a, const V& b, const V& y) {
     const V slope = y * log(select(a == zero_like(a), V(1), a));

@@ -91,7 +91,10 @@ def _words_of(error):
 
 
 def _samples_in(batch):
-    """The first size of the first tensor; of an object that has attributes alone, of the first of these."""
+    """The length of a list of samples, each a tuple or a dict; else the first size of the first tensor, or of an object's first
+    attribute."""
+    if isinstance(batch, list) and batch and all(isinstance(sample, (tuple, dict)) for sample in batch):
+        return len(batch)
     for _ in range(8):  # an object may hold itself
         if isinstance(batch, Tensor):
             return batch.shape[0] if batch.dim() > 0 else 1

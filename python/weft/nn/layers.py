@@ -270,9 +270,15 @@ globals()["Hardswish"].shown = ()
 class _Loss(Module):
     def __init__(self, tensors, reduction, options):
         super().__init__()
-        self.reduction, self.options, self.tensors = reduction, options, tuple(tensors)
+        self.reduction, self.tensors, self.option_names = reduction, tuple(tensors), tuple(options)
+        for name, value in options.items():
+            setattr(self, name, value)
         for name, tensor in tensors.items():
             self.register_buffer(name, tensor)
+
+    @property
+    def options(self):
+        return {name: getattr(self, name) for name in self.option_names}
 
     def get_config(self):
         weights = {name: getattr(self, name) for name in self.tensors}
