@@ -264,3 +264,12 @@ def test_equal_values_of_a_matrix_that_is_not_diagonal():
     close(weft.autograd.grad(w.sum() + v.square().sum(), x)[0].tolist(), np.eye(3))
     u, s, v = weft.linalg.svd(x)
     close(weft.autograd.grad(s.sum() + u.square().sum() + v.square().sum(), x)[0].tolist(), np.eye(3))
+
+
+@pytest.mark.parametrize("exponent", [0, 1, 2, 3])
+def test_powers_at_zero_have_every_derivative(exponent):
+    x = weft.tensor(0.0, dtype=weft.float64, requires_grad=True)
+    value = x ** weft.tensor(float(exponent), dtype=weft.float64)
+    for order in range(1, 4):
+        value, = weft.autograd.grad(value, x, create_graph=True)
+        assert value.item() == (math.factorial(order) if order == exponent else 0)

@@ -353,3 +353,18 @@ def test_unfold_refuses_what_is_no_image():
         F.unfold(weft.ones(3, 3), 2)
     with pytest.raises(ValueError, match="below 1"):
         F.unfold(weft.ones(1, 3, 3), 0)
+
+
+def test_options_of_losses_are_read_when_they_are_called():
+    logits, classes = weft.tensor([[1.0, 5.0], [0.0, 1.0]]), weft.tensor([0, 1])
+    loss = nn.CrossEntropyLoss()
+    loss.ignore_index = 1
+    assert loss(logits, classes).item() == nn.CrossEntropyLoss(ignore_index=1)(logits, classes).item()
+    x, y = weft.tensor([0.0, 4.0]), weft.tensor([1.0, 1.0])
+    for kind, name, value in ((nn.HuberLoss, "delta", 0.5), (nn.SmoothL1Loss, "beta", 2.0), (nn.GaussianNLLLoss, "full", True),
+                              (nn.PoissonNLLLoss, "log_input", False)):
+        loss = kind()
+        setattr(loss, name, value)
+        inputs = (x, y, y) if kind is nn.GaussianNLLLoss else (x, y)
+        assert loss(*inputs).item() == kind(**{name: value})(*inputs).item() != kind()(*inputs).item()
+        assert loss.get_config()[name] == value

@@ -323,3 +323,29 @@ def test_devices_are_named_beside_tensors_large_enough_to_give_the_interpreter_a
     assert weft.ones_like(x, device="cpu").numel() == weft.arange(n, device=device).numel() == n
     with pytest.raises((ValueError, RuntimeError), match="test_tensor.py"):
         x.to("gpu")
+
+
+def test_bit_operators_write_in_place():
+    for write, want in ((lambda x: x.__iand__(4), 4), (lambda x: x.__ior__(2), 7), (lambda x: x.__ixor__(1), 4),
+                        (lambda x: x.__ilshift__(1), 10), (lambda x: x.__irshift__(1), 2)):
+        x = weft.tensor([5], dtype=weft.int8)
+        assert write(x) is x and x.dtype is weft.int8 and x.tolist() == [want]
+    mask = weft.tensor([True, False])
+    kept = mask
+    mask &= weft.tensor([True, True])
+    assert mask is kept and mask.tolist() == [True, False]
+    with pytest.raises(TypeError, match="cannot be written into bool"):
+        mask |= weft.tensor([4, 4])
+
+
+@pytest.mark.parametrize("call", [
+    lambda: weft.zeros((1,) * 9), lambda: weft.full((1,) * 9, 1), lambda: weft.ones(2).reshape((1,) * 8 + (2,)),
+    lambda: weft.ones(1).expand((1,) * 9), lambda: weft.ones(1).repeat((1,) * 9)])
+def test_too_many_dimensions_name_the_callers_line(call):
+    with pytest.raises(ValueError, match="at most 8 dimensions(.|\n)*test_tensor.py:"):
+        call()
+
+
+def test_a_tensor_of_several_elements_as_a_condition_says_what_to_write():
+    with pytest.raises(ValueError, match=r"any\(\), t.all\(\) or weft.equal"):
+        bool(weft.ones(2) == weft.ones(2))

@@ -12,6 +12,7 @@ import weakref
 import pytest
 
 import weft
+from weft._trainer import _samples_in
 from weft import data, nn, optim, train
 
 
@@ -520,3 +521,10 @@ def test_batches_count_by_their_samples_where_no_weight_is_given():
     loader = data.DataLoader(data.TensorDataset(x, y), batch_size=5)
     trainer.fit(loader, lambda batch: weft.nn.functional.mse_loss(many(batch[0]), batch[1]))
     assert weft.allclose(many.weight, one.weight, atol=1e-6)
+
+
+def test_a_list_of_samples_counts_by_its_length():
+    sample = (weft.ones(3), 1)
+    assert [_samples_in(batch) for batch in ([sample], [sample] * 5, [weft.ones(4, 3), weft.ones(4)], (weft.ones(2, 3), 1),
+                                             [{"x": weft.ones(3)}] * 2, ((weft.ones(6, 2), weft.ones(6)), weft.ones(6)))] == [
+        1, 5, 4, 2, 2, 6]
