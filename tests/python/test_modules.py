@@ -479,3 +479,21 @@ def test_a_plain_tensor_that_two_names_share_stays_one_where_it_is_moved():
     assert table.dtype is weft.float32 and net[0].table.dtype is weft.float64
     net[0].table.fill_(7)
     assert net[1].table.tolist() == [7, 7] and len(list(net.buffers())) == 1
+
+
+def test_entries_of_the_registries_are_the_members():
+    net = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2))
+    net._modules["0"] = nn.Linear(2, 4)
+    assert net[0].out_features == 4 and net.state_dict()["0.weight"].shape == (4, 2)
+    net[0]._parameters["bias"] = None
+    assert net[0].bias is None and "0.bias" not in net.state_dict()
+    net[1]._buffers["running_mean"] = weft.ones(2)
+    assert net[1].running_mean.tolist() == net.state_dict()["1.running_mean"].tolist() == [1, 1]
+    assert isinstance(net._modules.pop("1"), nn.BatchNorm1d) and len(net) == 1
+    net._modules.update({"act": nn.ReLU()})
+    assert [*net._modules] == ["0", "act"] and copy.deepcopy(net)[1] is not net[1]
+    with pytest.raises(TypeError, match="one by one"):
+        net._modules.clear()
+    with pytest.raises(TypeError, match="must be a Module"):
+        net._modules["0"] = 3
+    assert len(net) == 2

@@ -89,6 +89,41 @@ def _note_change(module, name, value):
         _core._change_settings()
 
 
+class _Members(dict):
+    """Members of a module by name: an entry that is assigned is registered, one that is deleted is taken away."""
+
+    def __init__(self, members, module, register):
+        super().__init__(members)
+        self._module, self._register = module, register
+
+    def __setitem__(self, name, value):
+        self._register(name, value)
+        super().__setitem__(name, value)
+
+    def __delitem__(self, name):
+        super().__delitem__(name)
+        delattr(self._module, name)
+
+    def pop(self, name, *default):
+        if name not in self and default:
+            return default[0]
+        value = self[name]
+        del self[name]
+        return value
+
+    def update(self, *others, **members):
+        for name, value in dict(*others, **members).items():
+            self[name] = value
+
+    def _refuse(self, *_, **__):
+        raise TypeError("members of a module are assigned and deleted one by one")
+
+    __ior__ = clear = popitem = setdefault = _refuse
+
+    def __reduce__(self):
+        return dict, (dict(self),)
+
+
 _hook_kinds = ("forward_pre", "forward", "backward_pre", "backward")
 
 
@@ -152,9 +187,12 @@ class Module:
         return [*super().__dir__(), *self._parameters, *self._buffers, *self._modules, *parametrized]
 
     # By name, in order of registration.
-    _parameters = property(lambda self: self._state.parameters())
-    _buffers = property(lambda self: self._state.buffers())
-    _modules = property(lambda self: self._state.modules())
+    _parameters = property(lambda self: _Members(self._state.parameters(), self, self.register_parameter))
+    _buffers = property(lambda self: _Members(self._state.buffers(), self, self._replace_buffer))
+    _modules = property(lambda self: _Members(self._state.modules(), self, self.register_module))
+
+    def _replace_buffer(self, name, tensor):
+        self.register_buffer(name, tensor, self._state.kind_of(name) != "buffer" or self._state.is_saved(name))
 
     def _forget(self, name):
         """What is registered as None is an attribute that is None."""
