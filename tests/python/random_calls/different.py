@@ -70,6 +70,7 @@ RULES = [
     Rule("`median`, `nanmedian` of no integers", "median nanmedian", "refused"),
     Rule("`cumsum_`, `cumprod_` of integers", "cumsum cumprod", "refused", "do not fit in place|cannot be written into"),
     Rule("the imaginary part of complex `logcumsumexp`", "logcumsumexp", "value", "j\\)", is_complex),
+    Rule("the gradient of `nextafter` where both operands are equal", "nextafter", "gradient"),
     Rule("the gradient of `index_add` by its source with a complex", "index_add", "gradient", "", is_complex),
     Rule("the gradient of `addcmul` by a factor beside an integer", "addcmul addcdiv", "gradient", "",
          lambda call: any("int" in dtype or dtype == "bool" for dtype in dtypes(call))),
