@@ -6,7 +6,7 @@ void check_index_type(const char* kernel, const View& index) {
   if (index.layout.dtype != DType::i32 && index.layout.dtype != DType::i64) unsupported(kernel, index);
 }
 
-void plan_slices(IndexPlan& plan, View& base, const View& x, int dim, const View& index) {
+void plan_slices(IndexPlan& plan, View& base, const View& x, int dim, const View& index, bool wraps) {
   const Layout &from = x.layout, &list = index.layout;
   View& wide = plan.indices[0];
   base.data = x.data;
@@ -33,6 +33,7 @@ void plan_slices(IndexPlan& plan, View& base, const View& x, int dim, const View
   to.numel = along.numel = numel;
   to.contiguous = along.contiguous = 0;
   plan.count = 1;
+  plan.wraps = wraps;
   plan.sizes[0] = from.sizes[dim];
   plan.strides[0] = from.strides[dim];
   plan.dims[0] = dim;

@@ -150,17 +150,38 @@ void check_layers(const io::TensorMap& files, const nn::CausalLMOptions& o, Loca
       {.op = op, .problem = fmt::format("config.json says {} layers, the weights are of {}", o.layers, count)}, where);
 }
 
-/// That of the weights; where they have several, the config's, or that of most elements. Masks and positions are no
+/// f(the config); FormatError where it is no JSON, or a field has another type.
+template <class F>
+auto from_config(std::string_view text, Location where, F&& f) {
+  try {
+    return f(json::parse(text));
+  } catch (const json::exception& error) {
+    raise<FormatError>({.op = op, .problem = fmt::format("config.json: {}", error.what())}, where);
+  }
+}
+
+nn::CausalLMOptions options_of(const json& config, Location where) {
+  const std::string type = config.at("model_type").get<std::string>();
+  if (type == "gpt2") return gpt2_options(config, where);
+  if (type == "llama" || type == "mistral" || type == "qwen2" || type == "qwen3") {
+    return llama_options(config, type, where);
+  }
+  unknown(fmt::format("model_type \"{}\"", type), where);
+}
+
+std::string dtype_named_in(const json& config) {
+  return value_or<std::string>(config, "dtype", value_or<std::string>(config, "torch_dtype", ""));
+}
+
+/// The dtype of the weights; where they have several, `said`, or that of most elements. Masks and positions are no
 /// weights.
-std::optional<DType> dtype_of(const io::TensorMap& files, const std::string& config_text) {
+std::optional<DType> dtype_of(const io::TensorMap& files, std::string_view said) {
   std::map<DType, int64_t> elements;
   for (const auto& [name, tensor] : files) {
     if (is_floating(tensor.dtype()) && !is_storage_only(tensor.dtype())) elements[tensor.dtype()] += tensor.numel();
   }
   if (elements.empty()) return {};
-  const auto config = json::parse(config_text);
-  const auto said = value_or<std::string>(config, "dtype", value_or<std::string>(config, "torch_dtype", ""));
-  const auto is_said = [&](const auto& entry) { return name(entry.first) == std::string_view(said); };
+  const auto is_said = [&](const auto& entry) { return name(entry.first) == said; };
   if (const auto found = std::ranges::find_if(elements, is_said); found != elements.end()) return found->first;
   return std::ranges::max_element(elements, {}, [](const auto& entry) { return entry.second; })->first;
 }
@@ -207,22 +228,13 @@ std::string mapping_of(const io::TensorMap& files, const nn::CausalLMOptions& o)
 }  // namespace
 
 nn::CausalLMOptions causal_lm_options(std::string_view config_json, Location where) {
-  try {
-    const json config = json::parse(config_json);
-    const std::string type = config.at("model_type").get<std::string>();
-    if (type == "gpt2") return gpt2_options(config, where);
-    if (type == "llama" || type == "mistral" || type == "qwen2" || type == "qwen3") {
-      return llama_options(config, type, where);
-    }
-    unknown(fmt::format("model_type \"{}\"", type), where);
-  } catch (const json::exception& error) {
-    raise<FormatError>({.op = op, .problem = fmt::format("config.json: {}", error.what())}, where);
-  }
+  return from_config(config_json, where, [&](const json& config) { return options_of(config, where); });
 }
 
 nn::CausalLM load_causal_lm(const io::Path& folder, const LoadCausalLMOptions& options, Location where) {
-  const std::string config = io::read_file(folder / "config.json", op, where);
-  const nn::CausalLMOptions o = causal_lm_options(config, where);
+  const auto [o, said] = from_config(io::read_file(folder / "config.json", op, where), where, [&](const json& config) {
+    return std::pair(options_of(config, where), dtype_named_in(config));
+  });
   const io::TensorMap files =
       io::load_sharded(folder, {.dtype = options.dtype, .offload = io::Offload::disk, .prefer_index = true}, where);
   check_layers(files, o, where);
@@ -231,7 +243,7 @@ nn::CausalLM load_causal_lm(const io::Path& folder, const LoadCausalLMOptions& o
     const nn::detail::MemoryBudget budget(bytes, op, "config.json", where);
     return nn::CausalLM(o, where);
   }();
-  if (const auto dtype = options.dtype ? options.dtype : dtype_of(files, config)) model.to(*dtype, where);
+  if (const auto dtype = options.dtype ? options.dtype : dtype_of(files, said)) model.to(*dtype, where);
   io::TensorMap own;
   for (const auto& [name, tensor] : model.state_dict()) own.emplace(name, tensor);
   io::load_into(own, files, io::Mapping::parse(mapping_of(files, o), where), true, where);

@@ -46,8 +46,9 @@ Tensor ChannelNorm<Self, over, least, most>::forward(const Tensor& x, Location w
   const bool own = this->is_training() || !running_mean.defined();
   const bool counts = this->is_training() && num_batches_tracked.defined() && !recomputing();
   double momentum = settings_.momentum.value_or(0);
-  const bool counts_alike = !settings_.momentum || (over == NormOver::batch && RenewedStatistics::covers(*this));
-  if (counts && counts_alike) momentum = 1 / static_cast<double>(num_batches_tracked.template item<int64_t>() + 1);
+  const bool counts_alike =
+      counts && (!settings_.momentum || (over == NormOver::batch && RenewedStatistics::covers(*this)));
+  if (counts_alike) momentum = 1 / static_cast<double>(num_batches_tracked.template item<int64_t>() + 1);
   const MemberTensor scale = this->borrowed(weight, where), offset = this->borrowed(bias, where);
   const bool batched = over == NormOver::batch || x.dim() == most;
   Tensor y = batched ? x : x.unsqueeze(0);

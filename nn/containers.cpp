@@ -42,8 +42,7 @@ AnyModule::AnyModule(const AnyModule& other)
 
 void Sequential::append_layer(AnyModule layer) {
   register_module(std::to_string(layers_->size()), layer);
-  layers_->push_back(std::move(layer));
-  settle_all();
+  layers_.append(std::move(layer));
 }
 
 Tensor Sequential::forward(const Tensor& x, Location where) const {

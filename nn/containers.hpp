@@ -129,17 +129,36 @@ class WEFT_API AnyModule : public Module {
 
 namespace detail {
 
+/// A registered element of a container stands at one address, which the container's copies share.
+WEFT_API void settle(const Module& element);
+WEFT_API void settle(const ModuleTensor& element);
+template <class M>
+void settle(const std::pair<std::string, M>& named) {
+  settle(named.second);
+}
+
 /// The elements of a container, which its copies share; a clone has its own.
 template <class T>
 class Elements {
  public:
   Elements() = default;
-  Elements(const Elements& other) : all_(cloning_now() ? Shared<std::vector<T>>::make(*other.all_) : other.all_) {}
+  Elements(const Elements& other) : all_(cloning_now() ? Shared<std::vector<T>>::make(*other.all_) : other.all_) {
+    if (cloning_now()) settle_from(0);
+  }
   Elements& operator=(const Elements&) = default;
   std::vector<T>& operator*() const { return *all_; }
   std::vector<T>* operator->() const { return all_.get(); }
+  /// Of an element that is registered.
+  void append(T element) {
+    const T* const before = all_->data();
+    all_->push_back(std::move(element));
+    settle_from(all_->data() == before ? all_->size() - 1 : 0);
+  }
 
  private:
+  void settle_from(size_t first) {
+    for (size_t i = first; i < all_->size(); ++i) settle((*all_)[i]);
+  }
   Shared<std::vector<T>> all_ = Shared<std::vector<T>>::make();
 };
 
@@ -156,9 +175,7 @@ class WEFT_API Sequential : public Layer<Sequential> {
     (append(std::move(layers)), ...);
   }
   // No moves: what is moved from would go without its layers, and still be a module of that state.
-  Sequential(const Sequential& other) : Layer(other), layers_(other.layers_) {
-    if (detail::cloning_now()) settle_all();
-  }
+  Sequential(const Sequential& other) = default;
   Sequential& operator=(const Sequential&) = default;
 
   template <class L>
@@ -180,9 +197,6 @@ class WEFT_API Sequential : public Layer<Sequential> {
 
  private:
   void append_layer(AnyModule layer);
-  void settle_all() {
-    for (const AnyModule& layer : *layers_) settle(layer);
-  }
   size_t place(detail::Place i) const {
     return detail::checked_place("nn::Sequential", i.number, layers_->size(), i.where);
   }
@@ -202,10 +216,7 @@ class ModuleList : public Module {
     for (const M& m : modules) append(m);
   }
   // No moves, as of a Sequential.
-  ModuleList(const ModuleList& other) : Module(other), modules_(other.modules_) {
-    become_copy(other);
-    if (detail::cloning_now()) settle_all();
-  }
+  ModuleList(const ModuleList& other) : Module(other), modules_(other.modules_) { become_copy(other); }
   ModuleList& operator=(const ModuleList& other) {
     assign(other);
     modules_ = other.modules_;
@@ -214,8 +225,7 @@ class ModuleList : public Module {
 
   ModuleList& append(M module, Location where = {}) {
     register_module(std::to_string(modules_->size()), module, where);
-    modules_->push_back(std::move(module));
-    settle_all();
+    modules_.append(std::move(module));
     return *this;
   }
 
@@ -230,9 +240,6 @@ class ModuleList : public Module {
   auto end() const { return std::as_const(*modules_).end(); }
 
  private:
-  void settle_all() {
-    for (const M& module : *modules_) settle(module);
-  }
   size_t place(detail::Place i) const {
     return detail::checked_place("nn::ModuleList", i.number, modules_->size(), i.where);
   }
@@ -249,10 +256,7 @@ class ModuleDict : public Module {
     for (const Item& item : items) insert(item.first, item.second);
   }
   // No moves, as of a Sequential.
-  ModuleDict(const ModuleDict& other) : Module(other), items_(other.items_) {
-    become_copy(other);
-    if (detail::cloning_now()) settle_all();
-  }
+  ModuleDict(const ModuleDict& other) : Module(other), items_(other.items_) { become_copy(other); }
   ModuleDict& operator=(const ModuleDict& other) {
     assign(other);
     items_ = other.items_;
@@ -262,8 +266,7 @@ class ModuleDict : public Module {
   /// ValueError where the name is taken, empty, or holds a dot.
   ModuleDict& insert(const std::string& name, M module, Location where = {}) {
     register_module(name, module, where);
-    items_->emplace_back(name, std::move(module));
-    settle_all();
+    items_.append({name, std::move(module)});
     return *this;
   }
 
@@ -285,9 +288,6 @@ class ModuleDict : public Module {
   auto end() const { return std::as_const(*items_).end(); }
 
  private:
-  void settle_all() {
-    for (const Item& item : *items_) settle(item.second);
-  }
   size_t number_of(std::string_view name) const {
     size_t i = 0;
     while (i < items_->size() && (*items_)[i].first != name) ++i;

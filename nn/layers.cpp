@@ -59,8 +59,9 @@ Tensor table(int64_t count, int64_t width, double deviation, std::optional<int64
 
 // The row counted from the start.
 std::optional<int64_t> padding_row(const char* layer, std::optional<int64_t> given, int64_t count, Location where) {
-  if (!given || (-count <= *given && *given < 0)) return given ? std::optional(*given + count) : given;
-  if (0 <= *given && *given < count) return given;
+  if (!given) return {};
+  const int64_t row = *given < 0 ? *given + count : *given;
+  if (0 <= row && row < count) return row;
   raise<ValueError>({.op = layer, .problem = fmt::format("padding_idx {} is none of {} rows", *given, count)}, where);
 }
 

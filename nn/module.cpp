@@ -208,9 +208,9 @@ void check_name(const std::string& name, bool taken, Location where) {
   raise<ValueError>({.op = "nn::Module", .problem = fmt::format(fmt::runtime(problem), name)}, where);
 }
 
-void check_not_circular(const Module& holder, const Module& held, const std::string& name, Location where) {
+void check_not_circular(const StateAccess::State& holder, const Module& held, const std::string& name, Location where) {
   for (const Module& below : held.modules()) {
-    if (!below.same_as(holder)) continue;
+    if (&StateAccess::state(below) != &holder) continue;
     raise<ValueError>({.op = "nn::Module", .problem = "a module cannot hold itself: " + name}, where);
   }
 }
@@ -235,7 +235,7 @@ void Module::register_buffer(std::string name, Buffer& buffer, Location where, b
 
 void Module::register_module(std::string name, Module& module, Location where) {
   detail::check_name(name, state_->has(name), where);
-  detail::check_not_circular(*this, module, name, where);
+  detail::check_not_circular(*state_, module, name, where);
   state_->children.emplace_back(name, module);
   state_->changes.note();
   module.state_->registered = true;

@@ -308,13 +308,9 @@ class WEFT_API Module {
   void become_copy(const Module& other);
   /// For assignments of such classes, in place of Module's: a registered member is replaced in its parent, too.
   void assign(const Module& other);
-  /// The address of a registered element of a container, whose copies share it.
-  static void settle(const Module& element);
-  static void settle(const ModuleTensor& element);
 
  private:
   friend class detail::ForwardScope;
-  friend class AnyModule;
   friend class OpenModule;
   friend class ModuleRegistry;
   friend struct detail::Slot;

@@ -73,8 +73,6 @@ inline ModuleTensor held_as_it_is(const Tensor& tensor) {
 void move_held(Tensor& held, DType dtype, Location where);
 /// ValueError for a name that is empty, holds a dot, or is `taken`.
 void check_name(const std::string& name, bool taken, Location where);
-/// ValueError where `held` is `holder` or holds it.
-void check_not_circular(const Module& holder, const Module& held, const std::string& name, Location where);
 
 /// Objects that enter and leave without allocating memory. Copies of a list are empty.
 template <class T>
@@ -154,7 +152,8 @@ struct Slot {
   static void clone_all(const Module::State& original, Module::State& clone);
   /// The slot of a copy: while cloning, that of the clone.
   static Shared<Slot> of_copy(const Shared<Slot>& original);
-  static void track(const Module& module, Module::State* from, Module::State* to);
+  /// The module is one of `to`, or of none.
+  static void track(const Module& module, Module::State* to);
   static void take_state(Module& module, const Module& other);
   /// Whether its class derives from Module itself, so that Module copies it.
   static bool is_plain(const Module& module);
@@ -222,5 +221,10 @@ struct detail::StateAccess {
   using State = Module::State;
   static Module::State& state(const Module& module) { return *module.state_; }
 };
+
+namespace detail {
+/// ValueError where `held` is the holder or holds it.
+void check_not_circular(const StateAccess::State& holder, const Module& held, const std::string& name, Location where);
+}  // namespace detail
 
 }  // namespace weft::nn

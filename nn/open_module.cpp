@@ -75,8 +75,8 @@ void OpenModule::set_parameter(const std::string& name, const Tensor& tensor, Lo
   detail::check_name(name, is_parametrized(*this, name), where);
   checked(tensor, "nn::OpenModule", where);
   detail::Slot::check_replaceable(*state_, name, where);
-  state_->changes.note();
   if (auto* slot = checked_slot(state_->slots, name, detail::Slot::Kind::parameter, where)) return slot->set(tensor);
+  state_->changes.note();
   put(state_->parameters, name, tensor, true);
   erase_entry(state_->buffers, name);
   erase_child(state_->children, name);
@@ -86,8 +86,8 @@ void OpenModule::set_buffer(const std::string& name, const Tensor& tensor, bool 
   detail::check_name(name, is_parametrized(*this, name), where);
   checked(tensor, "nn::OpenModule", where);
   detail::Slot::check_replaceable(*state_, name, where);
-  state_->changes.note();
   if (auto* slot = checked_slot(state_->slots, name, detail::Slot::Kind::buffer, where)) return slot->set(tensor);
+  state_->changes.note();
   put(state_->buffers, name, tensor, saved);
   erase_entry(state_->parameters, name);
   erase_child(state_->children, name);
@@ -97,7 +97,7 @@ void OpenModule::set_module(const std::string& name, const Module& module, Locat
   const std::optional<Module> before = child(name);
   const bool is_other = before && !before->same_as(module);
   detail::check_name(name, is_parametrized(*this, name) || (holds_lists(*this, name) && is_other), where);
-  detail::check_not_circular(*this, module, name, where);
+  detail::check_not_circular(*state_, module, name, where);
   if (before && !is_other) return;
   checked_slot(state_->slots, name, detail::Slot::Kind::child, where);
   state_->changes.note();

@@ -16,10 +16,7 @@ class ParameterList : public Module {
     for (const Parameter& p : parameters) append(p);
   }
   // No moves, as of a Sequential.
-  ParameterList(const ParameterList& other) : Module(other), parameters_(other.parameters_) {
-    become_copy(other);
-    if (detail::cloning_now()) settle_all();
-  }
+  ParameterList(const ParameterList& other) : Module(other), parameters_(other.parameters_) { become_copy(other); }
   ParameterList& operator=(const ParameterList& other) {
     assign(other);
     parameters_ = other.parameters_;
@@ -28,8 +25,7 @@ class ParameterList : public Module {
 
   ParameterList& append(Parameter parameter, Location where = {}) {
     register_parameter(std::to_string(parameters_->size()), parameter, where);
-    parameters_->push_back(std::move(parameter));
-    settle_all();
+    parameters_.append(std::move(parameter));
     return *this;
   }
 
@@ -44,9 +40,6 @@ class ParameterList : public Module {
   auto end() const { return std::as_const(*parameters_).end(); }
 
  private:
-  void settle_all() {
-    for (const Parameter& parameter : *parameters_) settle(parameter);
-  }
   size_t place(detail::Place i) const {
     return detail::checked_place("nn::ParameterList", i.number, parameters_->size(), i.where);
   }

@@ -343,7 +343,7 @@ void ModuleRegistry::check_types(const Module& module, Location where) const {
     // Classes other than containers make their members themselves.
     if (entry == nullptr || entry->made != nullptr) return;
     for (const auto& [name, child] : detail::StateAccess::state(m).children) {
-      if (name != "parametrizations") self(self, child, joined(path, name));
+      if (name != detail::parametrizations) self(self, child, joined(path, name));
     }
   };
   walk(walk, module, "");

@@ -110,10 +110,7 @@ void Slot::set(const Module& value) {
   const auto found = std::ranges::find(
       children, name, [](const auto& child) -> auto& { return child.first; });
   if (found != children.end() && found->second.same_as(value)) return;
-  for (const Module& below : value.modules()) {
-    if (below.state_.get() != owner) continue;
-    raise<ValueError>({.op = "nn::Module", .problem = "a module cannot hold itself: " + name}, Location::none());
-  }
+  check_not_circular(*owner, value, name, Location::none());
   const std::vector<Module*> members = member_modules();
   if (found != children.end()) found->second = value;
   else children.emplace_back(name, value);
@@ -122,6 +119,9 @@ void Slot::set(const Module& value) {
   if (assign == nullptr) return;
   for (Module* member : members) assign(*member, value);
 }
+
+void settle(const Module& element) { Slot::settle(element); }
+void settle(const ModuleTensor& element) { Slot::settle(element); }
 
 void Slot::follow(ModuleTensor& shows, Shared<Slot> slot) { move_to(shows, shows.link_, shows.slot_, slot); }
 void Slot::follow(Module& shows, Shared<Slot> slot) { move_to(shows, shows.link_, shows.slot_, slot); }
@@ -136,15 +136,15 @@ void Slot::settle(const ModuleTensor& element) {
   if (element.slot_ != nullptr) element.slot_->home = &element;
 }
 
-void Slot::track(const Module& module, Module::State* from, Module::State* to) {
+void Slot::track(const Module& module, Module::State* to) {
   const std::lock_guard lock(slots_in_use);
-  if (from != nullptr) LinkedList<const Module>::remove(module.tracking_);
+  LinkedList<const Module>::remove(module.tracking_);
   if (to != nullptr) to->slots.modules.add(module, module.tracking_);
 }
 
 void Slot::take_state(Module& module, const Module& other) {
   if (module.state_ == other.state_) return;
-  if (module.tracked_) track(module, module.state_.get(), other.state_.get());
+  if (module.tracked_) track(module, other.state_.get());
   module.state_ = other.state_;
 }
 
@@ -158,8 +158,10 @@ Slots::~Slots() {
 Shared<Slot> Slot::add(Kind kind, std::string name, bool saved, const Module& module, const void* address) {
   const std::lock_guard lock(slots_in_use);
   Slots& slots = module.state_->slots;
-  if (Slot* absent = slots.find(name)) absent->owner = nullptr;
-  std::erase_if(slots.all, [&](const auto& slot) { return slot->name == name; });
+  if (Slot* absent = slots.find(name)) {
+    absent->owner = nullptr;
+    std::erase_if(slots.all, [&](const auto& slot) { return slot.get() == absent; });
+  }
   const ptrdiff_t offset = static_cast<const char*>(address) - reinterpret_cast<const char*>(&module);
   slots.all.push_back(Shared<Slot>::make(
       Slot{.kind = kind, .name = std::move(name), .saved = saved, .owner = module.state_.get(), .offset = offset}));
@@ -203,13 +205,13 @@ Module& Module::operator=(const Module& other) {
 }
 
 Module::~Module() {
-  if (tracked_) Slot::track(*this, state_.get(), nullptr);
+  if (tracked_) Slot::track(*this, nullptr);
   Slot::follow(*this, {});
 }
 
 void Module::track() {
   if (std::exchange(tracked_, true)) return;
-  Slot::track(*this, nullptr, state_.get());
+  Slot::track(*this, state_.get());
 }
 
 void Module::become_copy(const Module& other) {
@@ -229,9 +231,6 @@ void Module::assign(const Module& other) {
   become_copy(other);
   state_->changes.note();
 }
-
-void Module::settle(const Module& element) { Slot::settle(element); }
-void Module::settle(const ModuleTensor& element) { Slot::settle(element); }
 
 void Module::set_replacement(const Module& member, void (*assign)(Module& to, const Module& from)) {
   member.slot_->assign = assign;

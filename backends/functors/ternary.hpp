@@ -14,7 +14,7 @@ struct Clamp {
     return select(a < b, zero_like(g), select(a > c, zero_like(g), g));
   }
   template <class V> static V gradient_b(V g, const V& a, const V& b, const V& c) {
-    return select(a < b, select(b < c, g, zero_like(g)), zero_like(g));
+    return select(a < b, select(b <= c, g, zero_like(g)), zero_like(g));
   }
   template <class V> static V gradient_c(V g, const V& a, const V& b, const V& c) {
     return select(maximum(a, b) > c, g, zero_like(g));

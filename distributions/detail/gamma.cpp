@@ -154,27 +154,22 @@ struct SlopeOfDraws : autograd::Function<SlopeOfDraws<slope_at>> {
 using GammaSlope = SlopeOfDraws<slope_of>;
 using LogGammaSlope = SlopeOfDraws<log_slope_of>;
 
-struct GammaDraws : autograd::Function<GammaDraws> {
+/// draw(shapes), whose gradient by the shapes is that of the draws at a fixed probability.
+template <Tensor (*draw)(const Tensor&, Generator*, Location), class Slope>
+struct Draws : autograd::Function<Draws<draw, Slope>> {
+  using Context = autograd::Context;
   static Tensor forward(Context& context, const Tensor& shapes, Generator* const& generator) {
-    const Tensor x = standard_gamma(shapes, generator);
+    const Tensor x = draw(shapes, generator, {});
     context.save({shapes, x});
     return x;
   }
   static Tensor backward(Context& context, const Tensor& g) {
-    return g * GammaSlope::apply(context.saved(0), context.saved(1));
+    return g * Slope::apply(context.saved(0), context.saved(1));
   }
 };
 
-struct LogGammaDraws : autograd::Function<LogGammaDraws> {
-  static Tensor forward(Context& context, const Tensor& shapes, Generator* const& generator) {
-    const Tensor y = log_standard_gamma(shapes, generator);
-    context.save({shapes, y});
-    return y;
-  }
-  static Tensor backward(Context& context, const Tensor& g) {
-    return g * LogGammaSlope::apply(context.saved(0), context.saved(1));
-  }
-};
+using GammaDraws = Draws<standard_gamma, GammaSlope>;
+using LogGammaDraws = Draws<log_standard_gamma, LogGammaSlope>;
 
 struct GammaCdf : autograd::Function<GammaCdf> {
   static Tensor forward(Context& context, const Tensor& a, const Tensor& x) {

@@ -66,19 +66,11 @@ void load_weights(const nn::AnyModule& module, const nn::StateDict& values,
   nn::Module(module).load_state_dict(values, !fits, where);
 }
 
-}  // namespace
-
-namespace {
-
-// What building the tree may take: the weights' files say how large they are, and the tree what they do not hold.
-size_t memory_for(const nn::ModuleDescription& tree, const TensorStore& weights) {
+// The bytes that building the tree may take: those of the stored weights, and of the buffers that are not stored.
+size_t memory_for(const nn::ModuleDescription& tree, const TensorMap& weights) {
   Checked elements = 0;
-  const auto add = [&](const Dims& shape) {
-    Checked own = 1;
-    for (const int64_t size : shape) own *= size;
-    elements += own;
-  };
-  for (const auto& entry : weights.entries()) add(entry.second.shape);
+  const auto add = [&](const Dims& shape) { elements += shape.product(); };
+  for (const auto& [name, tensor] : weights) elements += tensor.numel();
   const auto walk = [&](const auto& self, const nn::ModuleDescription& d) -> void {
     for (const nn::TensorDescription& buffer : d.buffers) {
       if (!buffer.saved) add(buffer.shape);
@@ -124,13 +116,13 @@ nn::AnyModule load_model(const Path& folder, const LoadModelOptions& options, Lo
   const nn::ModuleDescription written = naming([&] { return read_model(read_file(path, loading, where), where); });
   const nn::ModuleDescription tree =
       naming([&] { return options.registry.migrated(written, options.allow_unreleased, where); });
+  TensorMap weights = load_sharded(folder, {}, where);
   nn::AnyModule module = [&] {
-    const nn::detail::MemoryBudget budget(memory_for(tree, open_sharded(folder, "model", false, where)), loading,
-                                          path.string(), where);
+    const nn::detail::MemoryBudget budget(memory_for(tree, weights), loading, path.string(), where);
     return naming([&] { return options.registry.build(tree, where); });
   }();
   const auto names = stored_names(tree);
-  load_weights(module, renamed(load_sharded(folder, {}, where), stored_names(written), names), names, where);
+  load_weights(module, renamed(std::move(weights), stored_names(written), names), names, where);
   if (options.dtype) module.to(*options.dtype, where);
   if (!(options.device == Device())) module.to(options.device, where);
   return module;

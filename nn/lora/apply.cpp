@@ -131,7 +131,8 @@ std::vector<std::string> attach(const Module& model, const std::vector<LoraTarge
     all.push_back(prepared(target.module, adapter, true, where));
     names.push_back(target.name);
   }
-  for (const auto& [name, module] : model.named_modules()) {
+  const auto named_modules = model.named_modules();
+  for (const auto& [name, module] : named_modules) {
     if (!is_adaptable(module)) continue;
     const auto found = adapters.find(weight_of(module)->tensor.impl());
     const bool is_there = std::ranges::any_of(all, [&](const Prepared& p) { return p.module.same_as(module); });
@@ -143,7 +144,7 @@ std::vector<std::string> attach(const Module& model, const std::vector<LoraTarge
       return weight_of(named.second) != nullptr && weight_of(named.second)->tensor.impl() == weight &&
              !named.second.same_as(p.module);
     };
-    if (!p.adapter->options.share) p.adapter->has_others = std::ranges::any_of(model.named_modules(), is_other);
+    if (!p.adapter->options.share) p.adapter->has_others = std::ranges::any_of(named_modules, is_other);
     p.commit();
   }
   return names;

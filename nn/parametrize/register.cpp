@@ -208,7 +208,7 @@ void detail::adopt_parametrized(const Module& module, ParametrizedTensor p) {
 void register_parametrization(const Module& module, std::string_view name, Parametrization step, bool unsafe,
                               Location where) {
   const State& state = StateAccess::state(module);
-  detail::check_not_circular(module, step, std::string(name), where);
+  detail::check_not_circular(StateAccess::state(module), step, std::string(name), where);
   if (name == "weight" && state.adapter.held != nullptr) {
     refuse(registering, "the weight of this layer has an adapter of LoRA", where,
            "merge_lora and save the merged weight, or parametrize another layer");

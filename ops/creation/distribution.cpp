@@ -310,26 +310,31 @@ Tensor poisson(const Tensor& rates, Generator* generator, Location where) {
   return out;
 }
 
-Tensor standard_gamma(const Tensor& shapes, Generator* generator, Location where) {
-  const CallScope call("standard_gamma", where);
+namespace {
+// number(draws, shape) for each shape.
+template <class Number>
+Tensor gamma_numbers(const Tensor& shapes, Generator* generator, Number&& number) {
   check_floating(checked(shapes));
   if (is_meta(shapes)) return make_like(shapes);
   const std::vector<double> each = numbers_of(shapes);
   check_numbers(each, 0, most_finite, "shape");
+  return drawn_on_host(shapes, generator, [&](Draws& stream, size_t i) { return number(stream, each[i]); });
+}
+}  // namespace
+
+Tensor standard_gamma(const Tensor& shapes, Generator* generator, Location where) {
+  const CallScope call("standard_gamma", where);
+  checked(shapes);
   const double least = shapes.dtype() == DType::f64   ? std::numeric_limits<double>::min()
                        : shapes.dtype() == DType::f16 ? 0x1p-14
                                                       : std::numeric_limits<float>::min();
-  return drawn_on_host(shapes, generator,
-                       [&](Draws& stream, size_t i) { return std::fmax(least, gamma_number(stream, each[i])); });
+  return gamma_numbers(shapes, generator,
+                       [=](Draws& stream, double shape) { return std::fmax(least, gamma_number(stream, shape)); });
 }
 
 Tensor log_standard_gamma(const Tensor& shapes, Generator* generator, Location where) {
   const CallScope call("standard_gamma", where);
-  check_floating(checked(shapes));
-  if (is_meta(shapes)) return make_like(shapes);
-  const std::vector<double> each = numbers_of(shapes);
-  check_numbers(each, 0, most_finite, "shape");
-  return drawn_on_host(shapes, generator, [&](Draws& stream, size_t i) { return log_gamma_number(stream, each[i]); });
+  return gamma_numbers(shapes, generator, log_gamma_number);
 }
 
 Tensor binomial(const Tensor& count, const Tensor& p, Generator* generator, Location where) {

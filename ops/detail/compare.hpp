@@ -8,6 +8,8 @@
 
 namespace weft {
 
+inline bool is_whole(DType t) { return is_integer(t) || t == DType::boolean; }
+
 struct Comparison {
   CompareOp op;
   Scalar number;

@@ -179,9 +179,8 @@ std::vector<int64_t> rope_lengths(std::span<const int64_t> positions, std::span<
   std::vector<int64_t> lengths;
   for (size_t i = 0; i < counts.size(); ++i) {
     const auto own = positions.subspan(lengths.size(), static_cast<size_t>(counts[i]));
-    for (const int64_t position : own) {
-      lengths.push_back((before[i] == 0 ? *std::ranges::max_element(own) : position) + 1);
-    }
+    const int64_t last = before[i] == 0 && !own.empty() ? *std::ranges::max_element(own) : 0;
+    for (const int64_t position : own) lengths.push_back((before[i] == 0 ? last : position) + 1);
   }
   return lengths;
 }

@@ -79,8 +79,7 @@ void add_slices(const Tensor& out, int dim, const Tensor& index, const Tensor& s
 void put_slices(const Tensor& out, int dim, const Tensor& index, const Tensor& source, bool wraps) {
   IndexPlan plan;
   View target;
-  plan_slices(plan, target, at_least_1d(out.raw_view()), dim, at_least_1d(index.raw_view()));
-  plan.wraps = wraps;
+  plan_slices(plan, target, at_least_1d(out.raw_view()), dim, at_least_1d(index.raw_view()), wraps);
   WEFT_KERNEL(index_put, out)(target, at_least_1d(source.raw_view()), plan, false);
 }
 

@@ -39,7 +39,6 @@ int64_t count_true(const Tensor& x) {
     raise<NotImplementedError>({.problem = "the result's shape follows from values, which meta tensors lack"});
   }
   if (x.numel() == 0) return 0;
-  if (is_complex(x.dtype())) return count_true(x != 0);
   if (const auto kernel = kernels(x.raw_view()).count_nonzero) return kernel(x.raw_view());
   return count_nonzero(x.detach()).item<int64_t>();
 }

@@ -310,8 +310,8 @@ ReduceBackward reduce_backward(const Tensor& old, const Scattered& s, ScatterRed
 Tensor from_beginning(const Tensor& index, int64_t size) {
   const NoGradGuard unrecorded;
   if (index.numel() == 0 || (reads_indices(index) && min(index).item<int64_t>() >= 0)) return index;
-  const Tensor moved = index + size;
-  return weft::where(logical_and(index < 0, moved >= 0), moved, index);
+  const Tensor wide = size > std::numeric_limits<int32_t>::max() ? index.to(DType::i64) : index, moved = wide + size;
+  return weft::where(logical_and(wide < 0, moved >= 0), moved, wide);
 }
 
 namespace {

@@ -200,8 +200,6 @@ Tensor ordered(const Tensor& sorted, const Tensor& sorter) {
   return gather(sorted, -1, sorter);
 }
 
-bool is_whole(DType t) { return is_integer(t) || t == DType::boolean; }
-
 Tensor places(const Tensor& sorted, const Tensor& x, bool right);
 
 // The place of a number beyond `dtype` is that of one which it holds.

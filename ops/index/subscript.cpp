@@ -55,7 +55,7 @@ Tensor row(const Tensor& x, int64_t index) {
 Tensor slices(const Tensor& x, const Tensor& index) {
   IndexPlan plan;
   View base;
-  plan_slices(plan, base, x.raw_view(), 0, index.raw_view());
+  plan_slices(plan, base, x.raw_view(), 0, index.raw_view(), true);
   Tensor out = make(sizes_of(base.layout), x.dtype(), x.device());
   WEFT_KERNEL(index_get, x)(out.raw_view(), base, plan);
   return out;

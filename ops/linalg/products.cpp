@@ -39,7 +39,6 @@ Tensor rounded_once(const Tensor& input, const Tensor& a, const Tensor& b, const
 
 /// beta * input + alpha * product; input broadcasts to the product.
 Tensor added(const Tensor& input, const Tensor& product, Scalar beta, Scalar alpha) {
-  check_same_dtype(input, product);
   const auto whole = broadcast(input.sizes(), product.sizes());
   if (!whole || !(*whole == product.shape())) {
     raise<ShapeError>({.problem = fmt::format("shape {} does not broadcast to the product's {}", input.shape().text(),

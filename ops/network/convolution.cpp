@@ -231,20 +231,27 @@ Tensor of_integers(const Tensor& x, const Tensor& weight, const Tensor& bias, Co
   return convolve(wide(x), wide(weight), wide(bias)).to(x.dtype());
 }
 
+/// `convolve(x, weight, bias)` by parts where the numbers are complex, in int64 where they are narrower integers;
+/// nothing for others. `channels()` is the bias's length.
+template <class Channels, class Convolve>
+std::optional<Tensor> by_other_numbers(const Tensor& x, const Tensor& weight, const Tensor& bias, int dims,
+                                       Channels&& channels, Convolve&& convolve) {
+  if (WEFT_UNLIKELY(is_complex(x.dtype()))) {
+    check_bias(bias, channels());
+    return of_parts(x, weight, bias, dims, [&](const Tensor& t, const Tensor& w) { return convolve(t, w, Tensor()); });
+  }
+  if (WEFT_UNLIKELY(is_integer(x.dtype()) && x.dtype() != DType::i64)) return of_integers(x, weight, bias, convolve);
+  return {};
+}
+
 template <int dims>
 Tensor convolve(const Tensor& operand, const Tensor& weight, const Tensor& bias, const ConvolutionOptions& options) {
   check_operands(operand, weight, bias, dims);
-  if (WEFT_UNLIKELY(is_complex(operand.dtype()))) {
-    check_bias(bias, weight.size(0));
-    const auto real_parts = [&](const Tensor& x, const Tensor& w) { return convolve<dims>(x, w, {}, options); };
-    return of_parts(operand, weight, bias, dims, real_parts);
-  }
-  if (WEFT_UNLIKELY(is_integer(operand.dtype()) && operand.dtype() != DType::i64)) {
-    const auto wide = [&](const Tensor& x, const Tensor& w, const Tensor& b) {
-      return convolve<dims>(x, w, b, options);
-    };
-    return of_integers(operand, weight, bias, wide);
-  }
+  const auto again = [&](const Tensor& x, const Tensor& w, const Tensor& b) {
+    return convolve<dims>(x, w, b, options);
+  };
+  const auto channels_out = [&] { return weight.size(0); };
+  if (auto out = by_other_numbers(operand, weight, bias, dims, channels_out, again)) return *std::move(out);
   const bool batched = operand.dim() == dims + 2;
   const Tensor x = batched ? operand : operand.unsqueeze(0);
   const Dims stride = for_each_dim(options.stride, dims, "stride", 1);
@@ -279,19 +286,11 @@ template <int dims>
 Tensor convolve_transposed(const Tensor& operand, const Tensor& weight, const Tensor& bias,
                            const TransposedConvolutionOptions& options) {
   check_operands(operand, weight, bias, dims);
-  if (WEFT_UNLIKELY(is_complex(operand.dtype()))) {
-    check_bias(bias, weight.size(1) * options.groups);
-    const auto real_parts = [&](const Tensor& x, const Tensor& w) {
-      return convolve_transposed<dims>(x, w, {}, options);
-    };
-    return of_parts(operand, weight, bias, dims, real_parts);
-  }
-  if (WEFT_UNLIKELY(is_integer(operand.dtype()) && operand.dtype() != DType::i64)) {
-    const auto wide = [&](const Tensor& x, const Tensor& w, const Tensor& b) {
-      return convolve_transposed<dims>(x, w, b, options);
-    };
-    return of_integers(operand, weight, bias, wide);
-  }
+  const auto again = [&](const Tensor& x, const Tensor& w, const Tensor& b) {
+    return convolve_transposed<dims>(x, w, b, options);
+  };
+  const auto channels_out = [&] { return weight.size(1) * options.groups; };
+  if (auto out = by_other_numbers(operand, weight, bias, dims, channels_out, again)) return *std::move(out);
   const bool batched = operand.dim() == dims + 2;
   const Tensor x = batched ? operand : operand.unsqueeze(0);
   const Dims stride = for_each_dim(options.stride, dims, "stride", 1);

@@ -107,14 +107,19 @@ void KvCache::append(const Tensor& k, const Tensor& v, Location where) {
   append(rows(k), rows(v), counts, where);
 }
 
+namespace {
+void check_truncation(std::span<const int64_t> lengths, int64_t sequence, int64_t length) {
+  if (sequence < 0 || sequence >= std::ssize(lengths)) raise_no_sequence(sequence);
+  const int64_t own = lengths[static_cast<size_t>(sequence)];
+  if (length >= 0 && length <= own) return;
+  raise<ValueError>({.problem = fmt::format("sequence {} has {} tokens, not {}", sequence, own, length)});
+}
+}  // namespace
+
 void KvCache::truncate(int64_t sequence, int64_t length, Location where) {
   const CallScope call("KvCache.truncate", where);
-  if (sequence < 0 || sequence >= std::ssize(lengths_)) raise_no_sequence(sequence);
-  int64_t& own = lengths_[static_cast<size_t>(sequence)];
-  if (length < 0 || length > own) {
-    raise<ValueError>({.problem = fmt::format("sequence {} has {} tokens, not {}", sequence, own, length)});
-  }
-  own = length;
+  check_truncation(lengths_, sequence, length);
+  lengths_[static_cast<size_t>(sequence)] = length;
 }
 
 void KvCache::take_rows(std::span<const int64_t> rows, Location where) {
@@ -159,13 +164,13 @@ const KvCache& LayeredKvCache::layer(int64_t i, Location where) const {
 }
 
 void LayeredKvCache::truncate(std::span<const int64_t> lengths, Location where) {
-  for (const bool checks : {true, false}) {  // one that is refused leaves all as they were
-    for (KvCache& each : layers_) {
-      for (size_t i = 0; i < lengths.size(); ++i) {
-        const bool fits = i < each.lengths().size() && lengths[i] >= 0 && lengths[i] <= each.lengths()[i];
-        if (!checks || !fits) each.truncate(static_cast<int64_t>(i), lengths[i], where);
-      }
-    }
+  const CallScope call("KvCache.truncate", where);
+  for (const KvCache& each : layers_) {  // a refused length leaves all layers as they were
+    for (int64_t i = 0; i < std::ssize(lengths); ++i)
+      check_truncation(each.lengths(), i, lengths[static_cast<size_t>(i)]);
+  }
+  for (KvCache& each : layers_) {
+    for (int64_t i = 0; i < std::ssize(lengths); ++i) each.truncate(i, lengths[static_cast<size_t>(i)], where);
   }
 }
 

@@ -156,15 +156,18 @@ Tensor compare_in(DType dtype, CompareOp op, const Operand& a, const Operand& b)
   return out;
 }
 
+bool is_same(Scalar a, Scalar b) {
+  if (a.held_as() != b.held_as()) return false;
+  if (a.is_complex()) return a.to_complex() == b.to_complex();
+  return a.is_floating() ? a.to<double>() == b.to<double>() : a.to<uint64_t>() == b.to<uint64_t>();
+}
+
 Tensor with_number(CompareOp op, const Tensor& x, const Operand& operand) {
   const Scalar number = operand.tensor().item_scalar();
   const Comparison exact = exact_in(x.dtype(), op, number);
-  const bool as_given = exact.op == op && number.is_floating() && exact.number.is_floating() &&
-                        number.to<double>() == exact.number.to<double>();
+  const bool as_given = exact.op == op && is_same(exact.number, number);
   return as_given ? compare_in(x.dtype(), op, x, operand) : compare_in(x.dtype(), exact.op, x, exact.number);
 }
-
-bool is_whole(DType t) { return is_integer(t) || t == DType::boolean; }
 
 int digits_of(DType t) {
   if (t == DType::f64 || t == DType::c128) return DBL_MANT_DIG;

@@ -9,6 +9,7 @@
 #include "../detail/reducing.hpp"
 #include "../index.hpp"
 #include "../join.hpp"
+#include "../linalg/common.hpp"
 #include "../masked.hpp"
 #include "../matmul.hpp"
 #include "../pointwise.hpp"
@@ -155,7 +156,7 @@ void check_order(double p) {
 Tensor normalize(const Tensor& x, const NormalizeOptions& options, Location where) {
   const CallScope call("normalize", where);
   WEFT_IN_FULL(normalize, x, options, where);
-  if (!is_complex(checked(x).dtype())) check_floating(x);
+  linalg::check_numbers(x);
   const Tensor wide = to_compute_type(x);
   const Tensor length = vector_norm(wide, options.p, options.dims, true);
   return (wide / clip(length, options.eps, std::nullopt)).to(x.dtype());

@@ -7,6 +7,7 @@
 #include "../detail/corrected.hpp"
 #include "../detail/indices.hpp"
 #include "../detail/records.hpp"
+#include "../linalg/common.hpp"
 #include "../matmul.hpp"
 #include "../pointwise.hpp"
 #include "../reduce.hpp"
@@ -59,7 +60,7 @@ Tensor dist(const Tensor& x, const Tensor& y, double p, Location where) {
 Tensor renorm(const Tensor& x, double p, int dim, double maxnorm, Location where) {
   const CallScope call("renorm", where);
   WEFT_IN_FULL(renorm, x, p, dim, maxnorm, where);
-  if (!is_complex(checked(x).dtype())) check_floating(x);
+  linalg::check_numbers(x);
   if (x.dim() < 2) raise_shapes(fmt::format("needs two dimensions, not {}", x.shape().text()));
   const int along = wrap_dim(dim, x.dim());
   if (!(p > 0)) raise<ValueError>({.problem = fmt::format("p = {} is not positive", p)});

@@ -1,7 +1,6 @@
 """Functions that are no ops of their own: keywords beyond an op's schema, PyTorch's other names, data from outside."""
 
 import collections
-import math
 
 from weft import _core
 from weft._core import Tensor, _ops, dtype as _dtype
@@ -117,13 +116,6 @@ for _name in ("unique", "unique_consecutive"):
 
 
 # ---- other names ----
-
-def _range_of(dtype):
-    """Bounds that hold every number of the dtype."""
-    if dtype.is_floating_point:
-        return -math.inf, math.inf
-    return (False, True) if dtype is _core.bool else (iinfo(dtype).min, iinfo(dtype).max)
-
 
 @_public
 def clamp(input, min=None, max=None, *, out=None):

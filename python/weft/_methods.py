@@ -166,7 +166,8 @@ def random_(self, *bounds, generator=None, **named):
     low, high = known.get("from", 0), known.get("to")
     if high is None:
         kind = self.dtype
-        top = int(2 / _functions.finfo(kind).eps) if kind.is_floating_point else _functions._range_of(kind)[1]
+        top = int(2 / _functions.finfo(kind).eps) if kind.is_floating_point else (
+            1 if kind is _core.bool else _functions.iinfo(kind).max)
         high = min(top + 1, 2**63 - 1)
     return self.copy_(_ops["randint_like"](self, low, high, generator=generator))
 

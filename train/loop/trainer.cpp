@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "../../autograd/mode.hpp"
+#include "../../ops/random.hpp"
 #include "../../tensor/allocator.hpp"
 #include "../../tensor/warning.hpp"
 #include "../signals.hpp"
@@ -141,27 +142,6 @@ void Trainer::State::after_step(const StepResult& result) {
   step_began = seconds();
 }
 
-namespace {
-
-// The default generators are afterwards as they were: an evaluation more or less changes nothing of the training.
-class KeptGenerators {
- public:
-  KeptGenerators() {
-    for (const Device device : devices_with_generators()) {
-      states_.emplace_back(device, default_generator(device).state());
-    }
-  }
-  ~KeptGenerators() {
-    for (const auto& [device, state] : states_) default_generator(device).set_state(state);
-  }
-  KeptGenerators(const KeptGenerators&) = delete;
-
- private:
-  std::vector<std::pair<Device, GeneratorState>> states_;
-};
-
-}  // namespace
-
 // The figures of one evaluation, which are told and judged.
 io::Figures Trainer::State::evaluation() {
   owes_evaluation = false;
@@ -178,7 +158,7 @@ io::Figures Trainer::State::evaluation() {
       bool training;
       ~Restore() { model.train(training); }
     } const restore{model, was_training};
-    const KeptGenerators kept;
+    const RngForkGuard kept(devices_with_generators());  // an evaluation more or less changes nothing of the training
     at([&] { return "the evaluation of " + place(); }, [&] { evaluate_with(evaluation); });
   }
   const io::Figures figures = evaluation.figures();

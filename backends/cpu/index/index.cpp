@@ -19,8 +19,7 @@ void index_select(const View& out, const View& x, int dim, const View& index) {
   }
   IndexPlan plan;
   View base;
-  plan_slices(plan, base, at_least_1d(x), dim, at_least_1d(index));
-  plan.wraps = false;
+  plan_slices(plan, base, at_least_1d(x), dim, at_least_1d(index), false);
   index_get(at_least_1d(out), base, plan);
 }
 

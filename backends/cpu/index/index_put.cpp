@@ -400,9 +400,11 @@ void put_float_sums(const View& base, const View& values, const IndexPlan& plan)
   const bool stands_in = width < narrow && reach.is_near(values.layout.numel);
   const bool is_dense = stands_in && positions > few_terms && 2 * reach.elements() <= values.layout.numel;
   if (is_dense) return put_wide_sums<T, double>(base, values, plan, reach);
-  const CrowdSample sample = sample_of(walk, plan);
   if constexpr (is_half_type<T>) {
     if (!stands_in) return put_grouped_sums<T, K>(base, values, plan, outer, walk);
+  }
+  const CrowdSample sample = sample_of(walk, plan);
+  if constexpr (is_half_type<T>) {
     if (sample.is_crowded()) return put_wide_sums<T, double>(base, values, plan, reach);
     put_wide_sums<T, float>(base, values, plan, reach);
   } else {
@@ -445,8 +447,7 @@ void index_put(const View& base, const View& values, const IndexPlan& plan, bool
 void index_add(const View& out, int dim, const View& index, const View& source) {
   IndexPlan plan;
   View base;
-  plan_slices(plan, base, at_least_1d(out), dim, at_least_1d(index));
-  plan.wraps = false;
+  plan_slices(plan, base, at_least_1d(out), dim, at_least_1d(index), false);
   index_put(base, at_least_1d(source), plan, true);
 }
 

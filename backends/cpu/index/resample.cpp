@@ -85,24 +85,18 @@ HWY_ATTR void resample_row(T* out, const T* x, int64_t inner, const Taps<T>& tap
   }
 }
 
-/// Elements [begin, end) of a line of rows of `inner` numbers, each a sum of many, carried in double.
+/// As resample_row, of many taps: the sums are carried in double.
 template <class T>
-void resample_many(T* out, const T* x, int64_t inner, const Taps<T>& taps, int64_t begin, int64_t end) {
+void resample_many(T* out, const T* x, int64_t inner, const Taps<T>& taps, int64_t o) {
   constexpr int64_t block = 64;
-  for (; begin < end; begin += block) {
-    const int64_t n = std::min(block, end - begin);
+  for (int64_t begin = 0; begin < inner; begin += block) {
+    const int64_t n = std::min(block, inner - begin);
     double sum[block] = {};
-    int64_t element[block], rest[block];
-    for (int64_t k = 0; k < n; ++k) {
-      element[k] = (begin + k) / inner;
-      rest[k] = (begin + k) % inner;
-    }
-    for (int64_t t = 0; t < taps.count; ++t) {
-      for (int64_t k = 0; k < n; ++k) {
-        const int64_t tap = t * taps.to + element[k];
-        if (taps.at[tap] < 0) continue;
-        sum[k] += static_cast<double>(x[taps.at[tap] * inner + rest[k]]) * static_cast<double>(taps.weights[tap]);
-      }
+    for (int64_t t = o; t < taps.count * taps.to; t += taps.to) {
+      if (taps.at[t] < 0) continue;
+      const T* const from = x + taps.at[t] * inner + begin;
+      const auto weight = static_cast<double>(taps.weights[t]);
+      for (int64_t k = 0; k < n; ++k) sum[k] += static_cast<double>(from[k]) * weight;
     }
     for (int64_t k = 0; k < n; ++k) out[begin + k] = static_cast<T>(sum[k]);
   }
@@ -118,22 +112,17 @@ void resample_lines(const View& out, const View& x, const View& at, const View& 
                         at.layout.sizes[0], to};
   auto* const y = static_cast<T*>(out.data);
   auto* const elements = static_cast<const T*>(x.data);
-  if (taps.count > few_terms) {
-    return parallel_for(outer * to, rows_per_chunk(inner * taps.count), [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        const int64_t line = i / to, o = i % to;
-        resample_many(y + line * to * inner, elements + line * from * inner, inner, taps, o * inner, (o + 1) * inner);
-      }
-    });
-  }
-  if (inner == 1) {
+  const bool many = taps.count > few_terms;
+  if (inner == 1 && !many) {
     return parallel_for(outer, rows_per_chunk(to * taps.count), [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) resample_line(y + i * to, elements + i * from, taps);
     });
   }
   parallel_for(outer * to, rows_per_chunk(inner * taps.count), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      resample_row(y + i * inner, elements + i / to * from * inner, inner, taps, i % to);
+      const T* const line = elements + i / to * from * inner;
+      if (many) resample_many(y + i * inner, line, inner, taps, i % to);
+      else resample_row(y + i * inner, line, inner, taps, i % to);
     }
   });
 }

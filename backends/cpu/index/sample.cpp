@@ -208,12 +208,13 @@ void sample_gradient(const View& dx, const View& dat, const View& g, const View&
           const T* const incoming = static_cast<const T*>(g.data) + plane * s.places + first;
           const T* const values = static_cast<const T*>(x.data) + plane * s.size;
           for (int k = 0; k < s.corners(); ++k) {
-            if (crowded) add_corner(wide.as<double>() + channel * s.size, c.index[k], incoming, c.weight[k], count);
-            for (int64_t p = 0; p < count; ++p) {
+            const int64_t start = channel * s.size;
+            if (crowded) add_corner(wide.as<double>() + start, c.index[k], incoming, c.weight[k], count);
+            else if (dx.data != nullptr) add_corner(to_image + start, c.index[k], incoming, c.weight[k], count);
+            for (int64_t p = 0; p < count && dat.data != nullptr; ++p) {
               const int64_t index = c.index[k][p];
               if (index < 0) continue;
-              if (dx.data != nullptr && !crowded) to_image[channel * s.size + index] += incoming[p] * c.weight[k][p];
-              for (int d = 0; d < s.rank && dat.data != nullptr; ++d) {
+              for (int d = 0; d < s.rank; ++d) {
                 static_cast<T*>(dat.data)[(d * s.images + image) * s.places + first + p] +=
                     incoming[p] * values[index] * c.slope[d][k][p];
               }

@@ -181,8 +181,7 @@ bool scatter_list(Scatter mode, const View& out, const View& index, const View& 
   if (out.layout.rank != 1 || (mode != Scatter::replace && mode != Scatter::sum)) return false;
   IndexPlan plan;
   View base;
-  plan_slices(plan, base, out, 0, index);
-  plan.wraps = false;
+  plan_slices(plan, base, out, 0, index, false);
   index_put(base, source, plan, mode == Scatter::sum);
   return true;
 }

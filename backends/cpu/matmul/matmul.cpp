@@ -213,21 +213,6 @@ View line_of(const View& matrix) {
   return line;
 }
 
-/// A few rows by a large matrix that lies by rows or columns, which is widened as it is read; false for others.
-bool run_few_rows(const View& out, const View& a, const View& b, const View& bias) {
-  const int64_t m = rows_of(out), n = columns_of(out);
-  if (n < m) {
-    const View flipped = bias.data != nullptr ? transposed(bias) : bias;
-    return n > 0 && run_few_rows(transposed(out), transposed(b), transposed(a), flipped);
-  }
-  const bool one_row = bias.data == nullptr || m == 1 || row_bytes(bias) == 0;
-  const bool is_large = n * columns_of(a) >= 64 * 64;
-  if (out.layout.rank != 2 || m > skinny_rows || !one_row || !is_large || !as_matrix<uint16_t>(b)) return false;
-  const View added = bias.data != nullptr ? line_of(bias) : bias;
-  activated_product(out, a, b, {}, added, Activation::none);
-  return true;
-}
-
 /// Each row as if it were the only one; false for operands that the kernels for a few rows do not take.
 bool run_by_rows(const View& out, const View& a, const View& b, const View& bias) {
   const DType dtype = out.layout.dtype;
@@ -236,6 +221,18 @@ bool run_by_rows(const View& out, const View& a, const View& b, const View& bias
   if (!takes || !one_row) return false;
   activated_product(out, a, b, {}, bias.data != nullptr ? line_of(bias) : bias, Activation::none);
   return true;
+}
+
+/// A few rows by a large matrix that lies by rows or columns, which is widened as it is read; false for others.
+bool run_few_rows(const View& out, const View& a, const View& b, const View& bias) {
+  const int64_t m = rows_of(out), n = columns_of(out);
+  if (n < m) {
+    const View flipped = bias.data != nullptr ? transposed(bias) : bias;
+    return n > 0 && run_few_rows(transposed(out), transposed(b), transposed(a), flipped);
+  }
+  const bool is_large = n * columns_of(a) >= 64 * 64;
+  if (out.layout.rank != 2 || m > skinny_rows || !is_large || !as_matrix<uint16_t>(b)) return false;
+  return run_by_rows(out, a, b, bias);
 }
 
 void half_matmul(const View& out, const View& a, const View& b, const View& bias) {

@@ -336,9 +336,8 @@ class Integers {
   bool finite_ = true;
 };
 
-/// False where that is not possible.
+/// False where a number is not finite.
 bool multiply_few_integers(const View& out, const View& x, const QuantizedRows& w, const View& bias) {
-  if (itemsize(x.layout.dtype) != 2 || !takes_integers(w)) return false;
   const Integers in(x, w);
   if (!in.finite()) return false;
   multiply_panels(out, w, bias, [&](const QuantizedRows& rows, int64_t row, float* sums) {
@@ -360,11 +359,11 @@ View rows_from(const View& view, int64_t first, int64_t count) {
 /// As few at a time as the codes are read for. A row that is not finite leaves the others as they are without it.
 void multiply_by_rows(const View& out, const View& x, const QuantizedRows& w, const View& bias, int64_t at_once) {
   const int64_t m = x.layout.sizes[0];
+  const bool is_integer = itemsize(x.layout.dtype) == 2 && takes_integers(w);
   for (int64_t i = 0; i < m; i += at_once) {
     const int64_t count = std::min(at_once, m - i);
     const View to = rows_from(out, i, count), from = rows_from(x, i, count);
-    if (multiply_few_integers(to, from, w, bias)) continue;
-    const bool is_integer = itemsize(x.layout.dtype) == 2 && takes_integers(w);
+    if (is_integer && multiply_few_integers(to, from, w, bias)) continue;
     if (is_integer && count > 1) multiply_by_rows(to, from, w, bias, 1);
     else multiply_few(to, from, w, bias);
   }

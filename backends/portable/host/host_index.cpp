@@ -160,8 +160,7 @@ void scatter_copy(Scatter mode, const View& out, const View& x, int dim, const V
 void index_add(const View& out, int dim, const View& index, const View& source) {
   IndexPlan plan;
   View base;
-  plan_slices(plan, base, at_least_1d(out), dim, at_least_1d(index));
-  plan.wraps = false;
+  plan_slices(plan, base, at_least_1d(out), dim, at_least_1d(index), false);
   put("index_add", Scatter::sum, base, at_least_1d(source), plan);
 }
 

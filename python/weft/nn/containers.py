@@ -42,7 +42,7 @@ class _Numbered(Module):
 
     def _hold_or_restore(self, change):
         """Where the change is refused, the modules are those of before."""
-        before = dict(self._modules)
+        before = dict(self._state.modules())
         try:
             change()
         except Exception:
@@ -50,13 +50,13 @@ class _Numbered(Module):
             raise
 
     def _hold(self, named):
-        for name in list(self._modules):
+        for name in list(self._state.modules()):
             delattr(self, name)
         for name, module in named.items():
             self.register_module(name, module)
 
     def __len__(self):
-        return len(self._modules)
+        return len(self._state.modules())
 
     def __iter__(self):
         return self.children()
@@ -72,7 +72,7 @@ class _Numbered(Module):
             return self._renumber(modules)
         if not isinstance(module, Module):
             raise TypeError(f"{type(self).__name__}() holds modules, not {type(module).__name__}")
-        self.register_module(list(self._modules)[self._place(i)], module)
+        self.register_module(list(self._state.modules())[self._place(i)], module)
 
     def __delitem__(self, i):
         modules = list(self)
@@ -107,7 +107,7 @@ class Sequential(_Numbered):
         return self
 
     def forward(self, input):
-        for module in self._modules.values():
+        for module in self._state.modules().values():
             input = module(input)
         return input
 
@@ -145,7 +145,7 @@ class ModuleDict(Module):
             self.register_module(name, module)
 
     def __getitem__(self, name):
-        return self._modules[name]
+        return self._state.modules()[name]
 
     def __setitem__(self, name, module):
         if not isinstance(module, Module):
@@ -153,7 +153,7 @@ class ModuleDict(Module):
         self.register_module(name, module)
 
     def __delitem__(self, name):
-        if name not in self._modules:
+        if name not in self._state.modules():
             raise KeyError(name)
         delattr(self, name)
 
@@ -173,22 +173,22 @@ class ModuleDict(Module):
             self[name] = module
 
     def __contains__(self, name):
-        return name in self._modules
+        return name in self._state.modules()
 
     def __iter__(self):
-        return iter(self._modules)
+        return iter(self._state.modules())
 
     def __len__(self):
-        return len(self._modules)
+        return len(self._state.modules())
 
     def keys(self):
-        return self._modules.keys()
+        return self._state.modules().keys()
 
     def values(self):
-        return self._modules.values()
+        return self._state.modules().values()
 
     def items(self):
-        return self._modules.items()
+        return self._state.modules().items()
 
 
 class ParameterList(Module):
@@ -211,13 +211,13 @@ class ParameterList(Module):
     __iadd__ = extend
 
     def __len__(self):
-        return len(self._parameters)
+        return len(self._state.parameters())
 
     def __iter__(self):
-        return iter(self._parameters.values())
+        return iter(self._state.parameters().values())
 
     def __getitem__(self, i):
-        parameters = list(self._parameters.values())[i]
+        parameters = list(self._state.parameters().values())[i]
         return ParameterList(parameters) if isinstance(i, slice) else parameters
 
     def __setitem__(self, i, parameter):

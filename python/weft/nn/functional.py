@@ -175,15 +175,36 @@ for _name in ("dropout1d", "dropout2d", "dropout3d"):
 for _name in ("alpha_dropout", "feature_alpha_dropout"):
     globals()[_name] = _with_inplace(_name, p=0.5, training=False)
 rrelu = _with_inplace("rrelu", lower=1 / 8, upper=1 / 3, training=False)
-leaky_relu, elu, celu = (_with_inplace("leaky_relu", negative_slope=0.01), _with_inplace("elu", alpha=1.0),
-                         _with_inplace("celu", alpha=1.0))
-hardtanh = _with_inplace("hardtanh", min_val=-1.0, max_val=1.0)
+
+
+def _applied(name, input, inplace, *numbers):
+    result = _ops[name](_kept(input, inplace), *numbers)
+    return input.copy_(result) if inplace else result
+
+
+def leaky_relu(input, negative_slope=0.01, inplace=False):
+    return _applied("leaky_relu", input, inplace, negative_slope)
+
+
+def elu(input, alpha=1.0, inplace=False):
+    return _applied("elu", input, inplace, alpha)
+
+
+def celu(input, alpha=1.0, inplace=False):
+    return _applied("celu", input, inplace, alpha)
+
+
+def hardtanh(input, min_val=-1.0, max_val=1.0, inplace=False):
+    return _applied("hardtanh", input, inplace, min_val, max_val)
+
+
+for _function in (leaky_relu, elu, celu, hardtanh):
+    _function.__doc__ = _ops[_function.__name__].__doc__
 
 
 def threshold(input, threshold, value, inplace=False):
     """input where it is above threshold, else value."""
-    result = _ops["threshold"](_kept(input, inplace), threshold, value)
-    return input.copy_(result) if inplace else result
+    return _applied("threshold", input, inplace, threshold, value)
 
 
 def _weighted(name, divides):

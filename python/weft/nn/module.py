@@ -184,7 +184,7 @@ class Module:
 
     def __dir__(self):
         parametrized = [name for name, *_ in _core._parametrized(self)]
-        return [*super().__dir__(), *self._parameters, *self._buffers, *self._modules, *parametrized]
+        return [*super().__dir__(), *self._state.parameters(), *self._state.buffers(), *self._state.modules(), *parametrized]
 
     # By name, in order of registration.
     _parameters = property(lambda self: _Members(self._state.parameters(), self, self.register_parameter))
@@ -229,34 +229,34 @@ class Module:
             return
         memo.add(id(self))
         yield prefix, self
-        for name, module in self._modules.items():
+        for name, module in self._state.modules().items():
             yield from module.named_modules(memo, f"{prefix}.{name}" if prefix else name)
 
     def modules(self):
         return (module for _, module in self.named_modules())
 
     def named_children(self):
-        return iter(self._modules.items())
+        return iter(self._state.modules().items())
 
     def children(self):
-        return iter(self._modules.values())
+        return iter(self._state.modules().values())
 
     def _named(self, place, prefix, recurse):
         seen = set()
         for path, module in self.named_modules(prefix=prefix) if recurse else [(prefix, self)]:
-            for name, tensor in getattr(module, place).items():
+            for name, tensor in getattr(module._state, place)().items():
                 if tensor._impl() not in seen:
                     seen.add(tensor._impl())
                     yield (f"{path}.{name}" if path else name), tensor
 
     def named_parameters(self, prefix="", recurse=True):
-        return self._named("_parameters", prefix, recurse)
+        return self._named("parameters", prefix, recurse)
 
     def parameters(self, recurse=True):
         return (tensor for _, tensor in self.named_parameters(recurse=recurse))
 
     def named_buffers(self, prefix="", recurse=True):
-        return self._named("_buffers", prefix, recurse)
+        return self._named("buffers", prefix, recurse)
 
     def buffers(self, recurse=True):
         return (tensor for _, tensor in self.named_buffers(recurse=recurse))
@@ -371,13 +371,13 @@ class Module:
     def state_dict(self, prefix="", keep_vars=False, *, buffers=True):
         """Parameters and buffers by name, outside the graph unless keep_vars, sharing memory with the module; what is
         shared stands under each of its names. buffers=False leaves those out."""
-        held = list(self._parameters.items())
-        held += [(name, t) for name, t in self._buffers.items() if buffers and self._state.is_saved(name)]
+        held = list(self._state.parameters().items())
+        held += [(name, t) for name, t in self._state.buffers().items() if buffers and self._state.is_saved(name)]
         merged = self._state.unmerged_weight()
         if merged is not None:
             held = [(name, merged if name == "weight" else tensor) for name, tensor in held]
         state = {f"{prefix}{name}": tensor if keep_vars else tensor.detach() for name, tensor in held}
-        for name, module in self._modules.items():
+        for name, module in self._state.modules().items():
             state |= module.state_dict(f"{prefix}{name}.", keep_vars, buffers=buffers)
         return state
 
@@ -389,8 +389,8 @@ class Module:
         if self._state.computes or self._state.is_adapted or self._state.is_in_low_precision:
             raise TypeError(f"a {type(self).__name__} is not pickled or deep-copied: save its state_dict()")
         attributes = {k: v for k, v in self.__dict__.items() if k not in ("_state", "_hooks", "_connections", "_made_with")}
-        buffers = [(name, tensor, self._state.is_saved(name)) for name, tensor in self._buffers.items()]
-        return (attributes, self._parameters, buffers, self._modules, self.training, self._state.extra_repr,
+        buffers = [(name, tensor, self._state.is_saved(name)) for name, tensor in self._state.buffers().items()]
+        return (attributes, self._state.parameters(), buffers, self._state.modules(), self.training, self._state.extra_repr,
                 self._made_with, _core._parametrized(self), self._state.layer_type)
 
     def __setstate__(self, state):
@@ -409,7 +409,7 @@ class Module:
             self._state.set_module(name, module)
         # A copy of a parametrized module: its lists were copied, and compute what they did.
         for name, is_parameter, saved, unsafe in parametrized:
-            held = self._modules["parametrizations"]._modules[name]
+            held = self._state.modules()["parametrizations"]._modules[name]
             _core._adopt_parametrized(self, name, is_parameter, saved, unsafe, held, list(held.children()))
 
     # ---- calls and hooks ----
@@ -510,7 +510,7 @@ class Module:
         return self._state.extra_repr
 
     def __repr__(self):
-        children = [(name, repr(module)) for name, module in self._modules.items()]
+        children = [(name, repr(module)) for name, module in self._state.modules().items()]
         name = "Parametrized" * bool(_core._is_parametrized(self, "")) + self._state.class_name
         return _core._module_text(name, self.extra_repr(), children, self._is_list)
 

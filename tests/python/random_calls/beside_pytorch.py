@@ -22,6 +22,7 @@ from different import documented  # noqa: E402
 from draw import draw, lines  # noqa: E402
 from judge import compare  # noqa: E402
 
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--count", type=int, default=100000)

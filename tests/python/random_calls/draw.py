@@ -203,9 +203,9 @@ class Draw:
         """Positions along the last dimension, each once."""
         order = list(range(self.along()))
         self.rng.shuffle(order)
-        self.index_shape = order[:self.rng.randint(0, len(order))]
-        self.index_shape = [len(self.index_shape)]
-        return self.tensor("int64", self.index_shape, values=order[:self.index_shape[0]])
+        kept = order[:self.rng.randint(0, len(order))]
+        self.index_shape = [len(kept)]
+        return self.tensor("int64", self.index_shape, values=kept)
 
     def pick_source(self, form):
         """A tensor of the base's dtype: `like` the indices, or the base with as many slices as there are indices."""
