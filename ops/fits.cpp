@@ -2,6 +2,7 @@
 
 #include "../tensor/layout.hpp"
 #include "detail/complex.hpp"
+#include "pointwise.hpp"
 
 #include <array>
 #include <limits>
@@ -93,6 +94,34 @@ void check_operands_fit(DType dtype, std::span<const Operand* const> operands, b
     if (wrapped) check();
     else if (!holds_all(dtype, own)) check_elements(check);
   }
+}
+
+Scalar end_of(DType dtype, bool upper) {
+  if (is_inexact(dtype)) return upper ? __builtin_inf() : -__builtin_inf();
+  return visit_dtype(dtype, [upper]<class T>() -> Scalar {
+    if constexpr (std::is_integral_v<T>) return upper ? std::numeric_limits<T>::max() : std::numeric_limits<T>::min();
+    return upper;
+  });
+}
+
+Tensor bound_in(DType dtype, const Tensor& bound, bool upper) {
+  const DType own = bound.dtype();
+  if (!is_integer(dtype) || !is_integer(own) || bound.dim() != 0) return bound;
+  Scalar end = end_of(dtype, upper);
+  if (bound.impl()->wrapped_number) {
+    const Scalar value = bound.item_scalar();
+    const bool positive = value.held_as() == DType::u64 || value.to<int64_t>() > 0;
+    if (!holds(dtype, value) && positive == upper) return Operand(end).tensor();
+    const Operand operand(bound);
+    check_operands_fit(dtype, std::array{&operand}, false);
+    return bound;
+  }
+  if (own == dtype) return bound;
+  if (!holds(own, end)) end = end_of(own, upper);
+  const Tensor limited = upper ? minimum(bound, end) : maximum(bound, end);
+  const Operand operand(limited);
+  check_operands_fit(dtype, std::array{&operand}, false);
+  return limited.to(dtype);
 }
 
 void fill_elements(const Tensor& out, Scalar value) {

@@ -20,5 +20,10 @@ void check_number_fits(const Operand& value, DType dtype);
 void check_operands_fit(DType dtype, std::span<const Operand* const> operands, bool modular);
 /// Whether an integer or bool `dtype` has this integer.
 bool holds(DType dtype, Scalar integer);
+/// The largest or the smallest element of `dtype`.
+Scalar end_of(DType dtype, bool upper);
+/// An upper or lower bound for elements of `dtype`: an integer that limits nothing becomes the end of an integer dtype.
+/// ValueError for one beyond the other end, which would be the result. Waits for the device of a wider 0-d tensor.
+Tensor bound_in(DType dtype, const Tensor& bound, bool upper);
 
 }  // namespace weft

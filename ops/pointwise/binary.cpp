@@ -1,7 +1,5 @@
 #include <algorithm>
 #include <cmath>
-#include <cstddef>
-#include <cstring>
 
 #include "../../backends/functors/complex.hpp"
 #include "../../backends/functors/formulas.hpp"
@@ -186,9 +184,25 @@ bool is_modular(BinaryOp op) {
   }
 }
 
+bool is_maximum(BinaryOp op) { return op == BinaryOp::maximum || op == BinaryOp::fmax; }
+bool is_minimum(BinaryOp op) { return op == BinaryOp::minimum || op == BinaryOp::fmin; }
+
+// Replaces numbers beyond the dtype that limit nothing.
+void limit_bounds(bool upper, const Operand* const (&operands)[2], Prepared<2>& p) {
+  for (int i = 0; i < 2; ++i) {
+    const Tensor& given = operands[i]->tensor();
+    const Tensor bound = bound_in(p.dtype, given, upper);
+    if (bound.impl() == given.impl()) continue;
+    const bool host = bound.impl()->wrapped_number || bound.device() != p.device;
+    p.views[i] = broadcast_view(host ? scalar_view(bound.impl(), p.dtype, p.scalars[i]) : bound.raw_view(), p.shape);
+    p.operands[i] = bound;
+  }
+}
+
 // What integers have no result for, before anything is written.
-void check_integers(BinaryOp op, const Operand* const (&operands)[2], const Prepared<2>& p) {
+void check_integers(BinaryOp op, const Operand* const (&operands)[2], Prepared<2>& p) {
   if (is_inexact(p.dtype)) return;
+  if (is_maximum(op) || is_minimum(op)) return limit_bounds(is_minimum(op), operands, p);
   const TensorImpl* exponent = operands[1]->impl();
   if (op == BinaryOp::pow && exponent->wrapped_number && exponent->view.layout.dtype == DType::i64 &&
       *static_cast<const int64_t*>(exponent->view.data) < 0) {

@@ -9,9 +9,9 @@
 #include "../detail/common.hpp"
 #include "../detail/compare.hpp"
 #include "../detail/complex.hpp"
+#include "../detail/masked.hpp"
 #include "../detail/promote.hpp"
 #include "../pointwise.hpp"
-#include "../reduce.hpp"
 
 namespace weft {
 
@@ -202,14 +202,12 @@ Tensor compare_whole(CompareOp op, const Tensor& whole, const Tensor& real) {
   return logical_and(found, next == real);
 }
 
-// Whether all elements are exact in f64, as far as that is known without waiting.
-bool is_exact_in_doubles(const Tensor& whole) {
-  if (!whole.device().is_cpu()) return false;
-  if (digits_of(whole.dtype()) <= DBL_MANT_DIG || whole.numel() == 0) return true;
-  if (detail::step_recorder != nullptr) return false;
-  constexpr auto end = int64_t{1} << DBL_MANT_DIG;
-  return with_number(CompareOp::le, amax(whole, {}, false), end).item<bool>() &&
-         with_number(CompareOp::ge, amin(whole, {}, false), -end).item<bool>();
+// By the CPU's kernel, which takes both as they are.
+Tensor compare_in_kernel(CompareOp op, const Tensor& whole, const Tensor& real) {
+  Tensor out = make(broadcast_shape(whole, real), DType::boolean, whole.device());
+  const View a = broadcast_view(whole.raw_view(), out.sizes()), b = broadcast_view(real.raw_view(), out.sizes());
+  WEFT_KERNEL(compare, out)(op, out.raw_view(), a, b);
+  return out;
 }
 
 Tensor compare_signs(CompareOp op, const Tensor& natural, const Tensor& integer) {
@@ -225,10 +223,10 @@ Tensor compare_mixed(CompareOp op, const Tensor& a, const Tensor& b) {
   if (const auto common = exact_type(s, t)) return compare_in(*common, op, a, b);
   if (!is_whole(s)) return compare_mixed(mirrored(op), b, a);
   if (is_whole(t)) return s == DType::u64 ? compare_signs(op, a, b) : compare_signs(mirrored(op), b, a);
-  if (b.device().is_cpu() && is_exact_in_doubles(a)) return compare_in(promote(DType::f64, t), op, a, b);
-  if (!is_complex(t)) return compare_whole(op, a, b);
+  const bool here = a.device().is_cpu() && b.device().is_cpu();
+  if (!is_complex(t)) return here ? compare_in_kernel(op, a, b) : compare_whole(op, a, b);
   if (op != CompareOp::eq && op != CompareOp::ne) raise_complex(t);
-  const Tensor equal = logical_and(compare_whole(CompareOp::eq, a, real(b)), imag(b) == 0);
+  const Tensor equal = logical_and(compare_mixed(CompareOp::eq, a, real(b)), imag(b) == 0);
   return op == CompareOp::eq ? equal : logical_not(equal);
 }
 

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <array>
-#include <limits>
 
 #include "../../backends/functors/formulas.hpp"
 #include "../detail/common.hpp"
@@ -114,38 +113,7 @@ Tensor ternary(TernaryOp op, const Operand& a, const Operand& b, const Operand& 
   return out;
 }
 
-// An integer bound held inside the range of an integer dtype, so that casting it changes nothing.
-Scalar within(DType dtype, Scalar bound) {
-  return visit_dtype(dtype, [&]<class T>() -> Scalar {
-    if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
-      using Limits = std::numeric_limits<T>;
-      const bool beyond = bound.held_as() == DType::u64;  // what int64 does not hold
-      if (beyond) return std::cmp_less(Limits::max(), bound.to<uint64_t>()) ? Limits::max() : bound;
-      const int64_t value = bound.to<int64_t>();
-      if (std::cmp_less(value, Limits::min())) return Limits::min();
-      return std::cmp_less(Limits::max(), value) ? Limits::max() : bound;
-    }
-    return bound;
-  });
-}
-
-Scalar end_of(DType dtype, bool upper) {
-  if (is_inexact(dtype)) return upper ? __builtin_inf() : -__builtin_inf();
-  if (dtype == DType::boolean) return upper;
-  return within(dtype,
-                upper ? Scalar(std::numeric_limits<uint64_t>::max()) : Scalar(std::numeric_limits<int64_t>::min()));
-}
-
 Tensor number(Scalar value) { return Operand(value).tensor(); }
-
-// A bound, or its part that `dtype` holds: limiting by it changes no result.
-Tensor bound_in(DType dtype, const Tensor& bound) {
-  if (!is_integer(dtype) || !is_integer(bound.dtype()) || bound.dim() != 0) return bound;
-  if (bound.impl()->wrapped_number) return number(within(dtype, bound.item_scalar()));
-  if (bound.dtype() == dtype) return bound;
-  const auto limit = [&](bool upper) { return Operand(within(bound.dtype(), end_of(dtype, upper))); };
-  return ternary(TernaryOp::clamp, bound, limit(false), limit(true)).to(dtype);
-}
 
 // An undefined bound is none.
 Tensor clipped(const Operand& x, const Tensor& low, const Tensor& high) {
@@ -155,7 +123,7 @@ Tensor clipped(const Operand& x, const Tensor& low, const Tensor& high) {
   }
   const DType dtype = result_type(operands);
   const auto fitted = [&](const Tensor& bound, bool upper) {
-    return bound.defined() ? bound_in(dtype, bound) : number(end_of(dtype, upper));
+    return bound.defined() ? bound_in(dtype, bound, upper) : number(end_of(dtype, upper));
   };
   return ternary(TernaryOp::clamp, x, Operand(fitted(low, false), x.where), Operand(fitted(high, true), x.where));
 }
@@ -184,19 +152,31 @@ void check_range(const Operand& x, const Operand& low, const Operand& high) {
 bool keeps_integers(const Operand& x, const Operand& a, const Operand& b) {
   return is_integer(checked(x.tensor()).dtype()) && !x.impl()->wrapped_number && is_number(a) && is_number(b);
 }
-Tensor of_integers(TernaryOp op, const Operand& x, const Operand& a, const Operand& b) {
-  const bool limits = op == TernaryOp::hardtanh;
-  const CallScope call(limits ? "hardtanh" : "threshold", x.where);
-  const DType dtype = x.tensor().dtype();
-  const auto whole = [&](const Operand& given) -> Scalar {
-    const Scalar number = given.tensor().item_scalar();
-    if (!limits) check_fits(number, dtype);
-    if (!number.is_floating()) return number;
-    check_fits(number, DType::i64);
-    return number.to<int64_t>();
+Scalar whole(Scalar number) {
+  if (!number.is_floating()) return number;
+  return number.to<double>() < 0x1p63 ? Scalar(number.to<int64_t>()) : Scalar(number.to<uint64_t>());
+}
+Tensor hardtanh_of_integers(const Operand& x, const Operand& low, const Operand& high) {
+  const CallScope call("hardtanh", x.where);
+  const auto bound = [&](const Operand& given, bool upper) {
+    const Scalar limit = given.tensor().item_scalar();
+    if (!limit.is_floating()) return given.tensor();
+    const auto value = limit.to<double>();
+    if (upper ? value >= 0x1p64 : value < -0x1p63) return Tensor();
+    if (!(value >= -0x1p63 && value < 0x1p64)) check_fits(limit, x.tensor().dtype());
+    return number(whole(limit));
   };
-  if (limits) return clip(x, whole(a), whole(b));
-  return ternary(op, x, Operand(whole(a)), Operand(number(whole(b)).to(dtype)));
+  return clipped(x, bound(low, false), bound(high, true));
+}
+Tensor threshold_of_integers(const Operand& x, const Operand& edge, const Operand& other) {
+  const CallScope call("threshold", x.where);
+  const DType dtype = x.tensor().dtype();
+  const Scalar given = edge.tensor().item_scalar(), value = other.tensor().item_scalar();
+  check_fits(value, dtype);
+  const Tensor filler = number(whole(value)).to(dtype);
+  const bool inside = given.is_floating() ? fits(given, dtype) : holds(dtype, given);
+  if (!inside) return where(x <= edge, filler, x);
+  return ternary(TernaryOp::threshold, x, Operand(whole(given)), filler);
 }
 
 std::vector<Values> ternary_samples(SampleMaker& make) {
@@ -296,7 +276,9 @@ std::span<const OpRecord> ternary_records() {
     }                                                                                                  \
     if constexpr (TernaryOp::name == TernaryOp::hardtanh) check_range(a, b, c);                        \
     if constexpr (TernaryOp::name == TernaryOp::hardtanh || TernaryOp::name == TernaryOp::threshold) { \
-      if (WEFT_UNLIKELY(keeps_integers(a, b, c))) return of_integers(TernaryOp::name, a, b, c);        \
+      constexpr auto of_integers =                                                                     \
+          TernaryOp::name == TernaryOp::hardtanh ? hardtanh_of_integers : threshold_of_integers;       \
+      if (WEFT_UNLIKELY(keeps_integers(a, b, c))) return of_integers(a, b, c);                         \
     }                                                                                                  \
     if constexpr (TernaryOp::name == TernaryOp::lerp) {                                                \
       if (WEFT_UNLIKELY(is_any_complex({&a, &b, &c}))) return complex_lerp(a, b, c);                   \

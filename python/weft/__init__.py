@@ -33,6 +33,8 @@ for _name, _object in _core._ops.items():
         globals()[_name] = _object
     if _name.startswith("foreach_"):
         globals()["_" + _name] = _object  # as PyTorch calls it
+for _clamp, _same in (("clamp_min", "maximum"), ("clamp_max", "minimum")):
+    globals()["_foreach_" + _clamp] = globals()["_foreach_" + _same]
 
 from math import e, inf, nan, pi  # noqa: E402, F401
 

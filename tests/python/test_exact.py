@@ -126,6 +126,45 @@ def test_python_types_are_the_widest_dtypes():
         weft.set_default_dtype(float)
 
 
+@pytest.mark.parametrize("dtype, low, high", [("uint8", 0, 255), ("int8", -128, 127), ("uint16", 0, 2**16 - 1), ("int16", -2**15, 2**15 - 1),
+                                              ("int32", -2**31, 2**31 - 1), ("uint64", 0, 2**64 - 1), ("int64", -2**63, 2**63 - 1)])
+def test_bounds_beyond_a_dtype(dtype, low, high):
+    x = weft.tensor([0, 3, 100], dtype=getattr(weft, dtype))
+    above = [high + 1] if high < 2**63 else []
+    below = [low - 1] if low > -2**63 else []
+    lower = [lambda n: x.clamp(min=n), lambda n: x.clamp(n, high), lambda n: x.clone().clamp_(min=n), lambda n: weft.clip(x, n), lambda n: weft.clamp_min(x, n),
+             lambda n: weft._foreach_clamp_min([x], n)[0], lambda n: weft._foreach_maximum([x], n)[0], lambda n: F.hardtanh(x, n, 2**64 - 1)]
+    upper = [lambda n: x.clamp(max=n), lambda n: x.clamp(low, n), lambda n: x.clone().clip_(max=n), lambda n: weft.clip(x, None, n), lambda n: weft.clamp_max(x, n),
+             lambda n: weft._foreach_clamp_max([x], n)[0], lambda n: weft._foreach_minimum([x], n)[0]]
+    for calls, harmless, refused in ((lower, below, above), (upper, above, below)):
+        for call in calls:
+            for n in harmless:
+                assert call(n).tolist() == [0, 3, 100] and call(n).dtype is x.dtype
+            for n in refused:
+                with pytest.raises(ValueError):
+                    call(n)
+    for n in above:
+        assert F.threshold(x, n, 7).tolist() == [7, 7, 7]
+        with pytest.raises(ValueError):
+            F.threshold(x, 1, n)
+    for n in below:
+        assert F.threshold(x, n, 7).tolist() == [0, 3, 100]
+    assert F.hardtanh(x, -math.inf, math.inf).tolist() == [0, 3, 100] and F.hardtanh(x, 1, 1e30).tolist() == [1, 3, 100]
+
+
+def test_numbers_beyond_a_float_are_infinite_as_bounds():
+    for dtype, number in ((weft.float16, 1e5), (weft.bfloat16, 1e39), (weft.float32, 1e39)):
+        x = weft.tensor([1.0, -math.inf], dtype=dtype)
+        assert x.clamp(-number, number).tolist() == [1, -math.inf] and x.clamp(min=number).tolist() == [math.inf] * 2
+
+
+def test_no_gradient_is_lost_between_bounds():
+    for x, low, high, wanted in ((-1.25, 0, 0, (0, 1, 0)), (2, 0, 0, (0, 0, 1)), (0.5, 1, -1, (0, 0, 1)), (-2, 1, -1, (0, 0, 1)), (0.5, 0, 1, (1, 0, 0))):
+        leaves = [weft.tensor(float(n), requires_grad=True) for n in (x, low, high)]
+        for call in (weft.clamp, lambda a, b, c: (a * 1).clamp_(b, c)):
+            assert tuple(g.item() for g in weft.autograd.grad(call(*leaves), leaves)) == wanted
+
+
 def test_activations_check_their_parameters():
     x, whole = weft.tensor([-2.0, 0.3]), weft.tensor([-3, 0, 5])
     for call in (lambda: F.hardtanh(x, 2, 1), lambda: F.hardtanh(whole, 2, 1), lambda: F.softshrink(x, -0.5),

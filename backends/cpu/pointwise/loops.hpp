@@ -61,6 +61,8 @@ struct BinaryLoops {
 };
 struct CompareLoops {
   BinaryLoop loop[count_of<CompareOp>][slot_count][4];
+  /// Whether some elements of a and b are equal, and so large that an integer may have been rounded to a.
+  bool (*has_large_ties)(const double* a, const double* b, int64_t n);
 };
 /// 4: `c` is one element. 6: `b` and `c` are.
 struct TernaryLoops {

@@ -35,7 +35,7 @@ template <class F, class T>
 using Compared = std::conditional_t<std::is_same_v<F, typename F::Mirror>, Bits<T>, T>;
 
 template <class T>
-void fill_compare_slot(CompareLoops& loops, Slot slot) {
+void fill_compare_slot(CompareLoops& loops, Slot slot){
 #define WEFT_ROW(name, F, ...)                                       \
   {                                                                  \
     auto& row = loops.loop[static_cast<int>(CompareOp::name)][slot]; \
@@ -44,10 +44,16 @@ void fill_compare_slot(CompareLoops& loops, Slot slot) {
     row[1] = mirrored_loop<functors::F, Read>;                       \
     row[2] = compare_loop<functors::F, Read, 2>;                     \
   }
-  WEFT_COMPARE_OPS(WEFT_ROW)
+    WEFT_COMPARE_OPS(WEFT_ROW)
 #undef WEFT_ROW
+} HWY_NOINLINE bool has_large_ties(const double* a, const double* b, int64_t n) {
+  int64_t ties = 0;
+  for (int64_t i = 0; i < n; ++i) ties |= (a[i] == b[i]) & ((a[i] >= 0x1p53) | (a[i] <= -0x1p53));
+  return ties != 0;
 }
+
 void fill_compare(CompareLoops& loops) {
+  loops.has_large_ties = has_large_ties;
   fill_compare_slot<bool>(loops, slot_bool);
   fill_compare_slot<uint8_t>(loops, slot_u8);
   fill_compare_slot<int8_t>(loops, slot_i8);

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <limits>
 
 #include "../kernels.hpp"
 #include "loops.hpp"
@@ -166,6 +167,76 @@ WEFT_FN void start(const Loop* row, int64_t grain, const View& out, DType type, 
 /// The dtype of operands of which one may be a host scalar, whose own is the compute type.
 DType common_type(const View& a, const View& b) { return a.layout.host_scalar ? b.layout.dtype : a.layout.dtype; }
 
+/// Integers compared with floats as doubles. Rounding to a double keeps the order, so that only large equal ones are
+/// compared once more, as integers.
+struct MixedComparison {
+  CompareOp op;
+  DType types[2];  // of the integers and of the floats
+
+  void operator()(char* const* p, unsigned repeated, int64_t n) const {
+    constexpr int64_t block = walk_block;
+    const BinaryLoop compare = compare_loops.loop[static_cast<int>(op)][slot_f64][0];
+    alignas(64) double wide[2][block];
+    const double* in[2] = {wide[0], wide[1]};
+    for (int k = 0; k < 2; ++k) {
+      if (!is_repeated(repeated, k)) continue;
+      widen(wide[k], p[k + 1], types[k], 1);
+      std::fill_n(wide[k] + 1, std::min(n, block) - 1, wide[k][0]);
+    }
+    for (int64_t i = 0; i < n; i += block) {
+      const int64_t count = std::min(block, n - i);
+      for (int k = 0; k < 2; ++k) {
+        if (is_repeated(repeated, k)) continue;
+        const char* from = p[k + 1] + i * itemsize(types[k]);
+        if (types[k] == DType::f64) in[k] = reinterpret_cast<const double*>(from);
+        else widen(wide[k], from, types[k], count);
+      }
+      auto* const out = reinterpret_cast<uint8_t*>(p[0]) + i;
+      compare(out, in[0], in[1], count);
+      if (itemsize(types[0]) < 8 || !compare_loops.has_large_ties(in[0], in[1], count)) continue;
+      const int64_t step = is_repeated(repeated, 0) ? 0 : 8;
+      if (types[0] == DType::u64) settle<uint64_t>(out, p[1] + i * step, step, in[0], in[1], count);
+      else settle<int64_t>(out, p[1] + i * step, step, in[0], in[1], count);
+    }
+  }
+
+ private:
+  static bool is_repeated(unsigned repeated, int k) { return (repeated >> (k + 1) & 1) != 0; }
+  static void widen(double* out, const void* in, DType type, int64_t n) {
+    if (type == DType::f64) return static_cast<void>(std::memcpy(out, in, static_cast<size_t>(n) * sizeof(double)));
+    const auto loop = [](DType to, DType from) {
+      return convert_loops.loop[static_cast<int>(to)][static_cast<int>(from)];
+    };
+    if (!is_converted(type) || is_integer(type)) return loop(DType::f64, type)(out, in, n);
+    float single[walk_block];
+    loop(DType::f32, type)(single, in, n);
+    loop(DType::f64, DType::f32)(out, single, n);
+  }
+
+  // The comparison with 0 of differences whose sign is exact.
+  template <class Whole>
+  void settle(uint8_t* out, const char* whole, int64_t step, const double* rounded, const double* real,
+              int64_t n) const {
+    constexpr double end = 2 * static_cast<double>(Whole(1) << (std::numeric_limits<Whole>::digits - 1));
+    double difference[walk_block], zeros[walk_block] = {};
+    for (int64_t i = 0; i < n; ++i) {
+      const bool tie = rounded[i] == real[i], beyond = real[i] >= end;
+      const Whole a = element_at<Whole>(whole + i * step), b = static_cast<Whole>(tie && !beyond ? real[i] : 0);
+      const int order = beyond ? -1 : (a > b) - (a < b);
+      difference[i] = tie ? order : rounded[i] - real[i];
+    }
+    compare_loops.loop[static_cast<int>(op)][slot_f64][0](out, difference, zeros, n);
+  }
+};
+
+void compare_mixed(CompareOp op, const View& out, const View& whole, const View& real) {
+  const DType types[] = {whole.layout.dtype, real.layout.dtype};
+  Walk steps(out, 1, arithmetic_grain);
+  steps.add(whole, itemsize(types[0]));
+  steps.add(real, itemsize(types[1]));
+  run_walk(steps, MixedComparison{op, {types[0], types[1]}});
+}
+
 }  // namespace
 
 void unary(UnaryOp op, const View& out, const View& a) {
@@ -196,6 +267,8 @@ void binary(BinaryOp op, const View& out, const View& a, const View& b) {
 }
 
 void compare(CompareOp op, const View& out, const View& a, const View& b) {
+  const bool host_scalars = a.layout.host_scalar || b.layout.host_scalar;
+  if (WEFT_UNLIKELY(a.layout.dtype != b.layout.dtype && !host_scalars)) return compare_mixed(op, out, a, b);
   const DType type = common_type(a, b);
   const Slot slot = slot_of(type);
   if (slot < 0) unsupported("compare", a);
