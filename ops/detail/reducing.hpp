@@ -28,6 +28,9 @@ inline Tensor restore_dims(const Tensor& t, const Dims& kept) { return t.dim() =
 /// number. False on a device, which is not waited for, and in a recorded step, which must not depend on values.
 bool has_digits(const Tensor& sums);
 
+/// A power of two near each value that is not negative, so that a division by it rounds nothing.
+Tensor power_of_two_near(const Tensor& x);
+
 Tensor run_reduce(Reduction reduction, const Tensor& x, const Reduced& to, DType dtype);
 
 /// x[..., index, ...] where `index` (i64) has x's sizes but 1 along `dim`; the result has `shape`. Recorded as `op`.

@@ -267,10 +267,10 @@ struct DeviationBackward {
   }
 };
 
-// Unrecorded; by ops where the device has no kernel.
-Tensor run_variance(const Tensor& x, const Reduced& to, double correction, double divisor) {
+// In `dtype`, unrecorded; by ops where the device has no kernel.
+Tensor run_variance(const Tensor& x, const Reduced& to, double correction, double divisor, DType dtype) {
   if (const auto kernel = kernels(x.raw_view()).variance; WEFT_LIKELY(kernel != nullptr)) {
-    Tensor out = make(to.shape, x.dtype(), x.device());
+    Tensor out = make(to.shape, dtype, x.device());
     kernel(reshaped_view(out.raw_view(), to.kept), x.raw_view(), correction);
     return out;
   }
@@ -278,20 +278,59 @@ Tensor run_variance(const Tensor& x, const Reduced& to, double correction, doubl
   const Tensor wide = to_compute_type(x);
   const Dims dims = reduced_dims(to.kept);
   const Tensor total = sum(square(wide - mean(wide, dims, true)), dims, true);
-  return with_shape((total / divisor).to(x.dtype()), to.shape);
+  return with_shape((total / divisor).to(dtype), to.shape);
+}
+
+bool is_finite(const Tensor& t) {
+  const auto all = [&]<class T>(T) {
+    const auto* const values = static_cast<const T*>(t.raw_view().data);
+    return std::all_of(values, values + t.numel(), [](T v) { return std::isfinite(v); });
+  };
+  if (t.dtype() == DType::f64) return all(0.0);
+  return t.dtype() == DType::f32 ? all(0.0F) : weft::all(isfinite(t)).item<bool>();
+}
+
+// Powers of two near the largest elements: squares of quotients by them are in range.
+Tensor scale_of(const Tensor& x, const Reduced& to) {
+  const Dims dims = reduced_dims(to.kept);
+  return power_of_two_near(maximum(amax(x, dims, true), -amin(x, dims, true)));
+}
+
+// As run_variance; scaled where a sum of squares left the range, as far as that is known without waiting. The kernels
+// of devices scale.
+Tensor run_variance_in_range(const Tensor& x, const Reduced& to, double correction, double divisor) {
+  Tensor out = run_variance(x, to, correction, divisor, x.dtype());
+  const bool looks = x.device().is_cpu() && detail::step_recorder == nullptr;
+  if (!looks || x.dtype() == DType::f16 || !(divisor > 0) || is_finite(out)) return out;
+  const NoGradGuard unrecorded;
+  const Tensor wide = to_compute_type(x), scale = scale_of(wide, to);
+  const Tensor scaled = run_variance(wide / scale, to, correction, divisor, wide.dtype());
+  const Tensor factor = scale.reshape(to.shape);
+  return (scaled * factor * factor).to(x.dtype());
 }
 
 // The root of the variance, which itself may be beyond the range of a dtype that holds the root.
 Tensor run_deviation(const Tensor& x, const Reduced& to, double correction, double divisor) {
   const NoGradGuard unrecorded;
-  const Tensor wide = to_compute_type(x), variance = run_variance(wide, to, correction, divisor);
+  const auto root = [&](const Tensor& t) {
+    const Tensor variance = run_variance(t, to, correction, divisor, compute_type(x.dtype()));
+    return std::pair(sqrt(variance), has_digits(variance));
+  };
+  const bool in_range = x.dtype() == DType::f16 || !(divisor > 0) || is_meta(x);
   const bool looks = x.device().is_cpu() && detail::step_recorder == nullptr;
-  if (looks && divisor > 0 && !has_digits(variance)) {
-    const Dims dims = reduced_dims(to.kept);
-    const Tensor lengths = vector_norm(wide - mean(wide, dims, true), 2, dims, true) / std::sqrt(divisor);
-    return with_shape(lengths.to(x.dtype()).contiguous(), to.shape);
+  if (in_range || looks) {
+    const auto [deviation, has_all_digits] = root(x);
+    if (in_range || has_all_digits) return deviation.to(x.dtype());
   }
-  return sqrt(variance).to(x.dtype());
+  const Tensor wide = to_compute_type(x), scale = scale_of(wide, to);
+  return (root(wide / scale).first * scale.reshape(to.shape)).to(x.dtype());
+}
+
+// Powers of two near the largest parts of complex numbers, unrecorded; squares of quotients by them are in range.
+Tensor scale_of_parts(const Tensor& x, const Reduced& to) {
+  const NoGradGuard unrecorded;
+  if (x.numel() == 0) return ones(to.kept, {real_type(x.dtype()), x.device()});
+  return power_of_two_near(amax(maximum(abs(real(x)), abs(imag(x))), reduced_dims(to.kept), true));
 }
 
 double variance_divisor(const Reduced& to, double correction) {
@@ -391,7 +430,7 @@ Tensor var(const Tensor& x, const Dims& dims, double correction, bool keepdim, L
   check_floating(x);
   const Reduced to = reduced(x, dims, keepdim);
   const double divisor = variance_divisor(to, correction);
-  Tensor out = run_variance(x, to, correction, divisor);
+  Tensor out = run_variance_in_range(x, to, correction, divisor);
   if (should_record(x)) record(out, VarianceBackward{Saved(x), to.kept, divisor}, x);
   return out;
 }
@@ -400,8 +439,10 @@ Tensor std(const Tensor& x, Location where) { return weft::std(x, {}, 1, false, 
 Tensor std(const Tensor& x, const Dims& dims, double correction, bool keepdim, Location where) {
   const CallScope call("std", where);
   if (is_complex(checked(x).dtype())) {
-    const Tensor variance = var(x, dims, correction, keepdim), none = variance == 0;
-    return masked_fill(sqrt(masked_fill(variance, none, 1)), none, 0);  // its gradient is 0 where all are equal
+    const Tensor scale = scale_of_parts(x, reduced(x, dims, true));
+    const Tensor variance = var(x / scale, dims, correction, keepdim), none = variance == 0;
+    const Tensor root = masked_fill(sqrt(masked_fill(variance, none, 1)), none, 0);  // equal ones: the gradient is 0
+    return root * scale.reshape(root.shape());
   }
   check_floating(x);
   const Reduced to = reduced(x, dims, keepdim);

@@ -38,14 +38,7 @@ bool all_have_digits(const Tensor& sums) {
   constexpr T least = std::numeric_limits<T>::min() / std::numeric_limits<T>::epsilon();
   const auto* const values = static_cast<const T*>(sums.raw_view().data);
   return std::all_of(values, values + sums.numel(),
-                     [](T v) { return !(v < least) && v != std::numeric_limits<T>::infinity(); });
-}
-
-// A power of two near each value that is not negative, so that a division by it rounds nothing.
-Tensor power_of_two_near(const Tensor& x) {
-  const bool wide = x.dtype() == DType::f64;
-  const double most = wide ? 0x1p1023 : 0x1p127, least = wide ? 0x1p-1022 : 0x1p-126;
-  return exp2(floor(log2(clip(x, least, most))));
+                     [](T v) { return v >= least && v <= std::numeric_limits<T>::max(); });
 }
 
 // The norm from elements that are divided by the largest, or for a negative order the smallest.
@@ -107,6 +100,12 @@ Tensor norm_of(const Tensor& operand, double order, const Dims& dims, bool keepd
 }
 
 }  // namespace
+
+Tensor power_of_two_near(const Tensor& x) {
+  const bool wide = x.dtype() == DType::f64;
+  const double most = wide ? 0x1p1023 : 0x1p127, least = wide ? 0x1p-1022 : 0x1p-126;
+  return exp2(floor(log2(clip(x, least, most))));
+}
 
 bool has_digits(const Tensor& sums) {
   if (!sums.device().is_cpu() || detail::step_recorder != nullptr) return false;

@@ -2,6 +2,8 @@
 #include <cmath>
 #include <numeric>
 
+#include <weft/backends/backend.hpp>
+#include <weft/ops/complex.hpp>
 #include <weft/ops/index.hpp>
 #include <weft/ops/reduce.hpp>
 
@@ -229,6 +231,49 @@ TEST(Std, IsThereWhereTheVarianceIsBeyondTheDtype) {
   const Tensor x = tensor({300.0, -300.0}, f16).requires_grad_();
   weft::std(x).backward();
   expect_values(x.grad().to(f64), {std::sqrt(0.5), -std::sqrt(0.5)}, 1e-3);
+}
+
+TEST(Std, AndVarianceAreThereWhereSumsAreBeyondTheDtype) {
+  const Tensor numbers = spread({1000, 4});
+  const double wanted = var(numbers).item<double>();
+  for (const DType t : {f32, bf16}) {
+    EXPECT_NEAR(weft::std((numbers * 1e38).to(t)).item<double>() / 1e38, std::sqrt(wanted), 0.02) << name(t);
+    EXPECT_NEAR(var((numbers * 7e18).to(t)).item<double>() / 4.9e37, wanted, 0.02) << name(t);
+    EXPECT_NEAR(var((numbers * 7e18).to(t), {0}).to(f64).to_vector<double>()[1] / 4.9e37,
+                var(numbers, {0}).to_vector<double>()[1], 0.02)
+        << name(t);
+    EXPECT_EQ(var((numbers * 1e20).to(t)).item<double>(), infinity);
+    EXPECT_TRUE(std::isnan(var(tensor({1.0, infinity, 2.0}, f64).to(t)).item<double>()));
+  }
+  const Tensor z = weft::complex(numbers, -numbers) * 1e20;
+  EXPECT_NEAR(weft::std(z.to(c64)).item<double>() / 1e20, std::sqrt(2 * wanted), 1e-5);
+}
+
+TEST(Std, IsTheCpusOnDevices) {
+  if (device_count(DeviceType::hpu) == 0) GTEST_SKIP() << "no HPU";
+  const Tensor numbers = spread({1000, 4});
+  for (const DType t : {f32, bf16, f16, f64}) {
+    for (const double size : {1.0, 1e-3, 1e-25, 1e20, 1e38}) {
+      if (t == f16 && size != 1 && size != 1e-3) continue;
+      for (const Dims& dims : {Dims(), Dims(0), Dims(1)}) {
+        const Tensor x = (numbers * size).to(t), there = x.to("hpu");
+        const auto relative = [](const Tensor& found, const Tensor& wanted) {
+          return max(abs(found.to("cpu").to(f64) / wanted.to(f64) - 1)).item<double>();
+        };
+        const double tolerance = t == f32 ? 1e-6 : t == f64 ? 1e-12 : 0.01;
+        EXPECT_LE(relative(weft::std(there, dims), weft::std(x, dims)), tolerance) << name(t) << size << dims.text();
+      }
+    }
+    // Squares or sums that overflow where the variance does not.
+    for (const double size : {7e18, 1e-19}) {
+      if (t == f16) continue;
+      const Tensor x = (numbers * size).to(t);
+      EXPECT_NEAR(var(x.to("hpu")).to("cpu").to(f64).item<double>() / var(x).to(f64).item<double>(), 1, 0.01)
+          << name(t) << size;
+    }
+  }
+  EXPECT_EQ(weft::std(zeros({5}, {f32, Device("hpu")})).to("cpu").item<float>(), 0);
+  EXPECT_EQ(var(full({7}, 0.1, {f32, Device("hpu")})).to("cpu").item<float>(), 0);
 }
 
 TEST(Norm, ANumberIsTheOrderAndAListTheDimensions) {

@@ -78,7 +78,7 @@ WEFT_DEVICE Span span_of(const Reduce& plan, int64_t number) {
 }
 
 template <class C, class F>
-WEFT_DEVICE C each_element(In in, const Reduce& plan, const Span& span, const Team& team, F take) {
+WEFT_DEVICE C each_element(In in, const Reduce& plan, const Span& span, const Team& team, F& take) {
   for (int64_t i = span.begin + team.lane; i < span.end; i += team.lanes) {
     int64_t offset[1];
     offsets_at(plan.reduced, i, offset);
@@ -104,11 +104,40 @@ WEFT_DEVICE void reduce_team(Out out, In in, const Reduce& plan, WEFT_LOCAL C* s
   put_reduced(out, plan, span, team, value);
 }
 
+// Powers of two by which deviations of elements up to `peak` are multiplied, so that sums of their squares are in
+// range.
+WEFT_DEVICE float deviation_scale(float peak) { return peak > 0x1p47f ? 0x1p-82f : peak < 0x1p-36f ? 0x1p83f : 1; }
+#if defined(WEFT_HAS_DOUBLE) || defined(__CUDACC__)
+WEFT_DEVICE double deviation_scale(double peak) { return peak > 0x1p450 ? 0x1p-600 : peak < 0x1p-450 ? 0x1p600 : 1; }
+#endif
+
+/// The largest power of two that is no larger than 1 / count.
+template <class C>
+WEFT_DEVICE C share_of_sum(C count) {
+  C share = 1;
+  while (share * count > 1) share /= 2;
+  return share;
+}
+
+template <class C>
+struct ScaledSum {
+  C scale, peak = 0;
+  RunningSum<C> sum;
+  WEFT_DEVICE void add(C x) {
+    sum.add(x * scale);
+    peak = Larger::combine(peak, x < 0 ? -x : x);
+  }
+  WEFT_DEVICE C value() const { return sum.value(); }
+};
+
 template <class C>
 struct SquaredDeviation {
-  C center;
+  C center, scale;
   RunningSum<C> sum;
-  WEFT_DEVICE void add(C x) { sum.add((x - center) * (x - center)); }
+  WEFT_DEVICE void add(C x) {
+    const C deviation = (x - center) * scale;
+    sum.add(deviation * deviation);
+  }
   WEFT_DEVICE C value() const { return sum.value(); }
 };
 
@@ -117,13 +146,15 @@ WEFT_DEVICE void variance_team(Out out, In in, const Reduce& plan, WEFT_LOCAL C*
   const Team team = team_here(plan.by_columns);
   const Span span = span_of(plan, team.number);
   const C count = (C)plan.reduced.count;
-  RunningSum<C> sum;
-  const C mean = combine_team<Plus>(team, shared, each_element<C>(in, plan, span, team, sum)) / count;
+  ScaledSum<C> sum;
+  sum.scale = share_of_sum(count);
+  const C all = combine_team<Plus>(team, shared, each_element<C>(in, plan, span, team, sum));
   SquaredDeviation<C> squares;
-  squares.center = mean;
+  squares.center = all / (count * sum.scale);
+  squares.scale = deviation_scale(combine_team<Larger>(team, shared, sum.peak));
   const C total = combine_team<Plus>(team, shared, each_element<C>(in, plan, span, team, squares));
   const C divisor = count - (C)plan.correction;
-  put_reduced(out, plan, span, team, total / (divisor > 0 ? divisor : 0));
+  put_reduced(out, plan, span, team, total / (divisor > 0 ? divisor : 0) / squares.scale / squares.scale);
 }
 
 /// The better of two (value, index); the lower index where they tie. An index of -1 is none.
