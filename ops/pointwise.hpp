@@ -105,14 +105,14 @@ WEFT_API Tensor gelu(const Operand& x, Approximate approximate = Approximate::no
 WEFT_API Tensor where(const Operand& condition, const Operand& a, const Operand& b);
 /// The coordinates of the non-zero elements: i64 [count], one tensor for each dimension of `condition`.
 WEFT_API std::vector<Tensor> where(const Tensor& condition, Location where = {});
-/// x with `value`, which broadcasts and is converted to x's dtype, where `mask` (bool, else DTypeError) holds; x and
-/// mask broadcast. ValueError where an integer dtype does not hold a number. Boxed calls, such as Python's, take a
-/// number or a 0-d tensor alone, as PyTorch does (ShapeError).
+/// x with `value`, a number or 0-d tensor (else ShapeError) that is converted to x's dtype, where `mask` (bool, else
+/// DTypeError) holds; x and mask broadcast. ValueError where an integer dtype does not hold a number.
 WEFT_API Tensor masked_fill(const Operand& x, const Operand& mask, const Operand& value);
 /// In place; `mask` must broadcast to x.
 WEFT_API const Tensor& masked_fill_(const Tensor& x, const Tensor& mask, const Operand& value);
 
-/// x limited to [low, high]; either may be left out. ValueError where both are.
+/// x limited to [low, high]; either may be left out. ValueError where both are, and for a bound beyond an integer dtype
+/// that would be the result: clip(u8, 300, none). One that limits nothing, as in clip(u8, -5, 300), is allowed.
 WEFT_API Tensor clip(const Operand& x, std::optional<Scalar> low, std::optional<Scalar> high);
 
 /// x in `dtype`, rounded once, to nearest even; NaN stays NaN, and numbers that overflow follow `overflow`. A new

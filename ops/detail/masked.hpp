@@ -24,4 +24,8 @@ Tensor softmax_of_seen(const Tensor& scores);
 /// The number of non-zero elements, for which the host waits. NotImplementedError on the meta device.
 int64_t count_true(const Tensor& x);
 
+/// masked_fill by a value that may broadcast, as in x[mask] = row.
+Tensor fill_by_mask(const Operand& x, const Operand& mask, const Operand& value);
+const Tensor& fill_by_mask_(const Tensor& x, const Tensor& mask, const Operand& value);
+
 }  // namespace weft

@@ -94,7 +94,7 @@ bool put_slices(const Tensor& x, std::span<const Index> items, const Tensor& v, 
   if (from->layout.dtype != x.dtype() || v.device() != x.device() || v.shares_storage(x)) return false;
   IndexPlan plan;
   View base;
-  plan_slices(plan, base, x.raw_view(), 0, index->raw_view());
+  plan_slices(plan, base, x.raw_view(), 0, index->raw_view(), true);
   if (!same_sizes(from->layout, base.layout)) {
     if (!broadcasts_to(from->layout, base.layout)) return false;
     wide = broadcast_view(*from, sizes_of(base.layout));
@@ -146,7 +146,7 @@ void put_items_(const Tensor& x, std::span<const Index> items, const Operand& va
   if (!add && fill_where(x, items, value)) return;
   if (put_slices(x, items, v, add)) return;
   with_part(x, items, v, add, [&]<class Part>(const Part& part) {
-    if constexpr (std::is_same_v<Part, Fill>) masked_fill_(x, part.mask, part.value);
+    if constexpr (std::is_same_v<Part, Fill>) fill_by_mask_(x, part.mask, part.value);
     else put_in_place(x, part, v, add);
   });
 }
@@ -157,7 +157,7 @@ Tensor put_items(const Tensor& x, std::span<const Index> items, const Operand& v
   if (v.impl()->wrapped_number) check_number_fits(value, x.dtype());
   Tensor out;
   with_part(x, items, v, add, [&]<class Part>(const Part& part) {
-    if constexpr (std::is_same_v<Part, Fill>) out = masked_fill(x, part.mask, part.value);
+    if constexpr (std::is_same_v<Part, Fill>) out = fill_by_mask(x, part.mask, part.value);
     else out = put_in_copy(x, part, v, add);
   });
   return out;

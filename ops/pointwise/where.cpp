@@ -136,14 +136,6 @@ void check_one_value(const Operand& value) {
   raise<ShapeError>({.problem = fmt::format("value is a number or 0-d, not {}", value.tensor().shape().text()),
                      .remedy = "use where(mask, value, x)"});
 }
-Tensor call_masked_fill(const Operand& x, const Operand& mask, const Operand& value) {
-  check_one_value(value);
-  return masked_fill(x, mask, value);
-}
-const Tensor& call_masked_fill_(const Tensor& x, const Tensor& mask, const Operand& value) {
-  check_one_value(value);
-  return masked_fill_(x, mask, value);
-}
 
 Partition chosen(const WholeCall& call) {
   return std::holds_alternative<std::monostate>(call["a"]) ? parts::whole(call) : parts::pointwise(call);
@@ -162,9 +154,9 @@ constexpr OpRecord where_op_records[] = {
      OpRecord::Domain::any,
      masked_fill_samples,
      parts::pointwise,
-     detail::boxed<&call_masked_fill>,
+     detail::boxed<weft::masked_fill>,
      {},
-     detail::boxed<&call_masked_fill_>}};
+     detail::boxed<weft::masked_fill_>}};
 
 }  // namespace
 
@@ -218,6 +210,16 @@ Tensor where(const Operand& condition, const Operand& a, const Operand& b) {
 
 Tensor masked_fill(const Operand& x, const Operand& mask, const Operand& value) {
   const CallScope call("masked_fill", x.where);
+  check_one_value(value);
+  return fill_by_mask(x, mask, value);
+}
+const Tensor& masked_fill_(const Tensor& x, const Tensor& mask, const Operand& value) {
+  const CallScope call("masked_fill_", value.where);
+  check_one_value(value);
+  return fill_by_mask_(x, mask, value);
+}
+
+Tensor fill_by_mask(const Operand& x, const Operand& mask, const Operand& value) {
   const Tensor &from = checked(x.tensor()), &condition = checked(mask.tensor());
   checked(value.tensor());
   check_number_fits(value, from.dtype());
@@ -237,8 +239,7 @@ Tensor masked_fill(const Operand& x, const Operand& mask, const Operand& value) 
   return choose(c, {&x});
 }
 
-const Tensor& masked_fill_(const Tensor& x, const Tensor& mask, const Operand& value) {
-  const CallScope call("masked_fill_", value.where);
+const Tensor& fill_by_mask_(const Tensor& x, const Tensor& mask, const Operand& value) {
   checked(mask);
   checked(value.tensor());
   check_target(x);
