@@ -7,7 +7,9 @@
 #include "../detail/promote.hpp"
 #include "../detail/records.hpp"
 #include "../diagonal.hpp"
+#include "../index.hpp"
 #include "../join.hpp"
+#include "../masked.hpp"
 #include "../reduce.hpp"
 #include "common.hpp"
 #include "samples.hpp"
@@ -183,8 +185,26 @@ Tensor determinant_of(const Factors& f) {
   return prod(f.lu.diagonal(0, -2, -1), {-1}) * parity_of(f.pivots, f.lu.dtype());
 }
 
+// The determinants of x without row i and column j, with their signs, recorded: defined and differentiable for every
+// rank.
+Tensor cofactors(const Tensor& x) {
+  const int64_t n = x.size(-1);
+  const Dims batch(x.sizes().first(static_cast<size_t>(x.dim() - 2)));
+  const auto sized = [&](std::initializer_list<int64_t> last) {
+    Dims shape = batch;
+    for (const int64_t size : last) shape.push_back(size);
+    return shape;
+  };
+  const Tensor at = arange(0, n, 1, {DType::i64, x.device()});
+  const Tensor others = masked_select(at.expand({n, n}), ne(by_columns(at), by_rows(at)));  // n - 1 for each of n
+  const Tensor rows = index_select(x, -2, others), both = index_select(rows, -1, others);
+  const Tensor minors = both.reshape(sized({n, n - 1, n, n - 1})).transpose(-3, -2);
+  const Tensor signs = 1 - 2 * remainder(by_columns(at) + by_rows(at), 2);
+  return linalg::det(minors) * signs;
+}
+
 // The transposed adjugate of real matrices, recorded, of singular ones too: of x = u diag(s) v it is det(u) det(v)
-// u diag(products of the other s) v.
+// u diag(products of the other s) v. Equal s have no second derivative.
 Tensor transposed_adjugate(const Tensor& x) {
   const auto [u, s, v] = svd(x, false);
   const int64_t n = x.size(-1);
@@ -203,13 +223,26 @@ struct DeterminantBackward {
   Saved x;
   SavedOutput determinant;
   Factors factors;
+
+  static constexpr int64_t most_minors = 64;  // n² determinants of n - 1 rows
+
+  // Whether derivatives by the inverse would lose their digits.
+  bool is_nearly_singular() const {
+    const NoGradGuard unrecorded;
+    const Tensor pivots = abs(factors.lu.diagonal(0, -2, -1));
+    const int64_t n = pivots.size(-1);
+    const double epsilon = machine_epsilon(pivots.dtype());
+    const double least = n <= most_minors ? std::sqrt(epsilon) : epsilon * static_cast<double>(n);
+    return any(amin(pivots, {-1}) <= amax(pivots, {-1}) * least).item<bool>();
+  }
   Tensor operator()(Node& self, Tensor&& g) {
     const Tensor& a = x.get(self);
     const Tensor one = eye(a.size(-1), {}, {a.dtype(), a.device()});
     if (a.numel() == 0) return zeros_like(a);
     if (recording()) {
-      const bool singular = !is_meta(a) && !is_complex(a.dtype()) && any(factors.info).item<bool>();
-      if (singular) return by_rows(by_rows(g)) * transposed_adjugate(a);
+      const bool singular = !is_meta(a) && is_nearly_singular();
+      if (singular && a.size(-1) <= most_minors) return by_rows(by_rows(g)) * conjugate(cofactors(a));
+      if (singular && !is_complex(a.dtype())) return by_rows(by_rows(g)) * transposed_adjugate(a);
       return by_rows(by_rows(g * conjugate(determinant.get(self)))) * solution(mH(a), one);
     }
     const Tensor pivots = factors.lu.diagonal(0, -2, -1);

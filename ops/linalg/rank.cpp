@@ -189,10 +189,9 @@ Tensor matrix_norm_of(const Tensor& operand, Norm norm, const Dims& dims, bool k
         {.problem = fmt::format("a matrix without elements has no such norm: shape {}", x.shape().text())});
   }
   const Tensor out = summed                                   ? sum(values, {-1})
-                     : norm.kind == MatrixNorm::most_spectral ? values.select(-1, 0)
-                                                              : values.select(-1, values.size(-1) - 1);
-  if (!keepdim) return out.clone();
-  return out.unsqueeze(std::min(rows, columns)).unsqueeze(std::max(rows, columns)).clone();
+                     : norm.kind == MatrixNorm::most_spectral ? amax(values, {-1})
+                                                              : amin(values, {-1});  // equal ones share the gradient
+  return keepdim ? out.unsqueeze(std::min(rows, columns)).unsqueeze(std::max(rows, columns)) : out;
 }
 
 Tensor condition_of(const Tensor& x, std::optional<Norm> norm) {

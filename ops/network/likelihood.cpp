@@ -27,6 +27,14 @@ constexpr double least_logarithm = -100, least_variance = 1e-12F;  // PyTorch's,
 
 Tensor bounded(const Tensor& logarithms) { return clip(logarithms, least_logarithm, std::nullopt); }
 
+// log((1 - p) / p) of bounded logarithms; also when differentiated at 0 and 1, where it is constant.
+Tensor bounded_odds(const Tensor& p) {
+  const double least = std::exp(least_logarithm);
+  const Tensor none = p <= least, all = 1 - p <= least;
+  const Tensor rest = masked_fill(log1p(-masked_fill(p, all, 0)), all, least_logarithm);
+  return rest - masked_fill(log(masked_fill(p, none, 1)), none, least_logarithm);
+}
+
 struct BinaryBackward {
   Saved x, y;
 
@@ -36,7 +44,7 @@ struct BinaryBackward {
       const Tensor variance = clip(p * (1 - p), least_variance, std::nullopt);
       outgoing[0] = g * (p - y.get(self)) / variance;
     }
-    if (self.wants(1)) outgoing[1] = g * (log1p(-p) - log(p));
+    if (self.wants(1)) outgoing[1] = g * bounded_odds(p);
   }
 };
 

@@ -11,7 +11,9 @@
 #include <weft/autograd/engine.hpp>
 #include <weft/autograd/gradcheck.hpp>
 #include <weft/autograd/mode.hpp>
+#include <weft/ops/complex.hpp>
 #include <weft/ops/diagonal.hpp>
+#include <weft/ops/join.hpp>
 #include <weft/ops/linalg.hpp>
 #include <weft/ops/linalg/contraction_order.hpp>
 #include <weft/ops/matmul.hpp>
@@ -165,6 +167,43 @@ TEST(Linalg, TheDeterminantOfASingularMatrixHasItsAdjugateAsGradient) {
   linalg::det(x).backward();
   const double adjugate[] = {4, -2, -2, 1};
   EXPECT_LT(largest_difference(x.grad(), tensor(std::span<const double>(adjugate), {2, 2}, f64)), 1e-12);
+}
+
+TEST(Linalg, DeterminantsOfEveryRankHaveSecondDerivatives) {
+  // det = a (e i - f h) - b (d i - f g) + c (d h - e g)
+  const auto by_elements = [](const Tensor& x) {
+    const auto at = [&](int i, int j) { return x.select(-2, i).select(-1, j); };
+    return at(0, 0) * (at(1, 1) * at(2, 2) - at(1, 2) * at(2, 1)) -
+           at(0, 1) * (at(1, 0) * at(2, 2) - at(1, 2) * at(2, 0)) +
+           at(0, 2) * (at(1, 0) * at(2, 1) - at(1, 1) * at(2, 0));
+  };
+  const auto second = [](const auto& function, const Tensor& given) {
+    const Tensor x = given.clone().requires_grad_(), seed = arange(1, 10, 1, {f64}).reshape({3, 3}).to(given.dtype());
+    const auto sum_of = [](const Tensor& t) { return is_complex(t.dtype()) ? sum(real(t)) : sum(t); };
+    const Tensor g = grad({sum_of(function(x))}, {x}, {}, {.create_graph = true})[0];
+    return grad({sum_of(g * seed)}, {x})[0];
+  };
+  for (const DType t : {f64, c128}) {
+    const auto row = [t](std::vector<double> numbers) { return tensor(numbers, f64).to(t); };
+    const Tensor u = row({1, 2, 3}).unsqueeze(1), w = row({2, -1, 3});
+    const Tensor matrices[] = {zeros({3, 3}, t),           u * w,           u * w + diag_embed(row({0, 0, 1})),
+                               diag_embed(row({1, 0, 0})), eye(3, {}, {t}), stack({zeros({3, 3}, t), eye(3, {}, {t})})};
+    for (const Tensor& x : matrices) {
+      const auto det = [](const Tensor& a) { return linalg::det(a); };
+      EXPECT_LE(largest_difference(second(det, x), second(by_elements, x)), 1e-9);
+    }
+  }
+}
+
+TEST(Linalg, EqualSingularValuesShareTheGradientOfANorm) {
+  for (const double order : {2.0, -2.0}) {
+    const Tensor x = (identity(2) * 3).requires_grad_();
+    linalg::matrix_norm(x, order).backward();
+    EXPECT_LE(largest_difference(x.grad(), identity(2) * 0.5), 1e-15);
+  }
+  const Tensor x = diag_embed(tensor({1.0, 3.0, 3.0}, f64)).requires_grad_();
+  linalg::matrix_norm(x, 2.0).backward();
+  EXPECT_LE(largest_difference(x.grad(), diag_embed(tensor({0.0, 0.5, 0.5}, f64))), 1e-15);
 }
 
 TEST(Linalg, AHermitianPseudoinverseHasTheGradientOfASymmetricMatrix) {

@@ -25,6 +25,16 @@ TEST(BinaryCrossEntropy, LogarithmsEndAtMinus100AndGradientsStayFinite) {
   EXPECT_TRUE(isfinite(x.grad()).all().item<bool>());
 }
 
+TEST(BinaryCrossEntropy, TargetsHaveTheGradientOfBoundedLogarithms) {
+  const Tensor x = tensor({0.0, 1.0, 0.25}, f64).requires_grad_(), y = tensor({0.5, 0.5, 0.5}, f64).requires_grad_();
+  const Tensor loss = binary_cross_entropy(x, y, {.reduction = sum});
+  const Tensor g = grad({loss}, {y}, {}, {.create_graph = true})[0];
+  expect_values(g, {100, -100, std::log(3.0)});
+  EXPECT_TRUE(isfinite(grad({weft::sum(g)}, {x})[0]).all().item<bool>());
+  expect_gradients([](Inputs in) { return binary_cross_entropy(in[0], in[1], {.reduction = none}); },
+                   {leaf({2, 3}, 1, 0.1, 0.9), leaf({2, 3}, 2, 0.1, 0.9)});
+}
+
 TEST(BinaryCrossEntropy, NumbersOutsideTheUnitIntervalAreRefused) {
   const Tensor half = full({2}, 0.5);
   EXPECT_THROW(binary_cross_entropy(tensor({0.5, 1.5}), half), ValueError);
