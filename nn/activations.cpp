@@ -41,7 +41,10 @@ GELU::GELU(Approximate approximate) {
                {{"approximate", gelu_approximations[static_cast<size_t>(approximate)]}});
 }
 ELU::ELU(double alpha) { set_function(of(elu, alpha), {{"alpha", alpha}}); }
-CELU::CELU(double alpha) { set_function(of(celu, alpha), {{"alpha", alpha}}); }
+CELU::CELU(double alpha, Location where) {
+  set_function(of(celu, alpha), {{"alpha", alpha}});
+  forward(empty_batch(0), where);
+}
 LeakyReLU::LeakyReLU(double negative_slope) {
   set_function(of(leaky_relu, negative_slope), {{"negative_slope", negative_slope}});
 }
@@ -49,24 +52,27 @@ Softplus::Softplus(double beta, double threshold) {
   set_function([=](const Tensor& x, bool, Location where) { return softplus(Operand(x, where), beta, threshold); },
                {{"beta", beta}, {"threshold", threshold}});
 }
-Softshrink::Softshrink(double lambd) {
+Softshrink::Softshrink(double lambd, Location where) {
   set_function(of(softshrink, lambd), {{"lambd", lambd}});
+  forward(empty_batch(0), where);
   set_extra_repr(python_float(lambd));
 }
 Hardshrink::Hardshrink(double lambd) {
   set_function(of(hardshrink, lambd), {{"lambd", lambd}});
   set_extra_repr(python_float(lambd));
 }
-Hardtanh::Hardtanh(double min_val, double max_val) {
+Hardtanh::Hardtanh(double min_val, double max_val, Location where) {
   set_function(of(hardtanh, min_val, max_val), {{"min_val", min_val}, {"max_val", max_val}});
+  forward(empty_batch(0), where);
 }
 Threshold::Threshold(Scalar threshold, Scalar value) {
   set_function(of(weft::threshold, threshold, value), {{"threshold", threshold}, {"value", value}});
 }
-RReLU::RReLU(double lower, double upper) {
+RReLU::RReLU(double lower, double upper, Location where) {
   set_function(
       [=](const Tensor& x, bool training, Location where) { return rrelu(x, lower, upper, training, nullptr, where); },
       {{"lower", lower}, {"upper", upper}});
+  rrelu(empty_batch(0), lower, upper, false, nullptr, where);
 }
 GLU::GLU(int dim) {
   set_function([dim](const Tensor& x, bool, Location where) { return glu(Operand(x, where), dim); }, {{"dim", dim}});

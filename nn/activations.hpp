@@ -1,4 +1,5 @@
-// Activations as layers, for Sequential: each is the op of its name with these parameters, and raises what that raises.
+// Activations as layers, for Sequential: each is the op of its name with these parameters, and raises what that raises;
+// the constructor raises what follows from the parameters.
 #pragma once
 
 #include "function_layer.hpp"
@@ -28,7 +29,7 @@ struct WEFT_API ELU : FunctionLayer<ELU> {
   explicit ELU(double alpha = 1);
 };
 struct WEFT_API CELU : FunctionLayer<CELU> {
-  explicit CELU(double alpha = 1);
+  explicit CELU(double alpha = 1, Location where = {});
 };
 struct WEFT_API LeakyReLU : FunctionLayer<LeakyReLU> {
   explicit LeakyReLU(double negative_slope = 0.01);
@@ -37,13 +38,13 @@ struct WEFT_API Softplus : FunctionLayer<Softplus> {
   explicit Softplus(double beta = 1, double threshold = 20);
 };
 struct WEFT_API Softshrink : FunctionLayer<Softshrink> {
-  explicit Softshrink(double lambd = 0.5);
+  explicit Softshrink(double lambd = 0.5, Location where = {});
 };
 struct WEFT_API Hardshrink : FunctionLayer<Hardshrink> {
   explicit Hardshrink(double lambd = 0.5);
 };
 struct WEFT_API Hardtanh : FunctionLayer<Hardtanh> {
-  explicit Hardtanh(double min_val = -1, double max_val = 1);
+  explicit Hardtanh(double min_val = -1, double max_val = 1, Location where = {});
 };
 /// x where it is above the threshold, else the value.
 struct WEFT_API Threshold : FunctionLayer<Threshold> {
@@ -51,7 +52,7 @@ struct WEFT_API Threshold : FunctionLayer<Threshold> {
 };
 /// In training with slopes drawn from the default generator of x's device.
 struct WEFT_API RReLU : FunctionLayer<RReLU> {
-  explicit RReLU(double lower = 1. / 8, double upper = 1. / 3);
+  explicit RReLU(double lower = 1. / 8, double upper = 1. / 3, Location where = {});
 };
 struct WEFT_API GLU : FunctionLayer<GLU> {
   explicit GLU(int dim = -1);

@@ -92,11 +92,12 @@ Tensor GroupNorm::forward(const Tensor& x, Location where) const {
   return group_norm(x, groups_, borrowed(weight, where), borrowed(bias, where), eps_, where);
 }
 
-LocalResponseNorm::LocalResponseNorm(int64_t size, double alpha, double beta, double k) {
+LocalResponseNorm::LocalResponseNorm(int64_t size, double alpha, double beta, double k, Location where) {
   set_function(
-      [=](const Tensor& x, bool, Location where) { return local_response_norm(x, size, alpha, beta, k, where); },
+      [=](const Tensor& x, bool, Location place) { return local_response_norm(x, size, alpha, beta, k, place); },
       {{"size", size}, {"alpha", alpha}, {"beta", beta}, {"k", k}});
   set_extra_repr(config().text(1));
+  forward(empty_batch(1), where);
 }
 
 }  // namespace weft::nn

@@ -95,7 +95,7 @@ struct WEFT_API InstanceNorm3d : detail::ChannelNorm<InstanceNorm3d, detail::Nor
 
 /// weft::local_response_norm.
 struct WEFT_API LocalResponseNorm : FunctionLayer<LocalResponseNorm> {
-  explicit LocalResponseNorm(int64_t size, double alpha = 1e-4, double beta = 0.75, double k = 1);
+  explicit LocalResponseNorm(int64_t size, double alpha = 1e-4, double beta = 0.75, double k = 1, Location where = {});
 };
 
 }  // namespace weft::nn

@@ -20,11 +20,37 @@ Dims for_each_dim(const Dims& given, int dims) { return given.size() == 1 ? Dims
   raise<ValueError>({.op = layer.c_str(), .problem = std::move(problem)}, where);
 }
 
+void check_at_least(const std::string& layer, const char* what, const Dims& sizes, int64_t least, Location where) {
+  for (const int64_t size : sizes) {
+    if (size < least) raise_value(layer, fmt::format("{} {} is below {}", what, size, least), where);
+  }
+}
+
+template <class Options>
+void check_steps(const std::string& layer, int dims, const Options& options, Location where) {
+  const ConvolutionPadding padding = options.padding;
+  check_at_least(layer, "stride", options.stride, 1, where);
+  check_at_least(layer, "dilation", options.dilation, 1, where);
+  check_at_least(layer, "padding", padding.sizes, 0, where);
+  if constexpr (transposed<Options>) {
+    check_at_least(layer, "output_padding", options.output_padding, 0, where);
+    const Dims extra = for_each_dim(options.output_padding, dims), stride = for_each_dim(options.stride, dims),
+               dilation = for_each_dim(options.dilation, dims);
+    for (int d = 0; d < std::min({extra.size(), stride.size(), dilation.size()}); ++d) {
+      if (extra[d] < std::max(stride[d], dilation[d])) continue;
+      raise_value(
+          layer,
+          fmt::format("output_padding {} is not below stride {} or dilation {}", extra[d], stride[d], dilation[d]),
+          where);
+    }
+  }
+}
+
 void check_sizes(const std::string& layer, int64_t in, int64_t out, const Dims& kernel, int dims, int64_t groups,
                  Location where) {
   check_size(layer, "in", in, where);
   check_size(layer, "out", out, where);
-  for (const int64_t size : kernel) check_size(layer, "kernel", size, where);
+  for (const int64_t size : kernel) check_at_least(layer, "kernel", size, 1, where);
   if (kernel.size() != dims) {
     raise_value(layer, fmt::format("{} kernel sizes for {} dimensions", kernel.size(), dims), where);
   }
@@ -114,6 +140,7 @@ Convolution<Self, dims, Options>::Convolution(int64_t in, int64_t out, const Dim
   const std::string layer = "nn::" + this->class_name();
   const Dims sizes = for_each_dim(kernel, dims);
   check_sizes(layer, in, out, sizes, dims, options.groups, where);
+  check_steps(layer, dims, options, where);
   this->set_config(config_of(in, out, sizes, options));
   this->set_extra_repr(options_text(in, out, sizes, options));
   if constexpr (!transposed<Options>) {

@@ -1,7 +1,7 @@
 #include "distance.hpp"
 
 #include "../ops/distance.hpp"
-#include "config.hpp"
+#include "layer-inl.hpp"
 
 namespace weft::nn {
 
@@ -14,9 +14,11 @@ Tensor CosineSimilarity::forward(const Tensor& a, const Tensor& b, Location wher
   return cosine_similarity(a, b, dim_, eps_, where);
 }
 
-PairwiseDistance::PairwiseDistance(double p, double eps, bool keepdim) : p_(p), eps_(eps), keepdim_(keepdim) {
+PairwiseDistance::PairwiseDistance(double p, double eps, bool keepdim, Location where)
+    : p_(p), eps_(eps), keepdim_(keepdim) {
   set_config({{"p", p}, {"eps", eps}, {"keepdim", keepdim}});
   set_extra_repr({});
+  forward(empty_batch(0), empty_batch(0), where);
 }
 
 Tensor PairwiseDistance::forward(const Tensor& a, const Tensor& b, Location where) const {

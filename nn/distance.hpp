@@ -16,10 +16,10 @@ class WEFT_API CosineSimilarity : public Layer<CosineSimilarity> {
   double eps_;
 };
 
-/// weft::pairwise_distance: the p-norm of a - b + eps along the last dimension.
+/// weft::pairwise_distance: the p-norm of a - b + eps along the last dimension. ValueError for a p of NaN.
 class WEFT_API PairwiseDistance : public Layer<PairwiseDistance> {
  public:
-  explicit PairwiseDistance(double p = 2, double eps = 1e-6, bool keepdim = false);
+  explicit PairwiseDistance(double p = 2, double eps = 1e-6, bool keepdim = false, Location where = {});
   Tensor forward(const Tensor& a, const Tensor& b, Location where) const;
 
  private:

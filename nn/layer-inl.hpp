@@ -53,6 +53,13 @@ Enum enumerator(const Config& config, const char* name, std::span<const std::str
 // "MaxPool2d"
 inline std::string name_for(const char* family, int dims) { return fmt::format("{}{}d", family, dims); }
 
+/// On meta, for calls that raise what follows from options alone: [0, channels, 2^15, 2^15, ...].
+inline Tensor empty_batch(int dims, int64_t channels = 1) {
+  Dims shape{0, channels};
+  for (int i = 0; i < dims; ++i) shape.push_back(int64_t{1} << 15);
+  return empty(shape, {DType::f32, Device(DeviceType::meta)});
+}
+
 inline void check_size(const std::string& layer, const char* what, int64_t size, Location where) {
   if (size >= 0) return;
   raise<ValueError>({.op = layer.c_str(), .problem = fmt::format("{} is {}: sizes are not negative", what, size)},

@@ -65,6 +65,11 @@ std::optional<int64_t> padding_row(const char* layer, std::optional<int64_t> giv
   raise<ValueError>({.op = layer, .problem = fmt::format("padding_idx {} is none of {} rows", *given, count)}, where);
 }
 
+void check_shape(const char* layer, const Dims& shape, Location where) {
+  if (shape.empty()) raise<ValueError>({.op = layer, .problem = "the normalized shape has no dimensions"}, where);
+  for (const int64_t size : shape) check_size(layer, "a size", size, where);
+}
+
 }  // namespace
 
 Embedding::Embedding(int64_t count, int64_t width, const EmbeddingOptions& options, double deviation, Location where)
@@ -97,6 +102,10 @@ EmbeddingBag::EmbeddingBag(int64_t count, int64_t width, const EmbeddingBagOptio
     : options_(options) {
   check_size("nn::EmbeddingBag", "count", count, where);
   check_size("nn::EmbeddingBag", "width", width, where);
+  if (options.max_norm && !(*options.max_norm >= 0)) {
+    raise<ValueError>(
+        {.op = "nn::EmbeddingBag", .problem = fmt::format("max_norm {} is not at least 0", *options.max_norm)}, where);
+  }
   const std::optional<int64_t> padding = padding_row("nn::EmbeddingBag", options.padding_idx, count, where);
   weight = table(count, width, 1, padding, where);
   register_parameter("weight", weight);
@@ -124,6 +133,7 @@ Tensor EmbeddingBag::forward(const Tensor& indices, const Tensor& offsets, const
 
 LayerNorm::LayerNorm(const Dims& shape, double eps, bool affine, bool with_bias, Location where)
     : shape_(shape), eps_(eps) {
+  check_shape("nn::LayerNorm", shape, where);
   with_bias = with_bias && affine;
   if (affine) weight = ones(shape, {}, where);
   if (with_bias) bias = zeros(shape, {}, where);
@@ -139,6 +149,7 @@ Tensor LayerNorm::forward(const Tensor& x, Location where) const {
 }
 
 RMSNorm::RMSNorm(const Dims& shape, std::optional<double> eps, bool affine, Location where) : shape_(shape), eps_(eps) {
+  check_shape("nn::RMSNorm", shape, where);
   if (affine) weight = ones(shape, {}, where);
   register_parameter("weight", weight);
   set_config({{"normalized_shape", shape}, {"eps", eps}, {"elementwise_affine", affine}});

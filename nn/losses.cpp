@@ -60,32 +60,61 @@ void add_loss(ModuleRegistry& registry, const char* type) {
   });
 }
 
+void check_option(bool allowed, const std::string& layer, const char* name, double value, const char* expected,
+                  Location where) {
+  if (allowed) return;
+  raise<ValueError>({.op = ("nn::" + layer).c_str(), .problem = fmt::format("{} {} is not {}", name, value, expected)},
+                    where);
+}
+
+template <class Options>
+void check_options(const Options& o, const std::string& layer, Location where) {
+  const auto check = [&](bool allowed, const char* name, auto value, const char* expected) {
+    check_option(allowed, layer, name, static_cast<double>(value), expected, where);
+  };
+  if constexpr (requires { o.label_smoothing; }) {
+    check(o.label_smoothing >= 0 && o.label_smoothing <= 1, "label_smoothing", o.label_smoothing, "in [0, 1]");
+  }
+  if constexpr (requires { o.delta; }) check(o.delta > 0, "delta", o.delta, "above 0");
+  if constexpr (requires { o.beta; }) check(o.beta >= 0, "beta", o.beta, "at least 0");
+  if constexpr (requires { o.blank; }) check(o.blank >= 0, "blank", o.blank, "at least 0");
+  if constexpr (requires { o.swap; }) check(o.margin > 0, "margin", o.margin, "above 0");
+  if constexpr (std::is_same_v<Options, MultiMarginOptions>) check(o.p == 1 || o.p == 2, "p", o.p, "1 or 2");
+}
+
 }  // namespace
+
+TripletMarginWithDistanceLoss::TripletMarginWithDistanceLoss(DistanceFunction distance, TripletDistanceOptions options,
+                                                             Location where)
+    : distance_(std::move(distance)), options_(options) {
+  check_option(options.margin > 0, "TripletMarginWithDistanceLoss", "margin", options.margin, "above 0", where);
+}
 
 namespace detail {
 
 template <class Options>
-Config loss_config(const Options& options) {
+Config loss_config(const Options& options, const std::string& layer, Location where) {
+  check_options(options, layer, where);
   Config config;
   each_option(options, [&](const char* name, const auto& value) { config.set(name, attribute_of(value)); });
   return config;
 }
 
-template Config loss_config(const LossOptions&);
-template Config loss_config(const CrossEntropyOptions&);
-template Config loss_config(const NllOptions&);
-template Config loss_config(const HuberOptions&);
-template Config loss_config(const SmoothL1Options&);
-template Config loss_config(const BinaryCrossEntropyOptions&);
-template Config loss_config(const PlainBinaryOptions&);
-template Config loss_config(const KlOptions&);
-template Config loss_config(const GaussianNllOptions&);
-template Config loss_config(const PoissonNllOptions&);
-template Config loss_config(const MarginOptions&);
-template Config loss_config(const HingeOptions&);
-template Config loss_config(const MultiMarginOptions&);
-template Config loss_config(const TripletOptions&);
-template Config loss_config(const CtcOptions&);
+template Config loss_config(const LossOptions&, const std::string&, Location);
+template Config loss_config(const CrossEntropyOptions&, const std::string&, Location);
+template Config loss_config(const NllOptions&, const std::string&, Location);
+template Config loss_config(const HuberOptions&, const std::string&, Location);
+template Config loss_config(const SmoothL1Options&, const std::string&, Location);
+template Config loss_config(const BinaryCrossEntropyOptions&, const std::string&, Location);
+template Config loss_config(const PlainBinaryOptions&, const std::string&, Location);
+template Config loss_config(const KlOptions&, const std::string&, Location);
+template Config loss_config(const GaussianNllOptions&, const std::string&, Location);
+template Config loss_config(const PoissonNllOptions&, const std::string&, Location);
+template Config loss_config(const MarginOptions&, const std::string&, Location);
+template Config loss_config(const HingeOptions&, const std::string&, Location);
+template Config loss_config(const MultiMarginOptions&, const std::string&, Location);
+template Config loss_config(const TripletOptions&, const std::string&, Location);
+template Config loss_config(const CtcOptions&, const std::string&, Location);
 
 void add_losses(ModuleRegistry& registry) {
   add_loss<CrossEntropyLoss, CrossEntropyOptions>(registry, "CrossEntropyLoss");

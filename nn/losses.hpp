@@ -13,16 +13,16 @@ namespace weft::nn {
 
 namespace detail {
 
-/// The options of a loss; of its weights the shapes.
+/// The options of a loss; of its weights the shapes. ValueError for numbers that the loss refuses.
 template <class Options>
-WEFT_API Config loss_config(const Options& options);
+WEFT_API Config loss_config(const Options& options, const std::string& layer, Location where);
 
 template <class Self, auto function, class Options>
 class Loss : public Layer<Self> {
  public:
   // NOLINTNEXTLINE(bugprone-crtp-constructor-accessibility): as Layer
-  explicit Loss(Options options = {}) : options_(std::move(options)) {
-    this->set_config(loss_config(options_));
+  explicit Loss(Options options = {}, Location where = {}) : options_(std::move(options)) {
+    this->set_config(loss_config(options_, this->class_name(), where));
     this->set_extra_repr({});
     if constexpr (requires { options_.weight; }) hold("weight", weight_, std::exchange(options_.weight, {}));
     if constexpr (requires { options_.pos_weight; })
@@ -92,8 +92,8 @@ struct WEFT_API CTCLoss : detail::Loss<CTCLoss, ctc_loss, CtcOptions> { using Lo
 /// Of anchors, positives and negatives, with a distance of your own.
 class WEFT_API TripletMarginWithDistanceLoss : public Layer<TripletMarginWithDistanceLoss> {
  public:
-  explicit TripletMarginWithDistanceLoss(DistanceFunction distance, TripletDistanceOptions options = {})
-      : distance_(std::move(distance)), options_(options) {}
+  explicit TripletMarginWithDistanceLoss(DistanceFunction distance, TripletDistanceOptions options = {},
+                                         Location where = {});
   Tensor forward(const Tensor& anchor, const Tensor& positive, const Tensor& negative, Location where) const {
     return triplet_margin_with_distance_loss(anchor, positive, negative, distance_, options_, where);
   }

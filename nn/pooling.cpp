@@ -17,7 +17,7 @@ const Dims& stride_or_kernel(const Dims& stride, const Dims& kernel_size) {
 }  // namespace
 
 template <int dims>
-MaxPool<dims>::MaxPool(const Dims& kernel_size, const MaxPoolOptions& options)
+MaxPool<dims>::MaxPool(const Dims& kernel_size, const MaxPoolOptions& options, Location where)
     : kernel_size_(kernel_size), options_(options) {
   this->set_config({{"kernel_size", kernel_size},
                     {"stride", given(options.stride)},
@@ -28,6 +28,7 @@ MaxPool<dims>::MaxPool(const Dims& kernel_size, const MaxPoolOptions& options)
   shown.set("stride", stride_or_kernel(options.stride, kernel_size));
   this->set_extra_repr(shown.text());
   this->set_class_name(name_for("MaxPool", dims));
+  forward(empty_batch(dims), where);
 }
 
 template <int dims>
@@ -42,7 +43,7 @@ ValuesAndIndices MaxPool<dims>::forward_with_indices(const Tensor& x, Location w
 }
 
 template <int dims>
-MaxUnpool<dims>::MaxUnpool(const Dims& kernel_size, const UnpoolOptions& options)
+MaxUnpool<dims>::MaxUnpool(const Dims& kernel_size, const UnpoolOptions& options, Location where)
     : kernel_size_(kernel_size), options_(options) {
   // As in PyTorch, which keeps a number for each dimension.
   const auto shown = [](const Dims& sizes) {
@@ -57,6 +58,8 @@ MaxUnpool<dims>::MaxUnpool(const Dims& kernel_size, const UnpoolOptions& options
   this->set_extra_repr(fmt::format("kernel_size={}, stride={}, padding={}", shown(kernel_size),
                                    shown(stride_or_kernel(options.stride, kernel_size)), shown(options.padding)));
   this->set_class_name(name_for("MaxUnpool", dims));
+  const auto pool = std::array{max_pool1d, max_pool2d, max_pool3d}[dims - 1];
+  pool(empty_batch(dims), kernel_size, {.stride = options.stride, .padding = options.padding}, where);
 }
 
 template <int dims>
@@ -66,13 +69,16 @@ Tensor MaxUnpool<dims>::forward(const Tensor& x, const Tensor& indices, const Di
 }
 
 template <int dims>
-FractionalMaxPool<dims>::FractionalMaxPool(const Dims& kernel_size, const FractionalPoolOptions& options)
+FractionalMaxPool<dims>::FractionalMaxPool(const Dims& kernel_size, const FractionalPoolOptions& options,
+                                           Location where)
     : kernel_size_(kernel_size), options_(options) {
   this->set_config({{"kernel_size", kernel_size},
                     {"output_size", given(options.output_size)},
                     {"output_ratio", options.output_ratio.empty() ? Attribute() : Attribute(options.output_ratio)}});
   this->set_extra_repr({});
   this->set_class_name(name_for("FractionalMaxPool", dims));
+  const auto pool = std::array{fractional_max_pool2d, fractional_max_pool3d}[dims - 2];
+  pool(empty_batch(dims), kernel_size, {options.output_size, options.output_ratio}, where);
 }
 
 template <int dims>
@@ -81,12 +87,12 @@ ValuesAndIndices FractionalMaxPool<dims>::forward_with_indices(const Tensor& x, 
 }
 
 template <int dims>
-AvgPool<dims>::AvgPool(const Dims& kernel_size, const AveragePoolOptions& options) {
+AvgPool<dims>::AvgPool(const Dims& kernel_size, const AveragePoolOptions& options, Location where) {
   // As in PyTorch, whose AvgPool1d alone prints tuples.
   const auto shown = dims == 1 ? python_tuple : python_sizes;
   this->set_function(
-      [kernel_size, options](const Tensor& x, bool, Location where) {
-        return std::array{avg_pool1d, avg_pool2d, avg_pool3d}[dims - 1](x, kernel_size, options, where);
+      [kernel_size, options](const Tensor& x, bool, Location place) {
+        return std::array{avg_pool1d, avg_pool2d, avg_pool3d}[dims - 1](x, kernel_size, options, place);
       },
       {{"kernel_size", kernel_size},
        {"stride", given(options.stride)},
@@ -97,33 +103,37 @@ AvgPool<dims>::AvgPool(const Dims& kernel_size, const AveragePoolOptions& option
       name_for("AvgPool", dims));
   this->set_extra_repr(fmt::format("kernel_size={}, stride={}, padding={}", shown(kernel_size),
                                    shown(stride_or_kernel(options.stride, kernel_size)), shown(options.padding)));
+  this->forward(empty_batch(dims), where);
 }
 
 template <int dims>
-LPPool<dims>::LPPool(double norm_type, const Dims& kernel_size, const Dims& stride, bool ceil_mode) {
+LPPool<dims>::LPPool(double norm_type, const Dims& kernel_size, const Dims& stride, bool ceil_mode, Location where) {
   this->set_function(
-      [=](const Tensor& x, bool, Location where) {
+      [=](const Tensor& x, bool, Location place) {
         const auto pool = std::array{lp_pool1d, lp_pool2d, lp_pool3d}[dims - 1];
-        return pool(x, norm_type, kernel_size, stride, ceil_mode, where);
+        return pool(x, norm_type, kernel_size, stride, ceil_mode, place);
       },
       {{"norm_type", norm_type}, {"kernel_size", kernel_size}, {"stride", given(stride)}, {"ceil_mode", ceil_mode}},
       name_for("LPPool", dims));
+  this->forward(empty_batch(dims), where);
 }
 
 template <int dims>
-AdaptiveAvgPool<dims>::AdaptiveAvgPool(const Dims& output_size) {
+AdaptiveAvgPool<dims>::AdaptiveAvgPool(const Dims& output_size, Location where) {
   this->set_function(
-      [output_size](const Tensor& x, bool, Location where) {
+      [output_size](const Tensor& x, bool, Location place) {
         const auto pool = std::array{adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d}[dims - 1];
-        return pool(x, output_size, where);
+        return pool(x, output_size, place);
       },
       {{"output_size", output_size}}, name_for("AdaptiveAvgPool", dims));
+  this->forward(empty_batch(dims), where);
 }
 
 template <int dims>
-AdaptiveMaxPool<dims>::AdaptiveMaxPool(const Dims& output_size) : output_size_(output_size) {
+AdaptiveMaxPool<dims>::AdaptiveMaxPool(const Dims& output_size, Location where) : output_size_(output_size) {
   this->set_config({{"output_size", output_size}});
   this->set_class_name(name_for("AdaptiveMaxPool", dims));
+  forward(empty_batch(dims), where);
 }
 
 template <int dims>

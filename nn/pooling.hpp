@@ -1,5 +1,5 @@
-// Pooling as layers: <weft/ops/pool.hpp> says what each computes, takes and raises. A list of sizes has one value for
-// each spatial dimension, or one for all.
+// Pooling as layers: <weft/ops/pool.hpp> says what each computes, takes and raises; constructors raise what follows
+// from their options. A list of sizes has one value for each spatial dimension, or one for all.
 #pragma once
 
 #include "function_layer.hpp"
@@ -11,7 +11,7 @@ namespace weft::nn {
 template <int dims>
 class WEFT_API MaxPool : public Layer<MaxPool<dims>> {
  public:
-  explicit MaxPool(const Dims& kernel_size, const MaxPoolOptions& options = {});
+  explicit MaxPool(const Dims& kernel_size, const MaxPoolOptions& options = {}, Location where = {});
   Tensor forward(const Tensor& x, Location where) const;
   /// The same, and where each was found, for MaxUnpool; runs no hooks.
   ValuesAndIndices forward_with_indices(const Tensor& x, Location where = {}) const;
@@ -28,7 +28,7 @@ using MaxPool3d = MaxPool<3>;
 template <int dims>
 class WEFT_API MaxUnpool : public Layer<MaxUnpool<dims>> {
  public:
-  explicit MaxUnpool(const Dims& kernel_size, const UnpoolOptions& options = {});
+  explicit MaxUnpool(const Dims& kernel_size, const UnpoolOptions& options = {}, Location where = {});
   Tensor forward(const Tensor& x, const Tensor& indices, Location where) const {
     return forward(x, indices, options_.output_size, where);
   }
@@ -47,7 +47,7 @@ using MaxUnpool3d = MaxUnpool<3>;
 template <int dims>
 class WEFT_API FractionalMaxPool : public Layer<FractionalMaxPool<dims>> {
  public:
-  FractionalMaxPool(const Dims& kernel_size, const FractionalPoolOptions& options);
+  FractionalMaxPool(const Dims& kernel_size, const FractionalPoolOptions& options, Location where = {});
   Tensor forward(const Tensor& x, Location where) const { return forward_with_indices(x, where).values; }
   /// The same, and where each was found; runs no hooks.
   ValuesAndIndices forward_with_indices(const Tensor& x, Location where = {}) const;
@@ -62,7 +62,7 @@ using FractionalMaxPool3d = FractionalMaxPool<3>;
 /// The mean of each window.
 template <int dims>
 struct WEFT_API AvgPool : FunctionLayer<AvgPool<dims>> {
-  explicit AvgPool(const Dims& kernel_size, const AveragePoolOptions& options = {});
+  explicit AvgPool(const Dims& kernel_size, const AveragePoolOptions& options = {}, Location where = {});
 };
 using AvgPool1d = AvgPool<1>;
 using AvgPool2d = AvgPool<2>;
@@ -71,7 +71,8 @@ using AvgPool3d = AvgPool<3>;
 /// sum(x^norm_type)^(1 / norm_type) of each window; without a stride windows lie side by side.
 template <int dims>
 struct WEFT_API LPPool : FunctionLayer<LPPool<dims>> {
-  LPPool(double norm_type, const Dims& kernel_size, const Dims& stride = {}, bool ceil_mode = false);
+  LPPool(double norm_type, const Dims& kernel_size, const Dims& stride = {}, bool ceil_mode = false,
+         Location where = {});
 };
 using LPPool1d = LPPool<1>;
 using LPPool2d = LPPool<2>;
@@ -80,7 +81,7 @@ using LPPool3d = LPPool<3>;
 /// The means of output_size windows that cover x evenly.
 template <int dims>
 struct WEFT_API AdaptiveAvgPool : FunctionLayer<AdaptiveAvgPool<dims>> {
-  explicit AdaptiveAvgPool(const Dims& output_size);
+  explicit AdaptiveAvgPool(const Dims& output_size, Location where = {});
 };
 using AdaptiveAvgPool1d = AdaptiveAvgPool<1>;
 using AdaptiveAvgPool2d = AdaptiveAvgPool<2>;
@@ -90,7 +91,7 @@ using AdaptiveAvgPool3d = AdaptiveAvgPool<3>;
 template <int dims>
 class WEFT_API AdaptiveMaxPool : public Layer<AdaptiveMaxPool<dims>> {
  public:
-  explicit AdaptiveMaxPool(const Dims& output_size);
+  explicit AdaptiveMaxPool(const Dims& output_size, Location where = {});
   Tensor forward(const Tensor& x, Location where) const;
   /// The same, and where each was found; runs no hooks.
   ValuesAndIndices forward_with_indices(const Tensor& x, Location where = {}) const;

@@ -14,6 +14,20 @@ std::string factors_text(const std::vector<double>& factors) {
   return numbers.size() == 1 ? numbers[0] : fmt::format("({})", fmt::join(numbers, ", "));
 }
 
+// How many dimensions x has beside [N, C].
+int dims_of(const InterpolateOptions& o) {
+  const int given = std::max(o.size.size(), static_cast<int>(o.scale_factor.size()));
+  switch (o.mode) {
+    case Interpolation::bilinear:
+    case Interpolation::bicubic:
+      return 2;
+    case Interpolation::trilinear:
+      return 3;
+    default:
+      return std::max(given, 1);
+  }
+}
+
 }  // namespace
 
 Identity::Identity() {
@@ -31,10 +45,10 @@ Unflatten::Unflatten(int dim, const Dims& unflattened_size) {
   set_extra_repr(fmt::format("dim={}, unflattened_size={}", dim, python_tuple(unflattened_size)));
 }
 
-Upsample::Upsample(const InterpolateOptions& options) {
+Upsample::Upsample(const InterpolateOptions& options, Location where) {
   const std::string_view mode = interpolation_modes[static_cast<size_t>(options.mode)];
   const bool sized = !options.size.empty();
-  set_function([options](const Tensor& x, bool, Location where) { return interpolate(x, options, where); },
+  set_function([options](const Tensor& x, bool, Location place) { return interpolate(x, options, place); },
                {{"size", sized ? Attribute(options.size) : Attribute()},
                 {"scale_factor", options.scale_factor.empty() ? Attribute() : Attribute(options.scale_factor)},
                 {"mode", mode},
@@ -43,39 +57,48 @@ Upsample::Upsample(const InterpolateOptions& options) {
                 {"antialias", options.antialias}});
   set_extra_repr(fmt::format("{}={}, mode='{}'", sized ? "size" : "scale_factor",
                              sized ? python_sizes(options.size) : factors_text(options.scale_factor), mode));
+  forward(empty_batch(dims_of(options)), where);
 }
 
-PixelShuffle::PixelShuffle(int64_t upscale_factor) {
-  set_function([=](const Tensor& x, bool, Location where) { return pixel_shuffle(x, upscale_factor, where); },
+PixelShuffle::PixelShuffle(int64_t upscale_factor, Location where) {
+  set_function([=](const Tensor& x, bool, Location place) { return pixel_shuffle(x, upscale_factor, place); },
                {{"upscale_factor", upscale_factor}});
+  forward(empty({0, 0, 0, 0}), where);
 }
 
-PixelUnshuffle::PixelUnshuffle(int64_t downscale_factor) {
-  set_function([=](const Tensor& x, bool, Location where) { return pixel_unshuffle(x, downscale_factor, where); },
+PixelUnshuffle::PixelUnshuffle(int64_t downscale_factor, Location where) {
+  set_function([=](const Tensor& x, bool, Location place) { return pixel_unshuffle(x, downscale_factor, place); },
                {{"downscale_factor", downscale_factor}});
+  forward(empty({0, 0, 0, 0}), where);
 }
 
-ChannelShuffle::ChannelShuffle(int64_t groups) {
-  set_function([=](const Tensor& x, bool, Location where) { return channel_shuffle(x, groups, where); },
+ChannelShuffle::ChannelShuffle(int64_t groups, Location where) {
+  set_function([=](const Tensor& x, bool, Location place) { return channel_shuffle(x, groups, place); },
                {{"groups", groups}});
+  forward(empty({0, 0, 0, 0}), where);
 }
 
-Unfold::Unfold(const Dims& kernel_size, const ColumnOptions& options) {
-  set_function([=](const Tensor& x, bool, Location where) { return im2col(x, kernel_size, options, where); },
+Unfold::Unfold(const Dims& kernel_size, const ColumnOptions& options, Location where) {
+  set_function([=](const Tensor& x, bool, Location place) { return im2col(x, kernel_size, options, place); },
                {{"kernel_size", kernel_size},
                 {"dilation", options.dilation},
                 {"padding", options.padding},
                 {"stride", options.stride}});
+  forward(empty_batch(2), where);
 }
 
-Fold::Fold(const Dims& output_size, const Dims& kernel_size, const ColumnOptions& options) {
+Fold::Fold(const Dims& output_size, const Dims& kernel_size, const ColumnOptions& options, Location where) {
   set_function(
-      [=](const Tensor& x, bool, Location where) { return col2im(x, output_size, kernel_size, options, where); },
+      [=](const Tensor& x, bool, Location place) { return col2im(x, output_size, kernel_size, options, place); },
       {{"output_size", output_size},
        {"kernel_size", kernel_size},
        {"dilation", options.dilation},
        {"padding", options.padding},
        {"stride", options.stride}});
+  Dims image{0, 1};
+  for (const int64_t size : output_size) image.push_back(size);
+  if (output_size.size() == 1) image.push_back(output_size[0]);
+  im2col(empty(image, {DType::f32, Device(DeviceType::meta)}, where), kernel_size, options, where);
 }
 
 }  // namespace weft::nn

@@ -23,6 +23,11 @@ MultiheadAttention::MultiheadAttention(int64_t embed_dim, int64_t num_heads, con
     : out_proj(embed_dim, embed_dim, options.bias, where),
       heads_(checked_heads(embed_dim, num_heads, where)),
       options_(options) {
+  check_size(layer, "kdim", options.kdim, where);
+  check_size(layer, "vdim", options.vdim, where);
+  if (!(options.dropout >= 0 && options.dropout <= 1)) {
+    raise<ValueError>({.op = layer, .problem = fmt::format("dropout {} is not in [0, 1]", options.dropout)}, where);
+  }
   const int64_t kdim = options.kdim > 0 ? options.kdim : embed_dim, vdim = options.vdim > 0 ? options.vdim : embed_dim;
   const auto drawn = [&](const Dims& shape) {
     return init::xavier_uniform_(empty(shape, {}, where), 1, nullptr, where);

@@ -1,5 +1,5 @@
 #include "../../ops/pointwise.hpp"
-#include "../config.hpp"
+#include "../layer-inl.hpp"
 #include "../transformer.hpp"
 
 namespace weft::nn {
@@ -11,6 +11,7 @@ TransformerBlock::TransformerBlock(int64_t width, int64_t heads, TransformerOpti
       up(width, options.hidden > 0 ? options.hidden : 4 * width, options.bias, where),
       down(options.hidden > 0 ? options.hidden : 4 * width, width, options.bias, where),
       dropout(options.dropout, where) {
+  check_size("nn::TransformerBlock", "hidden", options.hidden, where);
   register_module("norm1", norm1);
   register_module("attention", attention);
   register_module("norm2", norm2);

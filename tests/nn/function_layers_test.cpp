@@ -282,5 +282,74 @@ TEST(PoolingLayers, OfRandomWindowsDrawThemForEachCall) {
   EXPECT_THROW(nn::FractionalMaxPool2d(2, {})(x), ValueError);
 }
 
+#define WEFT_EXPECT_REFUSED(...) EXPECT_THROW({ [[maybe_unused]] const auto layer = __VA_ARGS__; }, Error)
+
+TEST(Layers, OptionsThatNoInputSuitsAreRefusedWhereTheyAreGiven) {
+  using namespace nn;
+  const double nan = std::nan("");
+  WEFT_EXPECT_REFUSED(Hardtanh(3, 1));
+  WEFT_EXPECT_REFUSED(Softshrink(-1));
+  WEFT_EXPECT_REFUSED(Softshrink(nan));
+  WEFT_EXPECT_REFUSED(CELU(0));
+  WEFT_EXPECT_REFUSED(RReLU(0.5, 0.1));
+  WEFT_EXPECT_REFUSED(Dropout(2));
+  WEFT_EXPECT_REFUSED(Dropout2d(-0.5));
+  WEFT_EXPECT_REFUSED(AlphaDropout(nan));
+  WEFT_EXPECT_REFUSED(MaxPool1d(0));
+  WEFT_EXPECT_REFUSED(MaxPool2d(2, {.stride = -1}));
+  WEFT_EXPECT_REFUSED(MaxPool3d(2, {.padding = 2}));
+  WEFT_EXPECT_REFUSED(MaxPool1d(2, {.dilation = 0}));
+  WEFT_EXPECT_REFUSED(MaxPool2d({2, 2, 2}));
+  WEFT_EXPECT_REFUSED(MaxUnpool2d(2, {.stride = -1}));
+  WEFT_EXPECT_REFUSED(AvgPool2d(2, {.divisor_override = 0}));
+  WEFT_EXPECT_REFUSED(AvgPool3d(0));
+  WEFT_EXPECT_REFUSED(LPPool1d(0, 2));
+  WEFT_EXPECT_REFUSED(LPPool2d(2, 0));
+  WEFT_EXPECT_REFUSED(AdaptiveAvgPool1d(-1));
+  WEFT_EXPECT_REFUSED(AdaptiveMaxPool2d(-1));
+  WEFT_EXPECT_REFUSED(FractionalMaxPool2d(2, {}));
+  WEFT_EXPECT_REFUSED(FractionalMaxPool3d(2, {.output_ratio = {2}}));
+  WEFT_EXPECT_REFUSED(LocalResponseNorm(0));
+  WEFT_EXPECT_REFUSED(Upsample({}));
+  WEFT_EXPECT_REFUSED(Upsample({.size = 0}));
+  WEFT_EXPECT_REFUSED(Upsample({.scale_factor = {-1}}));
+  WEFT_EXPECT_REFUSED(PixelShuffle(0));
+  WEFT_EXPECT_REFUSED(PixelUnshuffle(-1));
+  WEFT_EXPECT_REFUSED(ChannelShuffle(0));
+  WEFT_EXPECT_REFUSED(Unfold(0));
+  WEFT_EXPECT_REFUSED(Fold(4, 2, {.dilation = 0}));
+  WEFT_EXPECT_REFUSED(Conv1d(2, 2, 0));
+  WEFT_EXPECT_REFUSED(Conv2d(2, 2, 3, {.stride = 0}));
+  WEFT_EXPECT_REFUSED(Conv2d(2, 2, 3, {.padding = -1}));
+  WEFT_EXPECT_REFUSED(Conv3d(2, 2, 3, {.dilation = 0}));
+  WEFT_EXPECT_REFUSED(ConvTranspose2d(2, 2, 3, {.output_padding = 1}));
+  WEFT_EXPECT_REFUSED(LayerNorm(Dims()));
+  WEFT_EXPECT_REFUSED(RMSNorm(Dims()));
+  WEFT_EXPECT_REFUSED(EmbeddingBag(3, 2, {.max_norm = -1}));
+  WEFT_EXPECT_REFUSED(MultiheadAttention(8, 2, {.dropout = 2}));
+  WEFT_EXPECT_REFUSED(MultiheadAttention(8, 2, {.kdim = -1}));
+  WEFT_EXPECT_REFUSED(TransformerBlock(8, 2, {.hidden = -4}));
+  WEFT_EXPECT_REFUSED(PairwiseDistance(nan));
+  WEFT_EXPECT_REFUSED(CrossEntropyLoss({.label_smoothing = 2}));
+  WEFT_EXPECT_REFUSED(HuberLoss({.delta = 0}));
+  WEFT_EXPECT_REFUSED(SmoothL1Loss({.beta = -1}));
+  WEFT_EXPECT_REFUSED(MultiMarginLoss({.p = 3}));
+  WEFT_EXPECT_REFUSED(TripletMarginLoss({.margin = 0}));
+  WEFT_EXPECT_REFUSED(CTCLoss({.blank = -1}));
+  WEFT_EXPECT_REFUSED(TripletMarginWithDistanceLoss({}, {.margin = -1}));
+  const std::string message = message_of<ValueError>([] { nn::Hardtanh(3, 1); });
+  EXPECT_NE(message.find("function_layers_test.cpp:" + std::to_string(__LINE__ - 1)), std::string::npos) << message;
+}
+
+TEST(Layers, AreMadeWithoutDrawingFromTheGenerator) {
+  manual_seed(3);
+  const Tensor wanted = rand({4});
+  manual_seed(3);
+  nn::RReLU();
+  nn::Dropout2d(0.5);
+  nn::FractionalMaxPool2d(2, {.output_size = 3});
+  EXPECT_TRUE(equal(rand({4}), wanted));
+}
+
 }  // namespace
 }  // namespace weft

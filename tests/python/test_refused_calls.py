@@ -206,6 +206,41 @@ def test_an_average_takes_all_of_a_model_or_nothing(layers):
     assert unchanged(before, average)
 
 
+@pytest.mark.parametrize("layer", [
+    "Hardtanh(3, 1)", "Softshrink(-1)", "Softshrink(math.nan)", "CELU(0)", "RReLU(0.5, 0.1)", "GELU('bad')", "Dropout(2)", "Dropout1d(2)",
+    "AlphaDropout(-1)", "FeatureAlphaDropout(math.nan)", "MaxPool1d(0)", "MaxPool2d(2, -1)", "MaxPool3d(2, 1, 2)", "MaxPool1d(2, dilation=0)",
+    "MaxPool2d((2, 2, 2))", "MaxUnpool1d(2, -1)", "AvgPool1d(0)", "AvgPool2d(2, divisor_override=0)", "AvgPool3d(2, padding=-1)", "LPPool1d(0, 2)",
+    "LPPool2d(2, 2, 0)", "AdaptiveAvgPool1d(-1)", "AdaptiveMaxPool3d(-1)", "FractionalMaxPool2d(2)", "FractionalMaxPool3d(2, output_ratio=2.0)",
+    "Unfold(0)", "Unfold(2, stride=0)", "Fold(4, 2, 0)", "Fold(-4, 2)", "LocalResponseNorm(0)", "Upsample()", "Upsample(size=0)",
+    "Upsample(scale_factor=-1.0)", "Upsample(size=2, mode='bad')", "Upsample(size=4, align_corners=True)", "PixelShuffle(0)", "PixelUnshuffle(-1)",
+    "ChannelShuffle(0)", "Conv1d(2, 2, 0)", "Conv2d(2, 2, 3, 0)", "Conv3d(2, 2, 3, padding=-1)", "Conv1d(2, 2, 3, dilation=0)",
+    "ConvTranspose2d(2, 2, 3, output_padding=1)", "LayerNorm(())", "LayerNorm(-2)", "RMSNorm(())", "EmbeddingBag(3, 2, mode='bad')",
+    "EmbeddingBag(3, 2, max_norm=-1.0)", "MultiheadAttention(8, 2, dropout=2)", "MultiheadAttention(8, 2, kdim=-1)", "Transformer(8, 2, -1)",
+    "TransformerBlock(8, 2, -4)", "CrossEntropyLoss(label_smoothing=2)", "CrossEntropyLoss(reduction='bad')", "MSELoss(reduction='batchmean')",
+    "HuberLoss(delta=0)", "SmoothL1Loss(beta=-1)", "MultiMarginLoss(p=3)", "TripletMarginLoss(margin=0)",
+    "TripletMarginWithDistanceLoss(margin=-1)", "CTCLoss(blank=-1)", "PairwiseDistance(math.nan)", "GroupNorm(3, 4)", "LSTM(2, 0)"])
+def test_options_that_no_input_suits_are_refused_where_they_are_given(layer):
+    with pytest.raises(ValueError):
+        eval(layer, {"math": math}, vars(nn))
+
+
+def test_a_layer_is_made_without_its_subclass_and_without_draws():
+    class Doubled(nn.Hardtanh):
+        def __init__(self):
+            super().__init__(-2, 2)
+            self.factor = 2
+
+        def forward(self, input):
+            return super().forward(input) * self.factor
+
+    assert Doubled()(weft.tensor([5.0])).tolist() == [4]
+    weft.manual_seed(3)
+    wanted = weft.rand(4).tolist()
+    weft.manual_seed(3)
+    nn.RReLU(), nn.Dropout2d(), nn.FractionalMaxPool2d(2, 3), nn.AlphaDropout()
+    assert weft.rand(4).tolist() == wanted
+
+
 @pytest.mark.parametrize("change", [
     lambda net: net.__setitem__(0, 3), lambda net: net.extend([nn.ReLU(), 3]), lambda net: net.insert(0, 3),
     lambda net: net.__setitem__(5, nn.ReLU()), lambda net: net.append(net), lambda net: net.extend([nn.ReLU(), net]),

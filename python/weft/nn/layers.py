@@ -212,6 +212,11 @@ class PReLU(Module):
         return f"num_parameters={self.num_parameters}"
 
 
+def _empty_batch(dims):
+    """[0, 1, 2¹⁵, 2¹⁵, …] on meta, for calls that raise what follows from a layer's options alone."""
+    return _core._ops["empty"]((0, 1) + (1 << 15,) * dims, device="meta")
+
+
 class _Activation(Module):
     """A function of one tensor; its options are attributes. `shown` are those that it prints, `bare` those without a
     name."""
@@ -219,7 +224,16 @@ class _Activation(Module):
     shown, bare = None, ("lambd",)
 
     def __init__(self, *values, **options):
-        super().__init__()
+        self._set_options(values, options)
+        self._call_once()
+
+    def _call_once(self):
+        """Raises what follows from the options alone."""
+        if "dim" not in self.options:  # else from the input's rank, too
+            _Activation.forward(self, _empty_batch(0))
+
+    def _set_options(self, values, options):
+        Module.__init__(self)
         name, known = type(self).__name__, type(self).options
         if len(values) > len(known):
             raise TypeError(f"{name}() takes at most {len(known)} positional arguments, {len(values)} were given")
@@ -267,6 +281,23 @@ for _name, (_function, _options) in {
 globals()["Hardswish"].shown = ()
 
 
+def _check_loss(name, reduction, options):
+    """Raises ValueError for options that no input suits."""
+    allowed = ("none", "mean", "sum") + ("batchmean",) * (name == "KLDivLoss")
+    if reduction not in allowed:
+        raise ValueError(f"{name}(): argument 'reduction' must be one of {', '.join(allowed)}, not {reduction!r}")
+    limits = {"label_smoothing": ("in [0, 1]", lambda x: 0 <= x <= 1), "delta": ("above 0", lambda x: x > 0),
+              "beta": ("at least 0", lambda x: x >= 0), "blank": ("at least 0", lambda x: x >= 0)}
+    if name.startswith("Triplet"):
+        limits["margin"] = ("above 0", lambda x: x > 0)
+    if name == "MultiMarginLoss":
+        limits["p"] = ("1 or 2", lambda x: x in (1, 2))
+    for key in limits.keys() & options.keys():
+        expected, holds = limits[key]
+        if not holds(options[key]):
+            raise ValueError(f"{name}(): argument '{key}' must be {expected}, not {options[key]}")
+
+
 class _Loss(Module):
     def __init__(self, tensors, reduction, options):
         super().__init__()
@@ -311,6 +342,7 @@ def _loss(name, function, *tensors, positional=(), **defaults):
         if unknown:
             raise TypeError(f"{name}() got an unexpected keyword argument '{unknown.pop()}'")
         held = {key: options.pop(key, None) for key in tensors}
+        _check_loss(name, reduction, {**defaults, **options})
         _Loss.__init__(self, held, reduction, {**defaults, **options})
 
     globals()[name] = type(name, (_Loss,), {"__init__": __init__, "function": staticmethod(function),
@@ -385,6 +417,8 @@ class PairwiseDistance(Module):
 
     def __init__(self, p=2.0, eps=1e-6, keepdim=False):
         super().__init__()
+        if math.isnan(p):
+            raise ValueError("PairwiseDistance(): argument 'p' must be a number, not nan")
         self.norm, self.eps, self.keepdim = p, eps, keepdim
 
     def forward(self, x1, x2):

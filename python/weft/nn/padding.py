@@ -1,5 +1,6 @@
 """Layers that put edges around images, or let channels change places with pixels."""
 
+from weft import _core
 from weft.nn import functional as F
 from weft.nn.module import Module
 
@@ -50,12 +51,16 @@ _layers("ReplicationPad", _Pad, "Edges of the outermost element.", _mode="replic
 _layers("CircularPad", _Pad, "Edges of the elements of the other side.", _mode="circular")
 
 
+_no_images = _core._ops["empty"]((0, 0, 0, 0), device="meta")  # for calls that raise what follows from options alone
+
+
 class PixelShuffle(Module):
     """[..., channels * r * r, rows, columns] as [..., channels, rows * r, columns * r]."""
 
     def __init__(self, upscale_factor):
         super().__init__()
         self.upscale_factor = upscale_factor
+        F.pixel_shuffle(_no_images, upscale_factor)
 
     def forward(self, input):
         return F.pixel_shuffle(input, self.upscale_factor)
@@ -70,6 +75,7 @@ class PixelUnshuffle(Module):
     def __init__(self, downscale_factor):
         super().__init__()
         self.downscale_factor = downscale_factor
+        F.pixel_unshuffle(_no_images, downscale_factor)
 
     def forward(self, input):
         return F.pixel_unshuffle(input, self.downscale_factor)
@@ -84,6 +90,7 @@ class ChannelShuffle(Module):
     def __init__(self, groups):
         super().__init__()
         self.groups = groups
+        F.channel_shuffle(_no_images, groups)
 
     def forward(self, input):
         return F.channel_shuffle(input, self.groups)

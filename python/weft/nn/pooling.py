@@ -2,7 +2,7 @@
 
 from weft import _core
 from weft.nn import functional as F
-from weft.nn.layers import _Activation
+from weft.nn.layers import _Activation, _empty_batch
 from weft.nn.module import Module, Parameter
 
 __all__ = ["EmbeddingBag", "UpsamplingNearest2d", "UpsamplingBilinear2d"]
@@ -11,35 +11,49 @@ __all__ = ["EmbeddingBag", "UpsamplingNearest2d", "UpsamplingBilinear2d"]
 class _Options(_Activation):
     """A function of one tensor whose options are attributes; without a stride windows lie side by side."""
 
-    def __init__(self, *values, **options):
-        super().__init__(*values, **options)
+    dims = 1  # of the images
+
+    def _call_once(self):
+        _Activation.forward(self, _empty_batch(self.dims))
+
+    def _set_options(self, values, options):
+        super()._set_options(values, options)
         if "stride" in self.options and self.stride is None:
             self.stride = self.kernel_size
 
 
-class _LPPool(_Activation):
+class _LPPool(_Options):
     """Keeps a stride of None, as PyTorch does; the function takes it for kernel_size."""
+
+    def _set_options(self, values, options):
+        _Activation._set_options(self, values, options)
 
 
 class _Tuples(_Options):
     """Keeps its sizes as tuples of `dims` numbers."""
 
-    def __init__(self, *values, **options):
-        super().__init__(*values, **options)
+    def _set_options(self, values, options):
+        super()._set_options(values, options)
         for key in ("kernel_size", "stride", "padding"):
             value = getattr(self, key)
             setattr(self, key, (value,) * self.dims if isinstance(value, int) else tuple(value))
 
 
 class _Unpool(_Tuples):
+    def _call_once(self):
+        getattr(F, f"max_pool{self.dims}d")(_empty_batch(self.dims), self.kernel_size, self.stride, self.padding)
+
     def forward(self, input, indices, output_size=None):
         options = {key: getattr(self, key) for key in self.options}
         return type(self).function(input, indices, output_size=output_size, **options)
 
 
 class _Upsample(_Options):
-    def __init__(self, *values, **options):
-        super().__init__(*values, **options)
+    dims = property(lambda self: {"bilinear": 2, "bicubic": 2, "trilinear": 3}.get(self.mode, max(
+        len(given) if isinstance(given, (tuple, list)) else 1 for given in (self.size, self.scale_factor))))
+
+    def _set_options(self, values, options):
+        super()._set_options(values, options)
         factor = self.scale_factor
         if factor is not None:
             self.scale_factor = tuple(map(float, factor)) if isinstance(factor, (tuple, list)) else float(factor)
@@ -49,11 +63,27 @@ class _Upsample(_Options):
         return f"{size}, mode={self.mode!r}"
 
 
+class _Fold(_Options):
+    def _call_once(self):
+        size = self.output_size if isinstance(self.output_size, (tuple, list)) else (self.output_size,) * 2
+        F.unfold(_core._ops["empty"]((0, 1, *size), device="meta"), self.kernel_size, self.dilation, self.padding, self.stride)
+
+
+class _Fractional(_Options):
+    def _call_once(self):
+        options = {key: getattr(self, key) for key in self.options if key != "_random_samples"}
+        type(self).function(_empty_batch(self.dims), **options)
+
+
 class _Random(_Options):
     """Draws in training alone."""
 
-    def __init__(self, *values, **options):
-        super().__init__(*values, **options)
+    def _call_once(self):
+        options = {key: getattr(self, key) for key in self.options}
+        type(self).function(_empty_batch(self.dims), training=False, **options)
+
+    def _set_options(self, values, options):
+        super()._set_options(values, options)
         if "p" in self.options and not 0 <= self.p <= 1:
             raise ValueError(f"{type(self).__name__}(): the probability {self.p} is outside [0, 1]")
 
@@ -69,27 +99,29 @@ def _layer(base, name, function, *, look={}, **options):
     __all__.append(name)
 
 
-_dropout = {"shown": ("p", "inplace")}
+_dropout = {"shown": ("p", "inplace"), "dims": 2}
 for _dims, _n in enumerate(("1d", "2d", "3d"), 1):
     _divisor = {} if _n == "1d" else {"divisor_override": None}
-    _layer(_Options, "MaxPool" + _n, "max_pool" + _n, kernel_size=..., stride=None, padding=0, dilation=1,
+    _layer(_Options, "MaxPool" + _n, "max_pool" + _n, look={"dims": _dims}, kernel_size=..., stride=None, padding=0, dilation=1,
            return_indices=False, ceil_mode=False)
     _layer(_Tuples if _n == "1d" else _Options, "AvgPool" + _n, "avg_pool" + _n,
            look={"dims": _dims, "shown": ("kernel_size", "stride", "padding")}, kernel_size=..., stride=None, padding=0,
            ceil_mode=False, count_include_pad=True, **_divisor)
-    _layer(_LPPool, "LPPool" + _n, "lp_pool" + _n, norm_type=..., kernel_size=..., stride=None, ceil_mode=False)
-    _layer(_Options, "AdaptiveAvgPool" + _n, "adaptive_avg_pool" + _n, output_size=...)
-    _layer(_Options, "AdaptiveMaxPool" + _n, "adaptive_max_pool" + _n, output_size=..., return_indices=False)
+    _layer(_LPPool, "LPPool" + _n, "lp_pool" + _n, look={"dims": _dims}, norm_type=..., kernel_size=..., stride=None,
+           ceil_mode=False)
+    _layer(_Options, "AdaptiveAvgPool" + _n, "adaptive_avg_pool" + _n, look={"dims": _dims}, output_size=...)
+    _layer(_Options, "AdaptiveMaxPool" + _n, "adaptive_max_pool" + _n, look={"dims": _dims}, output_size=...,
+           return_indices=False)
     _layer(_Unpool, "MaxUnpool" + _n, "max_unpool" + _n, look={"dims": _dims}, kernel_size=..., stride=None, padding=0)
     if _n != "1d":
-        _layer(_Options, "FractionalMaxPool" + _n, "fractional_max_pool" + _n, look={"shown": ()}, kernel_size=...,
-               output_size=None, output_ratio=None, return_indices=False, _random_samples=None)
-    _layer(_Random, "Dropout" + _n, "dropout" + _n, look=_dropout, p=0.5, inplace=False)
+        _layer(_Fractional, "FractionalMaxPool" + _n, "fractional_max_pool" + _n, look={"dims": _dims, "shown": ()},
+               kernel_size=..., output_size=None, output_ratio=None, return_indices=False, _random_samples=None)
+    _layer(_Random, "Dropout" + _n, "dropout" + _n, look={**_dropout, "dims": _dims}, p=0.5, inplace=False)
 _layer(_Random, "AlphaDropout", "alpha_dropout", look=_dropout, p=0.5, inplace=False)
 _layer(_Random, "FeatureAlphaDropout", "feature_alpha_dropout", look=_dropout, p=0.5, inplace=False)
 _layer(_Random, "RReLU", "rrelu", lower=1 / 8, upper=1 / 3, inplace=False)
-_layer(_Options, "Unfold", "unfold", kernel_size=..., dilation=1, padding=0, stride=1)
-_layer(_Options, "Fold", "fold", output_size=..., kernel_size=..., dilation=1, padding=0, stride=1)
+_layer(_Options, "Unfold", "unfold", look={"dims": 2}, kernel_size=..., dilation=1, padding=0, stride=1)
+_layer(_Fold, "Fold", "fold", output_size=..., kernel_size=..., dilation=1, padding=0, stride=1)
 _layer(_Options, "LocalResponseNorm", "local_response_norm", look={"bare": ("size",)}, size=..., alpha=1e-4, beta=0.75, k=1.0)
 _layer(_Upsample, "Upsample", "interpolate", size=None, scale_factor=None, mode="nearest", align_corners=None,
        recompute_scale_factor=None)
@@ -111,6 +143,10 @@ class EmbeddingBag(Module):
     def __init__(self, num_embeddings, embedding_dim, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, mode="mean",
                  sparse=False, _weight=None, include_last_offset=False, padding_idx=None, device=None, dtype=None):
         super().__init__()
+        if mode not in ("sum", "mean", "max"):
+            raise ValueError(f"EmbeddingBag(): argument 'mode' must be 'sum', 'mean' or 'max', not {mode!r}")
+        if max_norm is not None and not max_norm >= 0:
+            raise ValueError(f"EmbeddingBag(): argument 'max_norm' must not be negative, not {max_norm}")
         if scale_grad_by_freq:
             raise NotImplementedError("EmbeddingBag(): 'scale_grad_by_freq' is there with its default alone")
         if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:

@@ -124,6 +124,8 @@ class _Stack(Module):
 
     def __init__(self, layer, num_layers, norm=None):
         super().__init__()
+        if num_layers < 0:
+            raise ValueError(f"{type(self).__name__}(): argument 'num_layers' must not be negative, not {num_layers}")
         self.layers = ModuleList(copy.deepcopy(layer) for _ in range(num_layers))
         self.num_layers, self.norm = num_layers, norm
 
