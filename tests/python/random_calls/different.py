@@ -1,6 +1,7 @@
 """Where Weft answers otherwise than PyTorch on purpose. Each rule quotes the line of docs/from_pytorch.md that says so."""
 
 import dataclasses
+import math
 import re
 import typing
 
@@ -35,10 +36,12 @@ def has_zero(call):
 
 
 def meets_a_bound(call):
-    """Whether an element of the first tensor equals a bound, which is a tensor or a number of the call."""
+    """Whether an element of the first tensor, as its dtype holds it, equals a bound, a tensor or a number of the call."""
     first, *others = call.inputs.values()
+    digits = {"float16": 2**-10, "bfloat16": 2**-7}.get(first.dtype, 0)
     bounds = [float(v) for v in re.findall(r"-?\d+(?:\.\d+)?(?:e-?\d+)?", call.expression)]
-    return not {float(v) for v in first.data}.isdisjoint([*bounds, *(float(v) for t in others for v in t.data)])
+    bounds += [float(v) for t in others for v in t.data]
+    return any(math.isclose(float(v), bound, rel_tol=digits) for v in first.data for bound in bounds)
 
 
 def is_complex(call):
