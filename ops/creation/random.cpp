@@ -7,7 +7,9 @@
 #include "../complex.hpp"
 #include "../create.hpp"
 #include "../pointwise.hpp"
+#include "../detail/fits.hpp"
 #include "../detail/write.hpp"
+#include "../linalg/common.hpp"
 #include "../detail/records.hpp"
 #include "../detail/reducing.hpp"
 #include "../reduce.hpp"
@@ -102,16 +104,6 @@ const Tensor& redraw(const Tensor& x, Distribution distribution, double a, doubl
   return x;
 }
 
-// Whether `dtype` holds every integer in [low, high].
-bool holds(DType dtype, int64_t low, int64_t high) {
-  if (dtype == DType::boolean) return low >= 0 && high <= 1;
-  if (dtype == DType::u64) return low >= 0;
-  if (!is_integer(dtype) || dtype == DType::i64) return true;
-  const int bits = static_cast<int>(itemsize(dtype)) * 8;
-  const int64_t top = int64_t{1} << (is_signed(dtype) ? bits - 1 : bits);
-  return low >= (is_signed(dtype) ? -top : 0) && high < top;
-}
-
 struct DropoutBackward {
   Saved mask;
   double scale;
@@ -143,7 +135,7 @@ Tensor randint(int64_t low, int64_t high, const Dims& shape, TensorOptions optio
                Location where) {
   const CallScope call("randint", where);
   const DType dtype = options.dtype.value_or(DType::i64);
-  if (low >= high || !holds(dtype, low, high - 1)) {
+  if (low >= high || !holds(dtype, low) || !holds(dtype, high - 1)) {
     raise<ValueError>({.problem = fmt::format("there are no {} integers in [{}, {})", name(dtype), low, high)});
   }
   const Tensor out = empty(shape, {dtype, options.device});
@@ -155,7 +147,7 @@ Tensor randperm(int64_t n, TensorOptions options, Generator* generator, Location
   const CallScope call("randperm", where);
   if (n < 0) raise<ValueError>({.problem = fmt::format("n is {}, below 0", n)});
   const DType dtype = options.dtype.value_or(DType::i64);
-  if (n > 0 && !holds(dtype, 0, n - 1)) {
+  if (n > 0 && !holds(dtype, n - 1)) {
     raise<ValueError>({.problem = fmt::format("{} does not hold the numbers below {}", name(dtype), n)});
   }
   const bool few = n <= std::numeric_limits<int32_t>::max();
@@ -184,7 +176,7 @@ Tensor bernoulli(const Tensor& probabilities, Generator* generator, Location whe
 
 const Tensor& uniform_(const Tensor& x, double low, double high, Generator* generator, Location where) {
   const CallScope call("uniform_", where);
-  if (!is_complex(checked(x).dtype())) check_floating(x);
+  linalg::check_numbers(x);
   if (!(low <= high)) {
     raise<ValueError>({.problem = fmt::format("the range [{}, {}) is empty", low, high)});
   }
@@ -196,7 +188,7 @@ const Tensor& uniform_(const Tensor& x, double low, double high, Generator* gene
 
 const Tensor& normal_(const Tensor& x, double mean, double deviation, Generator* generator, Location where) {
   const CallScope call("normal_", where);
-  if (!is_complex(checked(x).dtype())) check_floating(x);
+  linalg::check_numbers(x);
   if (!(deviation >= 0)) {
     raise<ValueError>({.problem = fmt::format("the deviation {} is negative", deviation)});
   }
@@ -212,7 +204,7 @@ const Tensor& bernoulli_(const Tensor& x, double p, Generator* generator, Locati
 
 Tensor dropout(const Tensor& x, double p, bool training, Generator* generator, Location where) {
   const CallScope call("dropout", where);
-  check_floating(checked(x));
+  if (WEFT_LIKELY(!is_complex(checked(x).dtype()))) check_floating(x);
   check_probability(p);
   if (!training || p == 0) return x;
   const Tensor mask = make(x.sizes(), DType::boolean, x.device());

@@ -23,9 +23,18 @@ Tensor magnitude(const Tensor& z);
 inline bool computes_by_parts(DType dtype, Device device) {
   return is_complex(dtype) && !device.is_cpu() && device.type != DeviceType::meta;
 }
-/// Sums are: kernels add the parts.
+/// Whether the complex op has no kernel on any device: it is composed of others.
+constexpr bool is_composed(BinaryOp op) { return op == BinaryOp::logaddexp || op == BinaryOp::logaddexp2; }
+constexpr bool is_composed(UnaryOp op) {
+  return op == UnaryOp::sinc || op == UnaryOp::softsign || op == UnaryOp::tanhshrink;
+}
+/// Sums are not: kernels add the parts.
 inline bool computes_by_parts(BinaryOp op, DType dtype, Device device) {
-  return computes_by_parts(dtype, device) && op != BinaryOp::add && op != BinaryOp::sub;
+  if (WEFT_LIKELY(!is_complex(dtype))) return false;
+  return is_composed(op) || (computes_by_parts(dtype, device) && op != BinaryOp::add && op != BinaryOp::sub);
+}
+inline bool computes_by_parts(UnaryOp op, DType dtype, Device device) {
+  return computes_by_parts(dtype, device) || (is_complex(dtype) && is_composed(op));
 }
 /// Operands of one complex dtype, recorded. DTypeError for ops that have no such form.
 Tensor by_parts(UnaryOp op, const Tensor& z);

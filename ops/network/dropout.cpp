@@ -14,7 +14,7 @@ namespace weft {
 namespace {
 
 void check_dropout(const Tensor& x, double p) {
-  check_floating(checked(x));
+  if (!is_complex(checked(x).dtype())) check_floating(x);
   if (WEFT_LIKELY(p >= 0 && p <= 1)) return;
   raise<ValueError>({.problem = fmt::format("the probability {} is outside [0, 1]", p)});
 }

@@ -1,8 +1,9 @@
-// Arithmetic of complex tensors by that of their parts, for devices, whose kernels know real numbers. What the ops here
-// record is the gradient.
+// Arithmetic of complex tensors by that of their parts, for devices, whose kernels know real numbers, and ops that are
+// composed everywhere. What the ops here record is the gradient.
 #include "../complex.hpp"
 #include "../create.hpp"
 #include "../detail/complex.hpp"
+#include "../masked.hpp"
 #include "../pointwise.hpp"
 
 namespace weft {
@@ -24,9 +25,29 @@ Tensor quotient(const Parts& a, const Parts& b) {
 
 Tensor product(const Parts& a, const Parts& b) { return complex(a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re); }
 
+// The logarithm of the larger exponential and the quotient of both.
+Tensor log_add_exp(const Tensor& x, const Tensor& y) {
+  const Tensor re = real(x), below = re < real(y);
+  const Tensor larger = weft::where(below, y, x), smaller = weft::where(below, x, y);
+  const Tensor both_infinite = logical_and(isinf(re), re == real(y));
+  return larger + log1p(exp(masked_fill(smaller - larger, both_infinite, 0)));
+}
+
+// sin(t) / t for t = pi x; near 0 by the series of (-1)^k / (2k + 1)! t^(2k), whose derivatives cancel nothing.
+Tensor complex_sinc(const Tensor& x) {
+  const Tensor t = x * 3.1415926535897932, near = abs(t) < 1;
+  const Tensor z = square(masked_fill(t, logical_not(near), 0)), far = masked_fill(t, near, 1);
+  Tensor series = ones_like(x);
+  for (int k = 10; k > 0; --k) series = 1 - z * series / (2 * k * (2 * k + 1));
+  return weft::where(near, series, sin(far) / far);
+}
+
 }  // namespace
 
 Tensor by_parts(BinaryOp op, const Tensor& x, const Tensor& y) {
+  constexpr double log2 = 0.69314718055994531;
+  if (op == BinaryOp::logaddexp) return log_add_exp(x, y);
+  if (op == BinaryOp::logaddexp2) return log_add_exp(x * log2, y * log2) / log2;
   const Parts a(x), b(y);
   switch (op) {
     case BinaryOp::mul:
@@ -39,6 +60,9 @@ Tensor by_parts(BinaryOp op, const Tensor& x, const Tensor& y) {
 }
 
 Tensor by_parts(UnaryOp op, const Tensor& x) {
+  if (op == UnaryOp::sinc) return complex_sinc(x);
+  if (op == UnaryOp::softsign) return x / (1 + abs(x));
+  if (op == UnaryOp::tanhshrink) return x - tanh(x);
   const Parts z(x);
   switch (op) {
     case UnaryOp::neg:
@@ -53,6 +77,8 @@ Tensor by_parts(UnaryOp op, const Tensor& x) {
       return polar(exp(z.re), z.im);
     case UnaryOp::log:
       return complex(log(hypot(z.re, z.im)), atan2(z.im, z.re));
+    case UnaryOp::log1p:
+      return complex(log1p(z.re * (2 + z.re) + square(z.im)) * 0.5, atan2(z.im, 1 + z.re));
     case UnaryOp::sqrt:
       return polar(sqrt(hypot(z.re, z.im)), atan2(z.im, z.re) * 0.5);
     case UnaryOp::sin:

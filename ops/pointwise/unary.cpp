@@ -92,7 +92,7 @@ DType computed_in(UnaryOp op, const Tensor& x) {
   const DType t = x.dtype();
   if (is_floating(t)) return t;
   if (is_complex(t)) {
-    if (!info_of(op).holomorphic) raise_complex(t);
+    if (!info_of(op).holomorphic && !is_composed(op)) raise_complex(t);
     return t;
   }
   const PointwiseKind kind = info_of(op).kind;
@@ -105,7 +105,7 @@ Tensor unary(UnaryOp op, const Operand& operand) {
   const Tensor& x = checked(operand.tensor());
   if (WEFT_UNLIKELY(!is_floating(x.dtype()))) {
     if (op == UnaryOp::abs && is_complex(x.dtype())) return magnitude(x);
-    if (computes_by_parts(x.dtype(), x.device())) return by_parts(op, x);
+    if (computes_by_parts(op, x.dtype(), x.device())) return by_parts(op, x);
     const DType dtype = computed_in(op, x);
     if (dtype != x.dtype()) return unary(op, x.to(dtype));
   }
@@ -121,7 +121,7 @@ Tensor unary(UnaryOp op, const Operand& operand) {
 
 /// Fills `out`, which may be x.
 void write_unary(UnaryOp op, const Tensor& out, const Tensor& x) {
-  if (WEFT_UNLIKELY(computes_by_parts(x.dtype(), x.device()))) {
+  if (WEFT_UNLIKELY(computes_by_parts(op, x.dtype(), x.device()))) {
     const NoGradGuard unrecorded;
     const Tensor made = by_parts(op, x);
     return WEFT_KERNEL(copy, out)(out.raw_view(), made.raw_view());
@@ -135,6 +135,9 @@ const Tensor& unary_in_place(UnaryOp op, const char* op_name, const Tensor& x, L
   check_target(x);
   if (info.kind == PointwiseKind::floating && !is_inexact(x.dtype())) check_floating(x);
   if (const DType dtype = computed_in(op, x); dtype != x.dtype()) raise_target_dtype(dtype, x);
+  if (WEFT_UNLIKELY(is_complex(x.dtype()) && is_composed(op))) {
+    return write_computed(x, [op](const Tensor& old) { return by_parts(op, old); });
+  }
   const auto write = [&] { write_unary(op, x, x); };
   const auto old = [&] { return info.saves == functors::saves_input ? Saved(x.clone()) : Saved(); };
   if (info.saves == functors::saves_output) {

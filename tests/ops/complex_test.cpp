@@ -1,6 +1,7 @@
 // Complex tensors: values against std::complex, gradients against differences of the parts, and what refuses them.
 #include <complex>
 #include <functional>
+#include <numbers>
 #include <optional>
 
 #include <gtest/gtest.h>
@@ -72,6 +73,9 @@ const Function functions[] = {
     {"acosh", weft::acosh, [](Z z) { return std::acosh(z); }},
     {"atanh", weft::atanh, [](Z z) { return std::atanh(z); }},
     {"sigmoid", weft::sigmoid, [](Z z) { return 1.0 / (1.0 + std::exp(-z)); }},
+    {"sinc", weft::sinc, [](Z z) { return std::sin(std::numbers::pi * z) / (std::numbers::pi * z); }},
+    {"softsign", weft::softsign, [](Z z) { return z / (1 + std::abs(z)); }},
+    {"tanhshrink", weft::tanhshrink, [](Z z) { return z - std::tanh(z); }},
 };
 
 class ComplexFunction : public ::testing::TestWithParam<Function> {};
@@ -98,15 +102,72 @@ TEST_P(ComplexFunction, HasGradientsToSecondOrder) {
 INSTANTIATE_TEST_SUITE_P(Rows, ComplexFunction, ::testing::ValuesIn(functions),
                          [](const auto& each) { return each.param.name; });
 
+TEST(ComplexFunctions, SincIsSmoothAtZero) {
+  const Tensor x = tensor({Z(0, 0), Z(1e-9, -1e-9), Z(1e-3, 2e-3)}, c128).requires_grad_();
+  expect_close(weft::sinc(x), {1, 1, 1.0 + std::pow(std::numbers::pi, 2) / 6 * Z(3e-6, -4e-6)}, 1e-9);
+  const Tensor first = grad({sum(real(weft::sinc(x)))}, {x}, {}, {.create_graph = true})[0];
+  const double slope = -std::pow(std::numbers::pi, 2) / 3;
+  const Tensor second = grad({sum(real(first))}, {x})[0];
+  expect_close(second, {slope, slope, slope}, 1e-4);
+  expect_close(weft::sinc_(x.detach().clone()), weft::sinc(x).detach().to_vector<Z>());
+}
+
+TEST(ComplexFunctions, LogaddexpNeitherOverflowsNorCancels) {
+  const double inf = std::numeric_limits<double>::infinity();
+  const Tensor a = tensor({Z(1000, 1), Z(-1000, 1), Z(-inf, 0), Z(inf, 0), Z(0, 0)}, c128);
+  const Tensor b = tensor({Z(1000, 1), Z(-1000, 1), Z(-inf, 0), Z(inf, 0), Z(-50, 0)}, c128);
+  const double log2 = std::numbers::ln2;
+  const auto z = logaddexp(a, b).to_vector<Z>();
+  expect_close(logaddexp(a, b).slice(0, 0, 2), {Z(1000 + log2, 1), Z(-1000 + log2, 1)});
+  EXPECT_EQ(z[2].real(), -inf);
+  EXPECT_EQ(z[3].real(), inf);
+  EXPECT_NEAR(z[4].real(), std::exp(-50), 1e-30);
+  const Tensor c = a.clone();
+  logaddexp_(c, b);
+  EXPECT_TRUE(equal(c, logaddexp(a, b)));
+  EXPECT_TRUE(equal(logaddexp_out(empty({5}, c128), a, b), c));
+}
+
+TEST(ComplexTypes, DropOut) {
+  const Tensor z = random_complex({4, 50, 3, 2}, 40).requires_grad_();
+  const auto expect = [&](const Tensor& y, double scale) {
+    const Tensor gone = y == 0;
+    const double share = mean(gone.to(f64)).item<double>();
+    EXPECT_GT(share, 0.3);
+    EXPECT_LT(share, 0.7);
+    EXPECT_TRUE(equal(y, where(gone, 0, z * scale)));
+    EXPECT_TRUE(equal(grad({y}, {z}, {ones_like(y)})[0], where(gone, 0, ones_like(z) * scale)));
+  };
+  expect(dropout(z, 0.5), 2);
+  expect(dropout2d(z, 0.5), 2);
+  expect(dropout3d(z.unsqueeze(-1), 0.5).squeeze(-1), 2);
+  expect(dropout1d(z.reshape({4, 50, 6}), 0.5).reshape(z.shape()), 2);
+  for (const Tensor& y : {alpha_dropout(z, 0.5, true), feature_alpha_dropout(z, 0.5, true)}) {
+    EXPECT_EQ(y.dtype(), c128);
+    EXPECT_GT(sum(eq(y, y.detach().reshape({-1})[0])).item<int64_t>(), 0);
+  }
+  EXPECT_TRUE(equal(dropout(z, 0.5, false), z));
+  EXPECT_TRUE(equal(alpha_dropout(z, 1, true), zeros_like(z)));
+}
+
 struct Pair {
   const char* name;
   Tensor (*op)(const Operand&, const Operand&);
   Z (*of)(Z, Z);
 };
+Z log_add_exp(Z a, Z b) {
+  if (a.real() < b.real()) std::swap(a, b);
+  return a + std::log(1.0 + std::exp(b - a));
+}
 const Pair pairs[] = {
-    {"add", weft::add, [](Z a, Z b) { return a + b; }},          {"sub", weft::sub, [](Z a, Z b) { return a - b; }},
-    {"mul", weft::mul, [](Z a, Z b) { return a * b; }},          {"div", weft::div, [](Z a, Z b) { return a / b; }},
+    {"add", weft::add, [](Z a, Z b) { return a + b; }},
+    {"sub", weft::sub, [](Z a, Z b) { return a - b; }},
+    {"mul", weft::mul, [](Z a, Z b) { return a * b; }},
+    {"div", weft::div, [](Z a, Z b) { return a / b; }},
     {"pow", weft::pow, [](Z a, Z b) { return std::pow(a, b); }},
+    {"logaddexp", weft::logaddexp, log_add_exp},
+    {"logaddexp2", weft::logaddexp2,
+     [](Z a, Z b) { return log_add_exp(a * std::numbers::ln2, b * std::numbers::ln2) / std::numbers::ln2; }},
 };
 
 class ComplexPair : public ::testing::TestWithParam<Pair> {};
