@@ -38,6 +38,9 @@ function(weft_link_fast)
   endif()
 endfunction()
 
+set(WEFT_CPU_TARGETS all CACHE STRING "Processors that the CPU's kernels are compiled for: all, chosen when a program runs, or native")
+set_property(CACHE WEFT_CPU_TARGETS PROPERTY STRINGS all native)
+
 # No fused multiply-add unless written: results must not depend on what the compiler could contract.
 add_library(weft_flags INTERFACE)
 target_compile_options(weft_flags INTERFACE

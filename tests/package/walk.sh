@@ -76,7 +76,7 @@ check_cuda() {
     -DWEFT_BUILD_BENCHMARKS=OFF -DWEFT_BUILD_EXAMPLES=OFF "$@"
   local kernels=CMakeFiles/weft_cuda.dir/backends/cuda/kernels/rows.cu.o
   has_target "$tree/build/cuda" $kernels || { unchecked+=("CUDA's kernels: there is no nvcc"); return; }
-  compile "$tree/build/cuda" $kernels CMakeFiles/weft.dir/backends/portable/host/host_rows.cpp.o
+  compile "$tree/build/cuda" $kernels CMakeFiles/weft_core_frequent.dir/backends/portable/host/host_rows.cpp.o
   for name in ${op}_f32 ${op}_gradient_f64; do grep -q "$name" "$tree/build/cuda/$kernels"; done
   unchecked+=("CUDA's kernels are compiled, not run")
 }
