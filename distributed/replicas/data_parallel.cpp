@@ -12,7 +12,7 @@ namespace weft::distributed {
 struct DataParallel::State {
   Group group;
   detail::GradientBuckets buckets;
-  /// Of buckets that have left.
+  /// Of buckets that were sent.
   std::vector<Work> sent = {};
   std::vector<Tensor> values = {};
   std::vector<size_t> unused = {};

@@ -13,7 +13,7 @@ namespace weft::distributed::detail {
 
 namespace {
 
-/// No tensor is saved at it, so backward is told that a parameter is not whole.
+/// No tensor is saved with this version, so that backward refuses a parameter that is not gathered.
 constexpr uint32_t dropped_version = uint32_t{1} << 31;
 
 int64_t count_of(const std::vector<Tensor>& tensors) {
