@@ -21,7 +21,7 @@ inline constexpr int channel_count = 4;
 /// A pending message.
 struct Request {
   MPI_Request handle;
-  /// The rank of the world at its other end.
+  /// World rank of the peer.
   int other;
   bool receives;
   size_t bytes;

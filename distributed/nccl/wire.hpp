@@ -13,7 +13,7 @@ namespace weft::distributed::nccl {
 class WEFT_API Queue {
  public:
   virtual ~Queue();
-  /// What NCCL calls a stream.
+  /// The stream for NCCL.
   virtual void* handle() = 0;
   /// `mark` records the current end of the queue; `reached` returns whether all work before the mark is done.
   virtual void mark() = 0;
@@ -31,7 +31,7 @@ struct Site {
   std::string identity;
   /// If true on all ranks, NCCL reduces floats, in its own order.
   bool own_sums = false;
-  /// The calling thread's queue.
+  /// Creates the calling thread's queue.
   Callback<std::unique_ptr<Queue>()> queue;
   /// Runs a function with the device as the thread's current one; skipped after the device's runtime has shut down.
   Callback<void(const Callback<void()>&)> enter;

@@ -14,7 +14,7 @@ class SplitBackward {
   /// Computes the gradients of `leaves`, from outputs that require gradients, with a seed for each.
   SplitBackward(const std::vector<Tensor>& outputs, const std::vector<Tensor>& seeds,
                 const std::vector<Tensor>& leaves);
-  /// Undefined where no output depends on the leaf.
+  /// Undefined for a leaf that no output depends on.
   const std::vector<Tensor>& gradients() const { return gradients_; }
   /// Accumulates the gradients of all other leaves; called once.
   void finish();
