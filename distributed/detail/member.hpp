@@ -118,7 +118,7 @@ class Member {
 /// under the name of the running op.
 std::vector<int64_t> tell_all(const Shared<Member>& member, std::span<const int64_t> to_each);
 
-/// The world that this thread is a rank of, inside a LocalWorld.
+/// Inside a LocalWorld: the world of this thread's rank.
 extern constinit thread_local const Shared<Member>* thread_world;
 /// The default of Group::timeout.
 double default_timeout();
