@@ -24,13 +24,13 @@ MoE::MoE(int64_t width, int64_t hidden, int64_t experts, MoEOptions options, Loc
 
 namespace {
 
-/// Where experts are elsewhere, too, tokens are moved by who knows where.
+/// Routes the tokens. If experts are sharded, the shards move the tokens.
 detail::Routed routed_by(const MoE& moe, const Tensor& tokens) {
   const bool moves = detail::parts_of(moe) == nullptr;
   return detail::route(tokens, moe.borrowed(moe.router), moe.expert_bias, moe.options(), moves);
 }
 
-/// The tokens that were routed, through their experts and back.
+/// Runs the routed tokens through their experts and combines the results.
 Tensor results(const MoE& moe, const Tensor& x, const Tensor& tokens, const detail::Routed& routed) {
   const ExpertKind kind = moe.options().kind;
   const detail::LayerInParts* const parts = detail::parts_of(moe);
