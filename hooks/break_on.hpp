@@ -48,18 +48,18 @@ struct BreakEvent {
 struct BreakOptions {
   /// Name of the running op, or of the op that the program called and that runs it; "log" also matches "log_".
   std::string op = {};
-  /// "net.cpp:41", with as much of the path as tells it apart: the line that called the op in the forward.
+  /// "net.cpp:41", with as much of the path as is needed to be unique: the line that called the op in the forward.
   std::string line = {};
-  /// The path of a module ("" is the model itself): ops of its forward, and their backward.
+  /// Path of a module ("" for the model itself): the ops of its forward, and their backward.
   std::string module = {};
-  /// Stops after an op that makes NaN without one in its inputs, or infinities from finite inputs.
+  /// Stops after an op that produces NaN from inputs without NaN, or infinities from finite inputs.
   bool non_finite = false;
-  /// Passes over so many first.
+  /// Number of matches to skip.
   int64_t skip = 0;
-  /// With `non_finite`: the folder in which the first of them leaves its reproduction, as AnomalyOptions::repro.
+  /// With `non_finite`: folder for the reproduction of the first fault, as in AnomalyOptions::repro.
   std::string repro = "repro";
-  /// Called instead of stopping the process. It may compute; what it throws is the error of the op, whose outputs are
-  /// then not returned.
+  /// Called instead of stopping the process. It may compute. An exception of it becomes the error of the op, whose
+  /// outputs are then not returned.
   Callback<void(const BreakEvent&)> call = {};
 };
 

@@ -16,8 +16,8 @@ namespace weft {
 struct GraphOptions {
   /// Names of leaves, such as `names_of(model)`.
   NamedTensors names = {};
-  /// Nodes do not know the shapes of their results. To find them, every node's backward runs once on zeros: no hook is
-  /// called and no `.grad` changes, but it takes the time of a backward and calls the user's own `backward` functions.
+  /// Finds the shapes of the nodes' results by running every node's backward once on zeros. No hook is called and no
+  /// `.grad` changes, but it takes the time of a backward and calls custom `backward` functions.
   bool shapes = true;
   /// In a larger graph only the nodes nearest to the tensor are kept; the image says so.
   size_t most_nodes = 300;
