@@ -14,7 +14,7 @@ namespace weft::io {
 
 namespace {
 
-/// A number's digits without leading and trailing zeros, and the power of ten of the first: 0.d₁d₂… · 10^power.
+/// Digits without leading and trailing zeros, and the exponent: 0.d₁d₂… · 10^power.
 struct Digits {
   std::string digits;
   int64_t power = 0;
@@ -48,7 +48,7 @@ Digits digits_of(std::string_view number) {
   return out;
 }
 
-/// The order of a decimal's magnitude and that of a double that is finite and not 0.
+/// Compares the magnitude of a decimal with that of a double, which is finite and not 0.
 std::strong_ordering compare_magnitudes(std::string_view number, double value) {
   const Digits a = digits_of(number), b = digits_of(fmt::format("{:.780e}", std::abs(value)));
   if (a.digits.empty()) return std::strong_ordering::less;

@@ -78,7 +78,7 @@ class TreeReader final : public JsonEvents {
   }
 
  private:
-  /// A list or an object that is being read, the name of its next item, and those that it has.
+  /// An open list or object, the name of its next item, and all names so far.
   struct Level {
     JsonTree tree;
     std::string name = {};
