@@ -27,7 +27,7 @@ std::vector<Tensor> widened(std::span<const Tensor> tensors, Location where) {
   return out;
 }
 
-/// The numbers of tensors of one dtype and device, group by group.
+/// Groups the indices of tensors by dtype and device.
 std::vector<std::vector<size_t>> alike(const std::vector<Tensor>& tensors) {
   std::vector<std::vector<size_t>> groups;
   for (size_t i = 0; i < tensors.size(); ++i) {
@@ -149,7 +149,7 @@ Averager::Swap Averager::swap(Location where) const {
   for (const Tensor& t : tensors_) swap.own_.push_back(t.detach(where).clone(where));
   std::vector<Tensor> tensors = tensors_;
   copy_to_parameters(where);
-  swap.tensors_ = std::move(tensors);  // from here on there is something to bring back
+  swap.tensors_ = std::move(tensors);  // set only after success: the destructor restores these
   return swap;
 }
 
