@@ -18,7 +18,7 @@ struct Cifar100 {
   Tensor labels;         ///< i64 [n], from 0 to 99
   Tensor coarse_labels;  ///< i64 [n], from 0 to 19
 };
-/// Same for CIFAR-100, whose images have 3074 bytes.
+/// Same for CIFAR-100, with 3074 bytes per image.
 WEFT_API Cifar100 read_cifar100(const std::vector<io::Path>& files, Location where = {});
 
 /// Returns the published files of a folder, or of "cifar-10-batches-bin" or "cifar-100-binary" in it: five files and

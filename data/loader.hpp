@@ -92,7 +92,7 @@ struct Job {
 
 /// "sample 17 of batch 2 of epoch 0, worker 1"
 WEFT_API std::string place_of(const Job& job);
-/// Thrown by a source whose error message already contains that position.
+/// Thrown by a source if the error message already contains that position.
 struct NamedError {
   std::exception_ptr error;
 };

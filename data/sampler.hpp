@@ -100,7 +100,7 @@ class WEFT_API BatchSampler {
 
 struct LengthBatchOptions {
   int64_t batch_size = 1;
-  /// Number of batches whose samples are sorted together. Larger values give less padding but less randomness.
+  /// Number of batches that are sorted together. Larger values give less padding but less randomness.
   int64_t bucket = 100;
   bool shuffle = true, drop_last = false;
 };

@@ -72,7 +72,7 @@ std::string path_text(const Node& target, std::span<const Edge> roots) {
 class GradientCheck final : public BackwardWatch {
  public:
   explicit GradientCheck(detail::KernelFaults& faults) : faults_(faults) {}
-  /// Whether a node is running whose gradients are checked afterwards. A node that threw is not reported again.
+  /// Whether the running node's gradients are checked afterwards. A node that threw is not reported again.
   bool inside() const { return inside_ && detail::memory_use == detail::MemoryUse::backward; }
 
   void before(const BackwardPass&, Node& node, std::span<const Tensor>) override { inside_ = !node.accumulates; }

@@ -106,7 +106,7 @@ struct MemoryRecord {
   int64_t step = -1;
   std::vector<MemoryMoment> curve = {};
   std::vector<std::string> at_peak = {};
-  /// Sentences about lines whose kept memory grows from step to step.
+  /// Sentences about lines that keep more memory from step to step.
   std::vector<std::string> growth = {};
 };
 

@@ -1,5 +1,5 @@
 // Attributes memory to lines and purposes: every tensor with the line that created it, the peak of a step, and the
-// lines whose memory grows from step to step.
+// lines that keep more memory from step to step.
 //
 //   MemoryHistory history(model);                       // from here on
 //   for (…) { …; optimizer.step(); history.step(); }
@@ -65,7 +65,7 @@ struct MemorySnapshot {
 /// gradients are included regardless of size. Raises DeviceError if the device does not exist.
 WEFT_API MemorySnapshot memory_snapshot(Device device = {}, const NamedTensors& parameters = {}, Location where = {});
 
-/// A line whose tensors take more memory from step to step: the number of tensors grew in three consecutive steps, the
+/// A line that keeps more memory from step to step: the number of tensors grew in three consecutive steps, the
 /// bytes grew in seven, or there is a trend over at least 15 steps despite some decreases. Buffers that fill up to a
 /// limit, or refill after being emptied, do not count.
 struct MemoryGrowth {
@@ -103,7 +103,7 @@ class WEFT_API MemoryHistory {
   void step();
   /// `more` names further parameters.
   MemorySnapshot snapshot(Device device = {}, const NamedTensors& more = {}) const;
-  /// Returns the lines whose memory grows from step to step, the fastest first.
+  /// Returns the lines that keep more memory from step to step, the fastest growth first.
   std::vector<MemoryGrowth> growth() const;
   /// Returns the same for people; empty if nothing grows.
   std::string growth_text() const;

@@ -45,7 +45,7 @@ struct ThreadNow {
   int64_t scope = 0;
   /// The device's stream before the running kernel.
   Shared<Fence> mark = {};
-  /// Spans of the kernel that runs, which its device's vendor was told of.
+  /// Number of the running kernel's spans that are open in the vendor's profiler.
   int told = 0;
   const plugin::VendorProfiler* vendor = nullptr;
 };

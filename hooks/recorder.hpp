@@ -40,7 +40,7 @@ struct RecorderOptions {
   int64_t kept_steps = 512;
 };
 
-/// Adds x to the recorders of this thread (those that it constructed or whose last step it ended), like their `watch`.
+/// Adds x to the recorders of this thread (those that it constructed or last stepped), like their `watch`.
 /// Can be called deep inside a forward without a reference to the recorder. Returns x; without a recorder it has no
 /// effect. Raises ValueError if x is undefined.
 WEFT_API Tensor watch(const Tensor& x, const std::string& name, Location where = {});

@@ -70,7 +70,7 @@ std::string event(int64_t step, const std::string& tag, const std::string& value
 std::string histogram_message(const Histogram& h, const Statistics& s) {
   std::vector<double> limits, counts;
   const auto add = [&](double limit, uint32_t count) {
-    // Leading empty buckets are merged into one, whose limit is the lower end of the first non-empty bucket.
+    // Leading empty buckets are merged into one; its limit is the lower end of the first non-empty bucket.
     if (count == 0 && counts.size() == 1 && counts[0] == 0) limits[0] = limit;
     else limits.push_back(limit), counts.push_back(count);
   };

@@ -37,10 +37,10 @@ struct GradientLogOptions {
 /// the final page from the lines.
 class WEFT_API GradientLog {
  public:
-  /// Creates the folder. If it has files of an earlier run, the first recorded step decides what is kept: earlier steps
-  /// stay and appear on the page; that step and later ones are dropped. So a resumed run has one history, and a run
-  /// that starts again replaces the old one. Raises IoError, and ValueError for a negative page_every. A step that
-  /// cannot be written, as on a full disk, does not end the run: the error goes to stderr, and logging stops.
+  /// Creates the folder. If it has files of an earlier run, the first recorded step decides which steps are kept:
+  /// earlier steps stay and appear on the page; that step and later ones are dropped. So a resumed run has one history,
+  /// and a run that starts again replaces the old one. Raises IoError, and ValueError for a negative page_every. A step
+  /// that cannot be written, as on a full disk, does not end the run: the error goes to stderr, and logging stops.
   GradientLog(GradientRecorder recorder, Path folder, GradientLogOptions options = {}, Location where = {});
   /// Writes the page unless `save_page` did since the last step.
   ~GradientLog();

@@ -39,7 +39,7 @@ class WEFT_API Mapping {
   /// tensors of several dtypes are concatenated, ValueError if two tensors would have the same name.
   TensorStore apply(const TensorStore& source, Location where = {}) const;
 
-  /// Maps an optimizer's state (optimizer.safetensors of a training state), whose names are those of the weights and a
+  /// Maps an optimizer's state (optimizer.safetensors of a training state). Its names are those of the weights and a
   /// suffix: "layers.0.weight.exp_avg". Tensors follow the statements of their weights but keep their dtypes. Scalars
   /// are only renamed. Options of a group ("group.0.lr") stay. The group's parameter count is dropped, since the
   /// mapping may change it. Statements about weights without state are skipped. Errors as apply; ValueError also if

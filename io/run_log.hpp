@@ -56,8 +56,8 @@ class WEFT_API RunLog {
   /// stderr.
   void record(int64_t step, const Figures& figures, const Figures& untold = {});
   void record(const StepMetrics& metrics);
-  /// Ends the terminal line and draws the curves of the figures in `names`. If `names` is empty, draws the figures
-  /// whose names end in "loss", or else the first figure. A figure of every step is smoothed; a figure of few steps has
+  /// Ends the terminal line and draws the curves of the figures in `names`. If `names` is empty, draws the figures with
+  /// names that end in "loss", or else the first figure. A figure of every step is smoothed; a figure of few steps has
   /// markers. Raises IoError if the chart or metrics cannot be written.
   void finish(const CurveOptions& options, const std::vector<std::string>& names = {}, Location where = {});
   const Path& folder() const;

@@ -1,4 +1,5 @@
-// A state whose tensors are sharded across ranks. Each rank saves its shards, and any number of ranks can load them.
+// A state with tensors that are sharded across ranks. Each rank saves its shards, and any number of ranks can load
+// them.
 //
 // A folder holds RANK_ID.safetensors, the shards that a rank wrote, and ID.metadata.json, with the dtype and global
 // shape of every tensor and the offset and file of every shard:
@@ -74,7 +75,7 @@ WEFT_API TensorStore open_state_dict(const Path& folder, std::optional<int64_t> 
 
 struct LoadStateDictOptions {
   std::optional<int64_t> id = {};
-  /// Every destination must exist in the state, except those that the mapping excludes.
+  /// Every destination must exist in the state, unless the mapping excludes it.
   bool strict = true;
   Mapping mapping = {};
 };

@@ -15,8 +15,8 @@ class WEFT_API TensorStore {
     Dims shape;
   };
   using Entries = std::map<std::string, Info>;
-  /// Returns the elements from `starts` to `ends`, which lie within the tensor, with the entry's dtype. Must be safe to
-  /// call from several threads.
+  /// Returns the elements from `starts` to `ends`, with the entry's dtype; the range is within the tensor. Must be safe
+  /// to call from several threads.
   using Reader = Callback<Tensor(const std::string& name, const Dims& starts, const Dims& ends, Location where)>;
 
   /// An empty store.
@@ -44,7 +44,7 @@ class WEFT_API TensorStore {
   /// Returns a copy of every tensor.
   TensorMap tensors(Device device = {}, Location where = {}) const;
 
-  /// Returns a store of the tensors whose names pass the predicate.
+  /// Returns a store of the tensors with `wanted(name)`.
   TensorStore only(const Callback<bool(const std::string& name)>& wanted) const;
 
   /// Arguments for save_file, save_stream and save_sharded, with one tensor at a time in memory:

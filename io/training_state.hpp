@@ -73,7 +73,7 @@ struct LoadStateOptions {
   /// excludes keep their values and have no optimizer state. See <weft/io/mapping.hpp>.
   const Mapping* mapping = nullptr;
   /// Called when the state has been found to fit the run, before the module is changed, to restore other state of the
-  /// program. If it throws, the run stays unchanged. Not allowed with weights_only.
+  /// program. If it throws, the run stays unchanged. Not called with weights_only.
   Callback<void()> restore_others = {};
 };
 
@@ -92,7 +92,7 @@ WEFT_API std::vector<Path> training_states(const Path& folder);
 /// were constructed in the same way. Raises IoError if there is none, FormatError if a file is damaged or missing,
 /// VersionError if a newer version wrote it, ValueError and ShapeError if it belongs to another module or optimizer or
 /// lacks the optimizer state or masters, and the errors of Mapping::apply. Nothing is changed on an error. If the
-/// newest state is damaged, the error names the last complete one, whose folder can be passed instead.
+/// newest state is damaged, the error names the last complete one; its folder can be passed instead.
 WEFT_API RunState load_training_state(const Path& folder, const TrainingRun& run, LoadStateOptions options = {},
                                       Location where = {});
 

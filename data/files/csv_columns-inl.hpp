@@ -19,7 +19,7 @@ class CsvColumn {
   const std::string& name() const { return name_; }
   ColumnType type() const { return type_; }
   bool infers() const { return infer_; }
-  /// The first row whose texts are kept; texts of earlier rows must be read again.
+  /// The first row with stored texts; texts of earlier rows must be read again.
   int64_t texts_from() const { return texts_from_; }
   void put_text_before(std::string_view text) { earlier_.emplace_back(text); }
 

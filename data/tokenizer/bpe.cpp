@@ -48,7 +48,7 @@ class LongWord {
       const Pair pair = pairs_.top();
       pairs_.pop();
       const uint32_t right = tokens_[pair.left] == no_token ? end() : next_[pair.left];
-      // Skip entries whose tokens have been merged since.
+      // Skip entries with tokens that have been merged since.
       if (right == end() || merges_.find(tokens_[pair.left], tokens_[right]).rank != pair.rank) continue;
       tokens_[pair.left] = pair.token;
       tokens_[right] = no_token;

@@ -63,7 +63,7 @@ PreTokenizer read_pre_tokenizer(const io::JsonPlace& place, const char* op, Loca
 bool read_flag(const io::JsonPlace& place, const std::string& name, bool otherwise);
 /// Raises NotImplementedError for an unsupported feature that would change ids.
 [[noreturn]] void refuse_part(const std::string& what, const char* op, Location where);
-/// Raises NotImplementedError for a feature whose library is not available.
+/// Raises NotImplementedError for a feature that needs an unavailable library.
 [[noreturn]] void refuse_without(const std::string& what, const char* library, const char* op, Location where);
 
 }  // namespace weft::data

@@ -64,7 +64,7 @@ struct Tokenizer::Tables {
   std::vector<std::pair<uint32_t, uint32_t>> merge_list;
   /// Tokens that are searched in the original text, and tokens that are then searched in the normalized rest.
   AddedTokens added, added_normalized;
-  /// Decoded bytes of added tokens whose text a normalizer changes.
+  /// Decoded bytes of the added tokens that normalizers change.
   std::unordered_map<uint32_t, std::string> changed;
   /// Tokens that the template adds before and after a text.
   std::vector<uint32_t> before, behind;

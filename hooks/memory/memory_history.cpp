@@ -19,7 +19,7 @@ namespace weft {
 
 namespace {
 
-/// A storage's entry. `made` and `freed` are counts of allocations and releases before it.
+/// A storage's entry. `made` and `freed` are times of a clock that counts allocations and releases.
 struct Note {
   LiveMemory memory;
   Device device;

@@ -72,7 +72,7 @@ std::string loss_json(const Columns& columns) {
 
 using Figure = double Cell::*;
 
-/// A figure of a tensor over the columns; null if it is constant.
+/// The values of a figure over the columns.
 std::string course(std::span<const Cell> cells, Figure figure) {
   return list(cells.size(), [&](size_t c) { return short_number(cells[c].*figure); });
 }

@@ -112,7 +112,7 @@ struct GradientRecorder::State {
   std::unordered_map<std::string, size_t> activations;
   /// By name: the leaf last passed to `watch`, and its hook.
   std::unordered_map<std::string, std::pair<Tensor, HookHandle>> leaves;
-  /// The thread whose `watch` calls go to this recorder, and the state itself for them.
+  /// The thread that sends its `watch` calls to this recorder, and the state itself for them.
   std::atomic<std::thread::id> thread = std::this_thread::get_id();
   Weak<State> self;
   std::vector<Callback<void(const History&, const RecordedStep&)>> listeners;

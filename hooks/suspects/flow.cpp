@@ -36,7 +36,7 @@ struct Strength {
   double rise() const { return least > 0 ? here / least : 1; }
 };
 
-/// By parameter; empty for parameters whose gradient is missing or not finite.
+/// By parameter; empty if the parameter's gradient is missing or not finite.
 std::vector<Strength> strengths_of(const Trace& trace, const std::vector<OpSite>& sites, size_t parameters) {
   std::vector<Strength> out(parameters);
   for (const Arrival& a : trace.arrivals) {

@@ -19,7 +19,7 @@ std::optional<Suspect> trained_in_evaluation(const ModelCalls& model) {
                              model.trained_in_evaluation, model.active_part, model.place)};
 }
 
-// An unrecorded call whose output feeds a loss is no evaluation, for example the samples for a discriminator.
+// An unrecorded call is no evaluation if a loss uses its output, such as the samples for a discriminator.
 std::optional<Suspect> evaluated_in_training(const ModelCalls& model) {
   if (model.active_part.empty() || model.trained == 0 || model.unrecorded_steps < 2) return {};
   const bool between_steps = model.unrecorded_steps * 2 <= model.trained;

@@ -8,7 +8,7 @@ namespace weft {
 
 namespace {
 
-/// Suspects are added causes first. One whose tensor an earlier suspect already covers is dropped.
+/// Suspects are added causes first. A suspect is dropped if an earlier one already covers its tensor.
 class Ranking {
  public:
   explicit Ranking(const detail::Facts& facts) : facts_(facts), told_(facts.courses.size(), false) {}

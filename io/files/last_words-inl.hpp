@@ -11,7 +11,7 @@ namespace weft::io {
 /// handlers run, a core is written, and the exit status is that of the signal.
 ///
 /// At exit() it runs in the process, with an empty text. Otherwise it runs in a forked child, for at most five seconds,
-/// and must not depend on other threads or locks; the process itself only does what is allowed in a signal handler.
+/// and must not depend on other threads or locks; the process itself only makes async-signal-safe calls.
 /// Exceptions are ignored. At most 64 are active; further ones have no effect.
 class LastWords {
  public:

@@ -8,8 +8,8 @@
 
 namespace weft::io {
 
-/// Returns the double nearest to a JSON number, rounded to odd: if the number is not a double, the neighbour whose last
-/// bit is set. A second rounding to at most 50 bits then equals rounding the number itself once. Infinite beyond the
+/// Returns the double nearest to a JSON number, rounded to odd: if the number is not a double, the neighbour with an
+/// odd mantissa. A second rounding to at most 50 bits then equals rounding the number itself once. Infinite beyond the
 /// range.
 double odd_double(std::string_view number);
 

@@ -12,7 +12,7 @@ namespace weft::io {
 /// "config.json" for "config".
 std::string document_file(const std::string& name);
 /// Raises ValueError for a text that is not JSON, a name with other characters than letters, digits, "_" and "-", and a
-/// name whose file is in `own_files`.
+/// name with a file in `own_files`.
 void check_document(const std::string& name, const std::string& text, std::span<const std::string_view> own_files,
                     const char* op, Location where);
 

@@ -97,7 +97,7 @@ std::string tensors_to_json(const TensorMap& tensors, const Metadata& metadata, 
 
 namespace {
 
-/// A tensor whose elements are being parsed.
+/// The tensor that is being parsed.
 struct Elements {
   std::optional<DType> dtype;
   std::optional<Dims> shape;

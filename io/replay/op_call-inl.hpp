@@ -38,7 +38,7 @@ OpResult run(const OpCall& call, Device device, const Tensor& arriving);
 /// Whether any element of the tensors is NaN (with `nan`) or infinite (with `inf`).
 bool has_fault(const std::vector<Tensor>& tensors, bool nan, bool inf);
 
-/// Searches the calls of these ops for one whose kernel has the sizes, the parameters and, bit for bit, the output of
+/// Searches the calls of these ops for one with a kernel of the same sizes, parameters and, bit for bit, the output of
 /// the kept call. `known`: tensors that the op's node saved. Takes at most some seconds.
 std::optional<OpCall> find_op_call(const KeptCall& kept, const Tensor& output, std::span<const std::string> ops,
                                    std::span<const Tensor> known);

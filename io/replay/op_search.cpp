@@ -210,14 +210,14 @@ class Search {
   std::optional<OpCall> found_;
 };
 
-/// Possible inputs of an op whose node saved only its result.
+/// Possible inputs of an op, if its node saved only the result.
 std::vector<Tensor> inputs_behind(const Tensor& result) {
   if (!is_floating(result.dtype())) return {};
   return {result, square(result), log(result), reciprocal(result), reciprocal(square(result)), exp(result)};
 }
 
-/// Candidate operands of a backward: the node's saved tensors in each order, with one omitted, and with a result
-/// inverted.
+/// Candidate operand lists of a backward: every subset of the node's saved tensors, in each order, and the possible
+/// inputs of a saved result.
 std::vector<std::vector<Value>> backward_operands(std::span<const Tensor> known) {
   std::vector<std::vector<Value>> out;
   constexpr size_t most = 4;

@@ -67,7 +67,7 @@ class StateInFile {
                            std::string(file_.prefix) + key));
     }
     check_complete(names);
-    // SGD without momentum has only options, whose names fit any optimizer. So compare the optimizer's name.
+    // SGD without momentum has only options, with names that fit any optimizer. So compare the optimizer's name.
     const bool has_options_alone =
         std::ranges::all_of(values, [](const auto& value) { return value.first.starts_with(group_prefix); });
     if (has_options_alone && !file.saved_by.empty() && file.saved_by != optimizer.name()) {

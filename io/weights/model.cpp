@@ -40,7 +40,7 @@ std::map<std::string, std::string> stored_names(const nn::ModuleDescription& d) 
   return names;
 }
 
-/// Returns the weights under the names of the migrated tree, without those that a migration dropped.
+/// Returns the weights under the names of the migrated tree, without weights that a migration dropped.
 nn::StateDict renamed(TensorMap weights, const std::map<std::string, std::string>& before,
                       const std::map<std::string, std::string>& now) {
   nn::StateDict out;

@@ -40,7 +40,7 @@ void each_element(const Layout& layout, int dim, const char* at, const F& f) {
   for (int64_t i = 0; i < count; ++i) each_element(layout, dim + 1, at + i * step, f);
 }
 
-/// Returns the first tensor, of a group whose address ranges overlap, that shares an element with an earlier one.
+/// Returns the first tensor, of a group with overlapping address ranges, that shares an element with an earlier one.
 /// Interleaved views share none.
 std::optional<size_t> first_shared(std::span<const Range> ranges) {
   const char *begin = ranges[0].begin, *end = begin;

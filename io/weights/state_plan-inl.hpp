@@ -10,7 +10,7 @@
 
 namespace weft::io {
 
-/// A box of a tensor whose elements are consecutive in a flattened shard.
+/// A box of consecutive elements of a flattened shard.
 struct FlatBox {
   Box box;
   /// Offset of the box's first element from the start of the flattened range.
