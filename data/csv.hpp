@@ -43,9 +43,9 @@ struct CsvOptions {
 /// within quotes is doubled. Blanks around numbers are ignored. The file is mapped, not copied.
 ///
 /// Raises IoError if the file cannot be read. Raises FormatError, with line and column, for a row of another length,
-/// for quotes that are not closed or are followed by text, for a field that does not fit its column's type, and for
-/// duplicate column names. Raises ValueError for options that contradict each other, and KeyError for types of unknown
-/// columns.
+/// and for quotes that are not closed or are followed by text. Raises FormatError also for a field that does not fit
+/// its column's type, and for duplicate column names. Raises ValueError for options that contradict each other, and
+/// KeyError for types of unknown columns.
 WEFT_API Table read_csv(const io::Path& path, const CsvOptions& options = {}, Location where = {});
 /// Same, from memory.
 WEFT_API Table parse_csv(std::string_view text, const CsvOptions& options = {}, Location where = {});

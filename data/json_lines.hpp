@@ -109,8 +109,8 @@ WEFT_API JsonLines read_json_lines(const io::Path& path, Location where = {});
 
 /// Returns fields of all lines as columns; the default is the fields of the first line. Columns are texts, or the
 /// stacked results of Json::tensor, [rows, …]. Integers mixed with floating-point numbers become floating-point. Raises
-/// FormatError, with file and line, for a line that is not an object or lacks a field, and for a value with another
-/// type or shape than in the earlier lines.
+/// FormatError, with file and line, for a line that is not an object or lacks a field. Raises FormatError also for a
+/// value with another type or shape than in the earlier lines.
 WEFT_API Table read_json_table(const io::Path& path, const std::vector<std::string>& fields = {}, Location where = {});
 
 }  // namespace weft::data

@@ -70,9 +70,9 @@ class WEFT_API Tokenizer {
   /// - post-processors ByteLevel, TemplateProcessing, RobertaProcessing, BertProcessing and Sequence;
   /// - decoders ByteLevel, Fuse and Sequence.
   /// Normal forms and other Unicode rules are those of utf8proc, expressions those of Oniguruma; neither applies to
-  /// bytes that are not UTF-8. Raises IoError if the file cannot be read, FormatError if it is malformed, and
-  /// NotImplementedError, with the name, for any other feature that would change ids or that needs one of these
-  /// libraries in a build without it.
+  /// bytes that are not UTF-8. Raises IoError if the file cannot be read, and FormatError if it is malformed. Raises
+  /// NotImplementedError, with the name, for any other feature that would change ids, and for a feature that needs one
+  /// of these libraries in a build without it.
   static Tokenizer load(const io::Path& path, Location where = {});
   static Tokenizer from_json(std::string_view text, Location where = {});
   /// Loads GPT-2's two files. "<|endoftext|>" is special if the vocabulary has it.

@@ -58,8 +58,7 @@ struct BreakOptions {
   int64_t skip = 0;
   /// With `non_finite`: folder for the reproduction of the first fault, as in AnomalyOptions::repro.
   std::string repro = "repro";
-  /// Called instead of stopping the process. It may compute. An exception of it becomes the error of the op, whose
-  /// outputs are then not returned.
+  /// Called instead of stopping the process. It may compute. If it throws, the exception becomes the error of the op.
   Callback<void(const BreakEvent&)> call = {};
 };
 

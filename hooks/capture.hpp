@@ -10,16 +10,16 @@
 //   for (const auto& [x, y] : batches) losses.push_back(step(x, y).item<double>());
 //
 // The first call runs the step eagerly. The next two calls are recorded; if both did the same work on the same memory,
-// later calls replay it, with the same bits. Inputs of other shapes, dtypes or devices are recorded again, and so is a
-// step whose parameters, states or gradients have other memory. Each setting has a separate recording: modes and hooks
-// of modules, replaced members, leaves that require a gradient or hold one, autocast and gradient modes. Changes of C++
-// variables that the step reads are not detected: call forget() after them.
+// later calls replay it, with the same bits. The step is recorded again for inputs of other shapes, dtypes or devices,
+// and if parameters, states or gradients have moved to other memory. Each combination of settings has a separate
+// recording: modes and hooks of modules, replaced members, leaves that require a gradient or hold one, autocast and
+// gradient modes. Changes of C++ variables that the step reads are not detected: call forget() after them.
 //
 // Replayed: kernels and copies on every device, random draws (each replay draws new numbers from its generators),
 // gradients of leaves, optimizers with their current learning rates, versions of tensors written in place. Other host
-// code of the step is not replayed: a counter, for example, stays unchanged. A step cannot be captured, and raises an
-// error with the line, if it reads values (`item`), sets learning rates, has shapes that depend on values or switches
-// streams.
+// code of the step is not replayed: a counter, for example, stays unchanged. A step cannot be captured if it reads
+// values (`item`), sets learning rates, has shapes that depend on values or switches streams. Then it raises an error
+// with the line.
 #pragma once
 
 #include <span>
@@ -86,7 +86,7 @@ std::vector<Tensor> run_step(F& step, std::span<const Tensor> inputs, std::index
 
 }  // namespace detail
 
-/// A step returned by `capture`. Movable; use by one thread at a time. Keeps the leaves whose gradients it replays
+/// A step returned by `capture`. Movable. For use by one thread at a time. Keeps the leaves with replayed gradients
 /// alive.
 template <class F>
 class CapturedStep {

@@ -39,8 +39,8 @@ enum class ProfiledKind : uint8_t {
 struct ProfiledEvent {
   ProfiledKind kind = ProfiledKind::kernel;
   bool backward = false;
-  /// The op that the program called, or the name of the optimizer or Function around all ops that it runs; in backward
-  /// the op whose gradient is computed.
+  /// The op that the program called, or the name of the optimizer or Function around all ops that it runs; in backward,
+  /// the op of the node.
   std::string op;
   /// The outer op that the program called and that runs `op`; otherwise equal to `op`.
   std::string called = {};

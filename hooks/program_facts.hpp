@@ -26,7 +26,7 @@ struct Cut {
 /// A gradient hook that returned another gradient.
 struct HookChange {
   std::string place;                 ///< location where it was registered
-  std::string op, at;                ///< the op whose result has the hook, and its location
+  std::string op, at;                ///< the op with the hook on its result, and its location
   std::optional<size_t> which = {};  ///< the parameter, if the hook is on one
   int64_t step = 0;                  ///< the last step
   int64_t times = 0, steps = 0;

@@ -45,7 +45,7 @@ struct RecorderOptions {
 /// effect. Raises ValueError if x is undefined.
 WEFT_API Tensor watch(const Tensor& x, const std::string& name, Location where = {});
 
-/// Watches the gradients of parameters through post-accumulate hooks, before clipping. Copies share one recorder, whose
+/// Watches the gradients of parameters through post-accumulate hooks, before clipping. Copies share one recorder; the
 /// hooks are removed with the last copy. Not for several training loops at once.
 class WEFT_API GradientRecorder {
  public:

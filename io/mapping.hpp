@@ -34,9 +34,11 @@ class WEFT_API Mapping {
   static Mapping read(const Path& path, Location where = {});
 
   /// Returns the mapped tensors. Dtypes and shapes are computed at once from those of `source`; elements are read
-  /// lazily, and only as many as a request needs. Errors name line and column: KeyError for a missing name, ShapeError
-  /// for an uneven split, incompatible shapes, or an axis or permutation that does not fit the shape, DTypeError if
-  /// tensors of several dtypes are concatenated, ValueError if two tensors would have the same name.
+  /// lazily, and only as many as a request needs.
+  ///
+  /// Errors name line and column. Raises KeyError for a missing name. Raises ShapeError for an uneven split,
+  /// incompatible shapes, or an axis or permutation that does not fit the shape. Raises DTypeError if tensors of
+  /// several dtypes are concatenated, and ValueError if two tensors would have the same name.
   TensorStore apply(const TensorStore& source, Location where = {}) const;
 
   /// Maps an optimizer's state (optimizer.safetensors of a training state). Its names are those of the weights and a

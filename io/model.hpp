@@ -48,9 +48,9 @@ struct SaveModelOptions {
 };
 
 /// Writes a module's tree and its state_dict. An existing model in the folder is replaced once the new one is complete
-/// on disk. Raises ValueError for a type that is not in the registry, such as a function in a Sequential, for a folder
-/// that has other files but no model.json, and for a document that is not JSON or has no plain name; otherwise the
-/// errors of save_sharded.
+/// on disk. Raises ValueError for a type that is not in the registry, such as a function in a Sequential. Raises
+/// ValueError also for a folder that has other files but no model.json, and for a document that is not JSON or has no
+/// plain name. Otherwise raises the errors of save_sharded.
 WEFT_API void save_model(const Path& folder, const nn::Module& module, const SaveModelOptions& options = {},
                          Location where = {});
 

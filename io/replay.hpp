@@ -28,9 +28,11 @@ struct Replayed {
 };
 
 /// Runs the call on `device`, by default on the original type of device. Elements have the saved values, in row-major
-/// order; strides are not kept. Raises IoError and FormatError if the folder has no such call, ValueError for a kernel
-/// or parameters that this version lacks, NotImplementedError for a kernel that the device lacks, DeviceError if the
-/// device is not available, and the op's own errors.
+/// order; strides are not kept.
+///
+/// Raises IoError and FormatError if the folder has no such call, and ValueError for a kernel or parameters that this
+/// version lacks. Raises NotImplementedError for a kernel that the device lacks, DeviceError if the device is not
+/// available, and the op's own errors.
 WEFT_API Replayed replay(const Path& folder, std::optional<Device> device = {}, Location where = {});
 
 }  // namespace weft::io

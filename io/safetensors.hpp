@@ -34,9 +34,11 @@ struct SaveOptions {
 
 /// Writes the tensors (any dtype, device and strides) and the metadata. The same input gives the same bytes: tensors
 /// are sorted by descending dtype size, then by name, row-major without gaps. The file is replaced atomically, so a
-/// failure leaves the old file unchanged. Raises IoError, with tensor and byte if a write failed. Raises ValueError for
-/// a tensor that is undefined or on meta, a name or metadata that is not UTF-8, the name "__metadata__", metadata
-/// "weft.alias.…", and two tensors that share elements, unless they are tied and `tie` allows it.
+/// failure leaves the old file unchanged.
+///
+/// Raises IoError, with tensor and byte if a write failed. Raises ValueError for a tensor that is undefined or on meta,
+/// and for two tensors that share elements, unless they are tied and `tie` allows it. Raises ValueError also for a name
+/// or metadata that is not UTF-8, the name "__metadata__" and metadata "weft.alias.…".
 WEFT_API void save_file(const TensorMap& tensors, const Path& path, const Metadata& metadata = {},
                         const SaveOptions& options = {}, Location where = {});
 /// Writes the same bytes to a stream. The stream only needs to support writing; it is flushed at the end. After a

@@ -89,10 +89,12 @@ WEFT_API Path save_training_state(const Path& folder, const TrainingRun& run, co
 WEFT_API std::vector<Path> training_states(const Path& folder);
 
 /// Loads the newest complete state of a folder, or the state in `folder` itself, into a module and an optimizer that
-/// were constructed in the same way. Raises IoError if there is none, FormatError if a file is damaged or missing,
-/// VersionError if a newer version wrote it, ValueError and ShapeError if it belongs to another module or optimizer or
-/// lacks the optimizer state or masters, and the errors of Mapping::apply. Nothing is changed on an error. If the
-/// newest state is damaged, the error names the last complete one; its folder can be passed instead.
+/// were constructed in the same way.
+///
+/// Raises IoError if there is none, FormatError if a file is damaged or missing, and VersionError if a newer version
+/// wrote it. Raises ValueError and ShapeError if it belongs to another module or optimizer, or lacks the optimizer
+/// state or masters. Also raises the errors of Mapping::apply. Nothing is changed on an error. If the newest state is
+/// damaged, the error names the last complete one; its folder can be passed instead.
 WEFT_API RunState load_training_state(const Path& folder, const TrainingRun& run, LoadStateOptions options = {},
                                       Location where = {});
 

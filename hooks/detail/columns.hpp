@@ -10,9 +10,9 @@
 
 namespace weft::detail {
 
-/// The steps of a column for a tensor's value or gradient: the maximum of rms, zeros and ratio, the minimum rms
-/// (`least`), the extremes of the elements, the largest count of non-finite elements, and mean and deviation of the
-/// step with the maximum rms. NaN if unknown.
+/// A tensor's value or gradient over the steps of a column. `rms`, `zeros`, `ratio` and `bad` (non-finite elements) are
+/// maxima over the steps, `least` is the minimum rms, and `low` and `high` are the extremes of all elements. `mean` and
+/// `deviation` belong to the step with the maximum rms. NaN if unknown.
 struct Cell {
   double rms = NAN, least = NAN, mean = NAN, deviation = NAN, low = NAN, high = NAN, zeros = NAN, ratio = NAN;
   int64_t bad = 0;

@@ -38,8 +38,8 @@ class CutSearch {
  private:
   using Sources = uint64_t;
   static constexpr size_t output_source = 63;
-  /// A memory region and its sources: `live` sources, to which the graph may still lead; the cuts `behind` which other
-  /// sources are; and the cuts with detached tensors in this memory.
+  /// A memory region and its sources: `live` sources, to which the graph may still lead; the cuts that separate it
+  /// from other sources (`behind`); and the cuts with detached tensors in this memory.
   struct Region {
     const char* end = nullptr;
     Sources live = 0;

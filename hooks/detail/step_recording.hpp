@@ -79,7 +79,7 @@ class StepRecording {
     GeneratorState start;
     uint64_t blocks = 0;
   };
-  struct Start {  ///< a leaf whose gradient is added to before it is set
+  struct Start {  ///< a leaf with a gradient that is added to before it is set
     Tensor leaf;
     const void* gradient;
   };
@@ -93,7 +93,7 @@ class StepRecording {
   int64_t blocks_ = 0;
   std::vector<Random> random_;
   std::vector<Start> starts_;
-  std::vector<Hooked> leaves_;             ///< leaves whose gradient is added to
+  std::vector<Hooked> leaves_;             ///< leaves with a gradient that is added to
   std::vector<const TensorImpl*> turned_;  ///< in `others_`, with a requires_grad different from the start
   std::vector<MemoryRange> others_;        ///< memory that the recording does not own
   std::string refusal_;
@@ -128,7 +128,7 @@ class RecorderOfStep final : public KernelRecorder {
   StepRecording& recording_;
   Generator* drawn_ = nullptr;  ///< the last draw that no kernel has used yet
   GeneratorState drawn_at_;
-  std::vector<const TensorImpl*> met_;  ///< leaves whose gradient was set or added to
+  std::vector<const TensorImpl*> met_;  ///< leaves with a gradient that was set or added to
   RecordingScope scope_;
 };
 

@@ -16,7 +16,7 @@ constexpr const char* saver = "save_state_dict";
 
 // ---- boxes ----------------------------------------------------------------------------------------------------------
 
-// Adds the elements [begin, end) of a box whose dimensions before `d` have size 1.
+// Adds the elements [begin, end) of a box; its dimensions before `d` have size 1.
 void add_flat(Box box, int d, FlatRange range, int64_t& first, std::vector<FlatBox>& out) {
   if (range.begin >= range.end) return;
   const auto add = [&](const Box& whole) {
