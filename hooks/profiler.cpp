@@ -146,7 +146,6 @@ void Profiler::State::start_vendors() {
   }
 }
 
-// Stops all profilers, then raises the first error.
 void Profiler::State::stop_vendors() {
   tell_end();
   std::exception_ptr failure;

@@ -6,7 +6,6 @@ namespace weft {
 
 namespace {
 
-// A moved tensor, with its original device and dtype.
 struct Moved {
   Tensor kept;
   Device device;

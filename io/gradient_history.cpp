@@ -140,7 +140,6 @@ class Thinning {
   size_t stride_ = 1, together_ = 1;
 };
 
-/// Parses lines into a history.
 class Reader {
  public:
   explicit Reader(History& history) : history_(history), steps_(history.steps) {}
@@ -195,7 +194,6 @@ class Reader {
     step.of[which] = std::move(o);
   }
 
-  /// Reads the existing fields of an object.
   class Fields {
    public:
     Fields(const JsonPlace& place, Reader& reader) : place_(place), reader_(reader) {}

@@ -42,7 +42,6 @@ std::string duration(double seconds) {
                   : fmt::format("{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60);
 }
 
-// Parses a line.
 std::optional<LoggedStep> logged_step(std::string_view line) {
   try {
     const JsonTree tree = parse_json(line, "RunLog", Location::none());
@@ -116,7 +115,6 @@ RunLog::RunLog(Path folder, int64_t first, int64_t last, Location where) {
   state_->keep_earlier([first](const LoggedStep& step) { return first > 0 && step.step <= first; }, where);
 }
 
-// Rewrites the file with the lines that stay.
 void RunLog::State::keep_earlier(const Callback<bool(const LoggedStep&)>& stays, Location where) {
   std::string before;
   std::vector<LoggedStep> steps;

@@ -22,7 +22,6 @@ Table read_all(std::string_view text, const CsvOptions& options, CsvPlace place)
 
 // ---- writing --------------------------------------------------------------------------------------------------------
 
-/// Formats the fields of a column.
 class Printer {
  public:
   explicit Printer(const Column& column) : column_(column) {

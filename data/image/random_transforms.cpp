@@ -15,7 +15,6 @@ namespace weft::data {
 
 namespace {
 
-/// Calls f(image, index) for one image, or for each image of a batch.
 template <class F>
 void for_each_image(const Tensor& images, F&& f) {
   if (images.dim() == 3) return f(images, int64_t{0});

@@ -101,7 +101,6 @@ struct LoaderEngine::Impl {
 
   Generator& generator() const { return options.generator != nullptr ? *options.generator : default_generator(); }
   bool draws_seed() const { return !options.seed && options.world == 1 && !options.sampler.is_distributed(); }
-  /// Drawn on first use.
   uint64_t seed() {
     if (!known_seed) {
       known_seed = detail::drawn_seed(generator());

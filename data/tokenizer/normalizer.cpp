@@ -24,7 +24,6 @@ class Rewriting {
     const auto first = from_.origin.begin();
     to_.origin.insert(to_.origin.end(), first + static_cast<ptrdiff_t>(begin), first + static_cast<ptrdiff_t>(end));
   }
-  /// Replaces [begin, end) by `bytes`.
   void put(size_t begin, size_t end, std::string_view bytes) {
     to_.text += bytes;
     if (!to_.with_origin) return;
@@ -73,7 +72,6 @@ void normal_form(Rewriting& text, NormalForm form) {
   }
 }
 
-/// Calls each(begin, character) for the characters of a text.
 template <class Each>
 void characters(std::string_view text, Each&& each) {
   for (size_t at = 0; at < text.size();) {

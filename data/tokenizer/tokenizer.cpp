@@ -50,7 +50,6 @@ class WordCache {
   std::vector<Word> words_;
 };
 
-/// Encodes texts one after the other.
 class Encoder {
  public:
   Encoder(const Tokenizer::Tables& tables, EncodeOptions options, size_t bytes, Location where)
@@ -153,7 +152,6 @@ class Encoder {
     return {origin[static_cast<size_t>(begin)].first, origin[static_cast<size_t>(begin) + bytes.size() - 1].second};
   }
 
-  /// Encodes a piece between added tokens.
   void part(std::string_view text) {
     const PreTokenizer& steps = tables_.pre_tokenizer;
     if (steps.before.empty()) return piece(text);

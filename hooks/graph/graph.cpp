@@ -17,7 +17,6 @@ namespace weft {
 
 namespace {
 
-/// A result's dtype, shape and device.
 struct Form {
   DType dtype;
   Dims shape;

@@ -199,7 +199,6 @@ class Layers {
   size_t boxes_;
   /// Vertical groups: the bends of a long edge, and the ops of a chain.
   std::vector<std::vector<size_t>> columns_;
-  /// The column of each node, or `none`.
   std::vector<size_t> column_of_;
   /// Mean x of each column.
   std::vector<double> middles_;

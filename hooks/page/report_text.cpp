@@ -49,7 +49,6 @@ std::string wrapped(std::string_view text, size_t width, size_t indent) {
   return out;
 }
 
-/// Shortens a long name in the middle.
 std::string shortened(const std::string& name, size_t width) {
   if (width_of(name) <= width || width < 8 || width_of(name) != name.size()) return padded(name, width);
   const size_t tail = (width - 2) * 2 / 3, head = width - 2 - tail;

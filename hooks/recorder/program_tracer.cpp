@@ -34,7 +34,6 @@ bool are_equal(const float* first, int64_t rows, int64_t columns) {
   return true;
 }
 
-/// A sample of rows and columns, as f32 on the host.
 Tensor some_rows(const Tensor& t) {
   const auto every = [](int64_t count, int64_t most) { return (count + most - 1) / most; };
   const Tensor rows = t.detach().slice(0, 0, t.size(0), every(t.size(0), most_rows));

@@ -58,7 +58,6 @@ struct GradientRecorder::State {
   int64_t memory_seen = 0;  ///< steps of the existing MemoryHistory
   bool histogram_due() const { return number(now) % options.histogram_every == 0; }
   Observation& observation(size_t which);
-  /// The model's calls in the current step.
   struct Calls {
     int64_t all = 0, in_evaluation = 0;
     uint64_t inputs = 0;
@@ -79,7 +78,6 @@ struct GradientRecorder::State {
   /// Hooks of leaves are kept between steps.
   void watch_leaf(const Weak<State>& weak, const std::string& name, size_t which, const Tensor& leaf);
 
-  /// All existing recorders, for `watch`.
   class Living {
    public:
     void add(State* state) {

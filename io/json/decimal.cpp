@@ -74,7 +74,6 @@ double odd_double(std::string_view number) {
 
 namespace {
 
-/// `value` rounded to the dtype and back.
 double in_dtype(double value, DType dtype) {
   const float narrow = odd_float(value);
   switch (dtype) {

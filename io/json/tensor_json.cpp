@@ -97,7 +97,6 @@ std::string tensors_to_json(const TensorMap& tensors, const Metadata& metadata, 
 
 namespace {
 
-/// The tensor that is being parsed.
 struct Elements {
   std::optional<DType> dtype;
   std::optional<Dims> shape;

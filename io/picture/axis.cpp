@@ -73,7 +73,6 @@ Axis logarithmic_axis(double low, double high) {
       if (factor == 1 || decades <= 2) values.push_back(factor * std::pow(10, decade));
     }
   }
-  // From the last tick below to the first tick above.
   const auto from = std::prev(std::ranges::upper_bound(values, low * (1 + 1e-9)));
   const auto to = std::ranges::lower_bound(values, high * (1 - 1e-9));
   Axis axis{*from, *to, true};

@@ -109,7 +109,6 @@ Axis y_axis(Extent y, bool log_y) {
   return linear_axis(y.low, y.high);
 }
 
-// Legend entries, in rows below the title.
 struct LegendEntry {
   std::string name;
   double x, y;

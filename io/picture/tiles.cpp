@@ -27,7 +27,6 @@ constexpr const char* style =
     "    .off { fill: #24292f; } }\n"
     "</style>\n";
 
-/// Minimum and maximum of the finite elements.
 struct Scale {
   double low = 0, high = 0;
 
@@ -54,7 +53,6 @@ std::string colour(int level) {
   return fmt::format("#{:02x}{:02x}{:02x}", mix(0x1F), mix(0x4E), mix(0x8C));
 }
 
-/// Matrices in row-major order, and their positions.
 struct Tiles {
   std::vector<double> values;
   int64_t count, rows, columns;

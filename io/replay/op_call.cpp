@@ -32,7 +32,6 @@ bool same_value(const Value& a, const Value& b) {
 
 namespace {
 
-// Calls f(name, tensor) for each tensor argument, in order.
 template <class Arguments, class F>
 void each_tensor(const OpRecord& record, Arguments& arguments, F f) {
   const std::vector<Argument>& named = record.signature().arguments;

@@ -123,7 +123,6 @@ std::vector<Value> values_for(const Argument& argument, const KeptCall& kept, in
   return out;
 }
 
-/// Tries calls of one op.
 class Search {
  public:
   using Clock = std::chrono::steady_clock;

@@ -49,7 +49,6 @@ std::string named_key(const std::string& key, const std::vector<std::string>& na
   return names[std::stoul(key.substr(0, dot))] + key.substr(dot);
 }
 
-// Converts names to parameter indices, see state_in_file.
 class StateInFile {
  public:
   StateInFile(const StateFile& file, const TensorMap& state, const optim::Optimizer& optimizer,

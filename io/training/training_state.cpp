@@ -29,7 +29,6 @@ constexpr const char *saving = "save_training_state", *loading = "load_training_
 
 // ---- saving ---------------------------------------------------------------------------------------------------------
 
-// The master weights, by the module's names.
 TensorMap named_masters(const TrainingRun& run, const char* op, Location where) {
   const std::vector<std::string> names = names_of_masters(run.module, *run.masters);
   TensorMap out;
@@ -155,7 +154,6 @@ optim::Optimizer::StateDict optimizer_state_in(const OpenedFolder& opened, const
   return state_in_file({path, loading, "", by}, state, run.module, *run.optimizer, run.masters, where);
 }
 
-// Every parameter with its gradient, which may be undefined.
 using Gradients = std::vector<std::pair<Tensor, Tensor>>;
 
 // Maps like optimizer state, since some weights may lack an entry.

@@ -86,7 +86,6 @@ struct ByPattern {
   }
 };
 
-/// Adapter settings of a folder.
 struct Saved {
   ByPattern<int64_t> rank;
   ByPattern<double> alpha;
@@ -191,7 +190,6 @@ struct Wanted {
   nn::LoraOptions options;
 };
 
-/// Plans the adapters to add for the tensors of the file.
 class Plan {
  public:
   Plan(const nn::Module& model, const Saved& saved, const TensorMap& tensors, Location where) : saved_(saved) {

@@ -259,7 +259,6 @@ class Evaluation {
     for (const Value& value : values) tally(attribute, value);
     return {checked(attribute, io::joined(values, axis, shape))};
   }
-  // The common scalar of several concatenated weights.
   Value same(const Attribute& attribute, const std::vector<Value>& values) const {
     const auto text_of = [&](const Value& value) {
       const Scalar number = elements_of(*value, Box::whole({}), source_, where_).item_scalar(where_);

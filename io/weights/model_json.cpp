@@ -61,7 +61,6 @@ JsonTree json_of(const Attribute& value) {
   return std::visit([](const auto& held) { return json_of(held); }, value.value()->held);
 }
 
-/// The unknown fields of a description, as an object.
 JsonTree unknown_of(const ModuleDescription& d, Location where) {
   if (d.unknown.empty()) return JsonTree::object();
   JsonTree unknown = parse_json(d.unknown, writing, where);

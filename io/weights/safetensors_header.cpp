@@ -232,7 +232,6 @@ void check_tiling(const std::map<std::string, SafeFile::Info>& entries, size_t d
   }
 }
 
-// Moves the alias records out of the metadata.
 void take_aliases(SafeHeader& header, const Path& path, Location where) {
   for (auto at = header.metadata.lower_bound(std::string(alias_prefix));
        at != header.metadata.end() && at->first.starts_with(alias_prefix);) {

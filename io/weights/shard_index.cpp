@@ -27,7 +27,6 @@ bool stays_inside(std::string_view file) {
 
 enum class IndexPlace { top, metadata, weight_map, ignored };
 
-// Reads the index in one pass, like the headers of the files.
 class IndexReader final : public JsonReader<IndexPlace> {
  public:
   IndexReader(const Path& path, Location where) : path_(path), where_(where) {}

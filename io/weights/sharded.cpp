@@ -99,7 +99,6 @@ bool is_shard_ending(std::string_view text) {
   return accept("-") && number() && accept("-of-") && number() && text == extension;
 }
 
-// Files of an older save under this prefix.
 void remove_stale(const Path& folder, const std::string& prefix, const std::vector<std::string>& written,
                   Location where) {
   std::vector<std::string> stale;
@@ -318,7 +317,6 @@ class ShardLoader {
     const bool held = options_.offload == Offload::cpu && out.shares_storage(mapped);
     return held ? out.clone(where_) : out;
   }
-  // Converts the dtype and moves to the device.
   Tensor placed(const Tensor& tensor, const std::string& key) const {
     const bool cast = options_.dtype && is_floating(tensor.dtype());
     return (cast ? tensor.to(*options_.dtype, where_) : tensor).to(device_of(key), where_);

@@ -281,7 +281,6 @@ class OpenedState {
   std::map<std::string, std::vector<Region>> regions_;
 };
 
-// Copies the elements of one tensor's shard.
 void fill(const ShardedTensor& t, const ShardInfo& info, const std::string& key, const TensorStore& store,
           Location where) {
   if (!info.flattened_range) {

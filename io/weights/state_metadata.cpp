@@ -36,7 +36,6 @@ enum class MetadataPlace {
   ignored
 };
 
-// Reads the metadata in one pass, like the headers of files.
 class MetadataReader final : public JsonReader<MetadataPlace> {
  public:
   MetadataReader(int64_t id, const Path& path, Location where) : path_(path), where_(where) { metadata.id = id; }

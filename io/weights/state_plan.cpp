@@ -46,7 +46,6 @@ Box box_at(const Dims& offset, const Dims& shape) {
   return out;
 }
 
-// Subtracts `b` from `a`, as boxes.
 void subtract(const Box& a, const Box& b, std::vector<Box>& out) {
   const Box common = intersection(a, b);
   if (common.empty()) return out.push_back(a);
@@ -164,7 +163,6 @@ std::optional<Box> hole_of(const Dims& shape, const std::vector<std::vector<Box>
 
 namespace {
 
-// A shard, and all ranks that have it.
 struct Part {
   ShardInfo info;
   std::vector<int64_t> ranks;

@@ -18,7 +18,6 @@ constexpr std::string_view blanks = " \t\r";
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_word(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || is_digit(c); }
 
-// Parses one line from left to right.
 class LineReader {
  public:
   LineReader(std::string_view line, int number, const std::string& path, Location where)
