@@ -200,7 +200,7 @@ decltype(auto) given_again(Copy& copy) {
 
 [[noreturn]] WEFT_API void raise_not_copied(const Module& module, Location where);
 
-/// As call_with_hooks, but checkpointed: the recomputation uses copies of the module and the arguments.
+/// As call_kept, but checkpointed: the recomputation uses copies of the module and the arguments.
 template <class M, class Forward, class... Arguments>
 auto call_checkpointed(M& module, Location where, const Forward& forward, KeptArguments<Arguments...>& kept,
                        std::tuple<Arguments...>* types) {

@@ -135,7 +135,7 @@ struct Slot {
   /// The members among them.
   std::vector<ModuleTensor*> member_tensors() const;
   std::vector<Module*> member_modules() const;
-  /// Replaces the value in all members and in the registry. Raises ValueError if the tensor is computed from others.
+  /// Replaces the value in all members and in the registry. Raises ValueError as check_replaceable.
   void set(Tensor value);
   void set(const Module& value);
 
@@ -158,7 +158,7 @@ struct Slot {
   /// Whether the class derives directly from Module, so that Module copies it.
   static bool is_plain(const Module& module);
 
-  /// Raises ValueError if the tensor of that name is computed from others.
+  /// Raises ValueError if the tensor of that name is parametrized, adapted by LoRA or quantized.
   static void check_replaceable(const Module::State& state, std::string_view name, Location where);
 
  private:

@@ -96,9 +96,10 @@ class WEFT_API Optimizer {
   /// "group.0.lr" and "group.0.beta1", as 0-d float64. Number of parameters of each group, "group.0.params", as 0-d
   /// int64. State tensors share memory with the optimizer. Parameters that were never updated are absent.
   virtual StateDict state_dict() const;
-  /// Copies the values into state and options; absent options other than the learning rate do not change. Raises
-  /// ValueError for another number of groups or of a group's parameters (a state without "params" may have any), an
-  /// unknown or missing name and an option out of range, ShapeError for another shape; then nothing is changed.
+  /// Copies the values into state and options. Absent options do not change, but the learning rate of each group is
+  /// required. Raises ValueError for another number of groups or of a group's parameters (a state without "params" may
+  /// have any). Raises ValueError for an unknown or missing name and an option out of range, ShapeError for another
+  /// shape. Then nothing is changed.
   virtual void load_state_dict(const StateDict& values, Location where = {});
   /// Moves the state to a device, or back to the parameters' devices by default, where a step requires it. Between two
   /// steps it may be kept on the CPU. Raises OutOfMemoryError, and then moves nothing.

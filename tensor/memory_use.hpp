@@ -1,4 +1,4 @@
-// Purpose of an allocation, where the allocating code knows it.
+// Purpose of an allocation, if the allocating code has set it.
 #pragma once
 
 #include <cstdint>

@@ -103,7 +103,7 @@ std::unordered_map<const TensorImpl*, const LowRank*> merged_adapters(const Modu
 class TakenApart {
  public:
   explicit TakenApart(const Module& model);
-  /// Merges again: adapters that were merged, or if the loaded values contain flags, as those say.
+  /// Merges adapters again. If the loaded values contain merge flags, these decide, else the previous state.
   void put_together(const StateDict& loaded) const;
 
  private:

@@ -444,7 +444,7 @@ void Trainer::end_epoch() {
     if (std::exchange(s.may_be_empty, false)) return;
     raise<ValueError>({.op = op, .problem = "the loader gave no batch"}, s.where);
   }
-  // The loader is already at the start of the next epoch; the state of the last step must say the same.
+  // The loader is already at the start of the next epoch, so a saved state must also have the next epoch's number.
   ++s.epoch;
   s.batch = 0;
   s.owes_evaluation = s.owes_evaluation || (s.options.evaluate_every == 0 && s.evaluate_with);
