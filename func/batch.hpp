@@ -62,7 +62,7 @@ class Batch final : public weft::detail::KernelRecorder {
   /// [count, ...]: the values for all examples that correspond to `example`.
   Tensor all_of(const Tensor& example);
   bool refused() const { return refused_; }
-  /// The function wrote to its inputs. Since the first example is a copy, the function must run again.
+  /// Whether the function wrote to its inputs: the first example is a copy, so the function must then run again.
   bool wrote_inputs() const { return wrote_inputs_; }
 
   weft::Allocator& memory(Device device, weft::Allocator& below) override;

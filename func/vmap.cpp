@@ -25,7 +25,6 @@ const T& at(const std::vector<T>& list, size_t i, size_t count, const char* what
   raise<ValueError>({.problem = fmt::format("{} {} for {} tensors", list.size(), what, count)});
 }
 
-/// The number of examples.
 int64_t count_examples(std::span<const Tensor> inputs, const std::vector<std::optional<int>>& in_dims) {
   int64_t count = -1;
   for (size_t i = 0; i < inputs.size(); ++i) {

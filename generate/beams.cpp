@@ -17,7 +17,6 @@ double over_length(double score, size_t length, double penalty) {
   return score / std::pow(static_cast<double>(std::max<size_t>(length, 1)), penalty);
 }
 
-/// A step from beam `from` by one token.
 struct Step {
   size_t from;
   int64_t token;

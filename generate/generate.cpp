@@ -47,7 +47,6 @@ void check_options(const LanguageModel& model, const GenerateOptions& o, Locatio
   if (s.temperature != 1 || s.top_k != 0 || s.top_p != 1 || s.min_p != 0) refuse("beams draw nothing");
 }
 
-/// A prompt and its continuation.
 struct Sequence {
   int64_t number;
   Tokens all;

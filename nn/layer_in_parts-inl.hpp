@@ -33,7 +33,6 @@ class LayerInParts {
   virtual Tensor output(const Tensor& product) const { return product; }
   /// A replicated tensor; its gradient is summed over processes if each computes a partial gradient.
   virtual Tensor shared(const Tensor& whole) const { return whole; }
-  /// Lookup in an embedding.
   virtual Tensor embedding(const Tensor& weight, const Tensor& indices, int64_t padding) const;
   /// Attention weights of all heads, [..., heads, queries, keys], or their mean, from those of this process's heads.
   virtual Tensor over_heads(const Tensor& weights, bool averaged) const;

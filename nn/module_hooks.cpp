@@ -71,7 +71,6 @@ struct HookedCall::Backward {
     return out;
   }
 
-  // Called when the gradient of output i is complete.
   void output_arrived(const GradEvent& event, size_t i, HookResult& result) {
     Tensor gradient = event.grad;
     std::vector<Tensor> all = arrived();
@@ -96,7 +95,6 @@ struct HookedCall::Backward {
     inputs_arrived(*event.node, nothing);
   }
 
-  // Called when the gradients of the call's inputs are complete.
   void inputs_arrived(const Node& node, std::span<Tensor> outgoing) {
     const OutsideCalls users_code;
     const std::vector<Tensor> all = take_arrived();

@@ -184,7 +184,6 @@ class ModuleRegistry::Builder {
     return module;
   }
 
-  /// Adds the described parametrizations to the built modules.
   void parametrize(const ModuleDescription& d, const Module& model) {
     try {
       detail::parametrize_described(

@@ -20,7 +20,6 @@ constexpr const char* op = "Averager";
 
 DType average_type(const Tensor& t) { return is_floating(t.dtype()) ? compute_type(t.dtype()) : t.dtype(); }
 
-/// The tensors in the dtype of their averages.
 std::vector<Tensor> widened(std::span<const Tensor> tensors, Location where) {
   std::vector<Tensor> out;
   for (const Tensor& t : tensors) out.push_back(t.detach(where).to(average_type(t), where));

@@ -154,7 +154,6 @@ struct ElementwiseOptimizer::Steps {
     s = {p.raw_view(), gradient, {}};
     for (size_t k = 0; k < now.size(); ++k) s.state[k] = now[k].raw_view();
   }
-  /// The state tensors of this step, in its order.
   std::vector<Tensor> present_state(size_t i) const {
     const std::vector<Tensor>& all = self.present_state(group, parameter(i), state(i), where);
     std::vector<Tensor> now;

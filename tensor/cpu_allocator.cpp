@@ -35,7 +35,7 @@ constexpr bool caching = false;
 constexpr bool caching = true;
 #endif
 
-/// 64, 128, 192, 256, then 5/4, 6/4, 7/4 and 8/4 of each power of two.
+/// Size classes: 64, 128, 192, 256, then 5/4, 6/4, 7/4 and 8/4 of each power of two.
 constexpr int class_of(size_t bytes) {
   if (bytes <= 4 * granule) return static_cast<int>((bytes - 1) / granule);
   const int power = std::bit_width(bytes - 1) - 1;

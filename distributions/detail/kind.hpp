@@ -50,7 +50,7 @@ struct Kind {
   OfBody entropy = nullptr, mean = nullptr, mode = nullptr, variance = nullptr;
   /// Whether a value is in the support, without the event's dimensions.
   OfValue in_support = nullptr;
-  /// [count, ones, event].
+  /// All values of the support: [count, 1 …, event].
   OfBody enumerate = nullptr;
   /// A derived parameter by name; undefined if there is none.
   Tensor (*derived)(const Body&, std::string_view name) = nullptr;

@@ -28,7 +28,6 @@ double milliseconds_since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
-/// All devices but the CPU.
 std::vector<Device> all_devices() {
   std::vector<Device> all;
   for (const DeviceType type : device_kinds()) {

@@ -22,7 +22,6 @@ namespace {
 using Tensors = std::vector<Tensor>;
 using Change = std::function<Tensor(const Tensor&)>;
 
-/// `values` with `change` applied to each tensor.
 Values changed(const Values& values, const Change& change) {
   Values out = values;
   for (Value& value : out) {

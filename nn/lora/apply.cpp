@@ -390,7 +390,6 @@ std::string listed(const std::vector<std::string>& names) {
   return out;
 }
 
-/// Pairs of the model's tensors with their values.
 std::vector<std::pair<Tensor, Tensor>> matched(const Module& model, const StateDict& values, Location where) {
   std::vector<std::string> misshapen, wrong;
   std::vector<std::pair<Tensor, Tensor>> out;

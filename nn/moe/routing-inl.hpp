@@ -15,7 +15,6 @@ void check_options(const char* layer, int64_t width, int64_t hidden, int64_t exp
 Config config_of(int64_t width, int64_t hidden, int64_t experts, const MoEOptions& options);
 MoEOptions options_of(const Config& config);
 
-/// The routing of tokens to experts.
 struct Routed {
   /// Tokens grouped by expert; empty if they were not moved.
   MoeGateDispatchOut to;

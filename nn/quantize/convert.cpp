@@ -58,7 +58,7 @@ bool is_linear(const Module& module) {
   return *state.type == typeid(Linear) && !is_in_low_precision(module);
 }
 
-/// Projections of attention layers that read the weights themselves.
+/// Names of the out_proj layers of attention, which reads their weights itself.
 std::unordered_set<std::string> read_by_others(const Module& model) {
   std::unordered_set<std::string> out;
   for (const auto& [name, module] : model.named_modules()) {

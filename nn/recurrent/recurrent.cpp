@@ -197,7 +197,6 @@ std::string cell_text(int64_t input_size, int64_t hidden_size, bool bias) {
   return fmt::format("{}, {}{}", input_size, hidden_size, bias ? "" : ", bias=False");
 }
 
-/// The weights of a cell for one call.
 struct CellWeights {
   template <class C>
   CellWeights(const C& cell, Location where)

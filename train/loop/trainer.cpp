@@ -47,7 +47,6 @@ struct Trainer::State {
   bool ran = false, ended = false, stopped = false, stopped_early = false, owes_evaluation = false,
        may_be_empty = false, told_of_no_best = false;
   double step_began = 0;
-  /// Error of the failed run.
   std::string failure = {};
 
   State(nn::Module& module, optim::Optimizer& opt, TrainerOptions given, Location at);
@@ -162,7 +161,6 @@ class KeptGenerators {
 
 }  // namespace
 
-// Runs an evaluation, reports its metrics and judges them.
 io::Figures Trainer::State::evaluation() {
   owes_evaluation = false;
   evaluated_step = stepper.steps();
@@ -260,7 +258,6 @@ detail::Tensors tensors_of(const std::string& part, const io::RunState& state) {
   return out;
 }
 
-// A document of a state that a Trainer saved.
 const std::string& document_in(const io::RunState& state, const std::string& name, const io::Path& folder,
                                Location where) {
   const auto found = state.documents.find(name);

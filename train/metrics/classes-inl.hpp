@@ -22,7 +22,7 @@ struct ClassesAsked {
   std::optional<int64_t> ignore_index = {};
 };
 
-/// Converts class scores, binary scores or classes to classes. Call it inside a metric's CallScope. Raises ShapeError,
+/// Converts class scores and binary scores to classes, and accepts classes. Call it inside a metric's CallScope. Raises ShapeError,
 /// DTypeError, DeviceError.
 Classes read_classes(const Tensor& predictions, const Tensor& targets, const ClassesAsked& asked);
 

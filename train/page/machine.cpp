@@ -40,7 +40,6 @@ std::string field_of(const char* path, const std::string& key) {
   return "";
 }
 
-// The widest vector instructions of the processor.
 std::string vectors() {
   const std::string flags = " " + field_of("/proc/cpuinfo", "flags") + " ";
   for (const char* name : {"amx_bf16", "avx512_bf16", "avx512f", "avx2", "sse4_2"}) {
