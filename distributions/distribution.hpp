@@ -10,10 +10,9 @@
 // are. Names and formulas are PyTorch's (torch.distributions).
 //
 // Unless `validate_args` is off, the constructor checks parameters, and log_prob, cdf and icdf check values: ValueError
-// if
-// one is outside of the allowed range. The checks wait for a device. ShapeError is raised if shapes do not broadcast,
-// DTypeError if the dtypes do not promote to a floating-point one. An operation that a distribution does not support
-// raises NotImplementedError, with its name.
+// if one is outside of the allowed range. The checks wait for a device. ShapeError is raised if shapes do not
+// broadcast, DTypeError if the dtypes do not promote to a floating-point one. An operation that a distribution does not
+// support raises NotImplementedError, with its name.
 //
 // Draws use the default generator of the parameters' device, or `generator`: a seed gives the same draws on every
 // device.

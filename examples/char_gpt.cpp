@@ -74,7 +74,7 @@ void fit(Gpt& model, optim::AdamW& optimizer, const Config& config, const data::
   }
 }
 
-// Saves in the background every few steps. The destructor waits for the last save.
+// Saves in the background every few steps, and waits for the last save when training ends.
 class Keeper {
  public:
   Keeper(const Options& o, io::TrainingRun run, SavedRun saved)

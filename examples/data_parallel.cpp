@@ -27,7 +27,7 @@ bool train(const Group& group) {
   const auto [x, y] = moons(512);
   const auto rank = static_cast<size_t>(group.rank());
   const Tensor my_x = x.tensor_split(group.size())[rank], my_y = y.tensor_split(group.size())[rank];
-  // Weights the loss if ranks have different numbers of samples; 1 if they are equal.
+  // Weight of this rank's loss: 1 if all ranks have the same number of samples.
   const auto samples = static_cast<double>(my_y.numel());
   const double weight = samples / mean_weight(samples, group);
 

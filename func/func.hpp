@@ -7,11 +7,9 @@
 //
 // A function takes one or several tensors, or a span of them. It returns a tensor, several tensors, or Outputs, with an
 // `aux` that is not differentiated. It is called with tensors that represent the inputs; captured tensors are
-// constants.
-// Transforms may be nested. Errors inside a transformed function have the location where the transform was created.
-// Results have a graph if an input requires a gradient or `create_graph` is set; otherwise they are detached.
-// DTypeError
-// is raised if a differentiated input is not floating-point.
+// constants. Transforms may be nested. Errors inside a transformed function have the location where the transform was
+// created. Results have a graph if an input requires a gradient or `create_graph` is set; otherwise they are detached.
+// DTypeError is raised if a differentiated input is not floating-point.
 #pragma once
 
 #include <concepts>

@@ -1,13 +1,12 @@
 // Activation checkpointing of modules: calls save only their inputs for backward, which recomputes the rest (Chen et
-// al.
-// 2016).
+// al. 2016).
 //
 //   nn::set_checkpointing(model, "^blocks\\.[0-9]+$");
 //
 // The rules are those of weft::checkpoint (hooks/checkpoint.hpp): gradients are bit-identical, random draws are
-// repeated,
-// running statistics are updated once, calls may be nested. A module's own hooks run once, those of its submodules also
-// during recomputation. Recomputation uses copies of the module and its arguments, so both may be destroyed by then.
+// repeated, running statistics are updated once, calls may be nested. A module's own hooks run once, those of its
+// submodules also during recomputation. Recomputation uses copies of the module and its arguments, so both may be
+// destroyed by then.
 #pragma once
 
 #include <string>

@@ -8,9 +8,8 @@
 //
 // An adapter is stored in the state that all copies of a Linear or an Embedding share. Any module that contains such a
 // layer can be adapted without changing its class; a layer without an adapter costs one comparison. For a weight W
-// [out, in] the adapter is lora_A [r, in] and lora_B [out, r], children of the layer with a `weight` each. It adds
-// s · drop(x) · Aᵀ · Bᵀ to x · Wᵀ + b, where s = alpha / r. Neither forward nor backward allocates a tensor of W's
-// size.
+// [out, in] the adapter is lora_A [r, in] and lora_B [out, r], children of the layer with a `weight` each. It adds s ·
+// drop(x) · Aᵀ · Bᵀ to x · Wᵀ + b, where s = alpha / r. Neither forward nor backward allocates a tensor of W's size.
 // The names of W and b do not change, so saved states of the model can be loaded with `strict` = false.
 //
 // io/adapter.hpp saves adapters alone. docs/finetuning.md explains a complete run.

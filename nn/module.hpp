@@ -10,15 +10,13 @@
 //   std::cout << net;
 //
 // Members that are not registered have no name: optimizers, files and `to` do not see them. A warning is given if a
-// module
-// with parameters is called inside another's `forward` without being registered.
+// module with parameters is called inside another's `forward` without being registered.
 //
 // Assigning to a registered member, `net.fc = nn::Linear(8, 2)` or `head.weight = token.weight`, replaces it in the
 // module and in all its copies.
 //
 // Copies of a module share parameters, buffers, children and the training flag; `clone` returns a deep copy. Thread
-// safety
-// is that of Tensor: several threads may call one module; changing it needs the caller's own lock.
+// safety is that of Tensor: several threads may call one module; changing it needs the caller's own lock.
 #pragma once
 
 #include <concepts>

@@ -1,6 +1,5 @@
 // Float32 master weights of a model's 16-bit weights, which are too coarse to add small steps to: bfloat16 has 8 bits
-// of
-// precision, so a step below 1/500 of a weight is lost.
+// of precision, so a step below 1/500 of a weight is lost.
 //
 //   model.to(bf16);
 //   optim::MasterWeights masters(model.parameters());
@@ -11,8 +10,7 @@
 //   masters.step(optimizer);
 //
 // The model computes in 16 bits. Gradients, the optimizer and its state are float32. The model's weights are the
-// masters,
-// rounded once (Micikevicius et al. 2018).
+// masters, rounded once (Micikevicius et al. 2018).
 #pragma once
 
 #include <map>

@@ -7,13 +7,12 @@
 // contiguous; otherwise the same formula runs in tensor ops. State is f64 for f64 parameters, else f32: f16 and bf16
 // parameters are converted, updated in f32 and rounded once. Nothing is recorded; every write raises the parameter's
 // version. Parameters without a gradient are skipped. `maximize` negates the gradient. `weight_decay` adds weight_decay
-// · p
-// to the gradient; decoupled weight decay instead shrinks p by lr · weight_decay · p. Options out of range raise
+// · p to the gradient; decoupled weight decay instead shrinks p by lr · weight_decay · p. Options out of range raise
 // ValueError.
 //
 // A gradient stored as rows (sparse/gradient.hpp) updates only those rows with SparseAdam, and with SGD without
-// momentum
-// and Adagrad, both without weight decay, which would not change the others. For all other optimizers it becomes dense.
+// momentum and Adagrad, both without weight decay, which would not change the others. For all other optimizers it
+// becomes dense.
 #pragma once
 
 #include <concepts>

@@ -5,9 +5,8 @@
 //   ... optimizer.step(); rates.step();
 //
 // A schedule is a pure function of the step, counted from 0, and of the group's base rate: its rate when the scheduler
-// was
-// constructed. A rate that the program sets in between is therefore overwritten by the scheduler's next step; PyTorch's
-// recursive forms would continue from it.
+// was constructed. A rate that the program sets in between is therefore overwritten by the scheduler's next step;
+// PyTorch's recursive forms would continue from it.
 #pragma once
 
 #include <cstdint>

@@ -3,10 +3,9 @@
 // division, never fused, so that the CPU, CUDA and HPU give the same bits. Includes no standard headers, for devices.
 //
 // Each counter gives four words, in order. An element of up to 4 bytes uses one word, an 8-byte element two (the low
-// one
-// first). bernoulli uses one word for every dtype, so that a mask does not depend on the dtype. `normal` computes
-// elements
-// in pairs (2k, 2k + 1) by the Box-Muller transform; the second of the last pair is dropped if the count is odd.
+// one first). bernoulli uses one word for every dtype, so that a mask does not depend on the dtype. `normal` computes
+// elements in pairs (2k, 2k + 1) by the Box-Muller transform; the second of the last pair is dropped if the count is
+// odd.
 #pragma once
 
 #include "view.hpp"

@@ -1,6 +1,5 @@
 // TF32: products of float32 matrices with factors rounded to a 10-bit fraction, which is faster on NVIDIA GPUs of
-// compute
-// capability 8.0 and later. Off by default.
+// compute capability 8.0 and later. Off by default.
 //
 //   const Tf32Guard guard({.matmul = true});
 //   train();

@@ -10,9 +10,8 @@
 //
 // Predictions and targets must be on one device. Class scores are floating-point [N, C] or [N, C, d1, …], higher for
 // likelier classes, with integer targets in [0, C) of that shape without C. Predicted classes are integers of the
-// targets'
-// shape. Among equal scores the first wins. Binary and multi-label scores are floating-point with the targets' shape. A
-// label is predicted if its score is above the threshold: 0.5 for probabilities, 0 for logits. `value` raises
+// targets' shape. Among equal scores the first wins. Binary and multi-label scores are floating-point with the targets'
+// shape. A label is predicted if its score is above the threshold: 0.5 for probabilities, 0 for logits. `value` raises
 // NonFiniteError for NaN scores and IndexError for targets out of range: `update` cannot check them without waiting.
 #pragma once
 

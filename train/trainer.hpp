@@ -12,9 +12,8 @@
 //
 // A step is: forward and backward of `accumulate` batches, reduce, unscale, clip, optimizer, schedule, zero; then
 // on_step_end, and evaluation and checkpoint if due. Only updates are counted as steps. Batches of a step are weighted
-// by
-// their number of samples, or by the weight that loss_of returns with the loss, such as the number of tokens: `return
-// train::BatchLoss(loss, tokens)`. The last step of an epoch may have fewer batches, and uses their mean.
+// by their number of samples, or by the weight that loss_of returns with the loss, such as the number of tokens:
+// `return train::BatchLoss(loss, tokens)`. The last step of an epoch may have fewer batches, and uses their mean.
 //
 // A resumed run continues bit for bit: it restores model, optimizer, schedule, scaler, the loader's position, random
 // generators and the best metric. Evaluations do not change the state of default generators. With one seed, losses are
