@@ -36,8 +36,8 @@ struct AverageOptions {
 /// other floats, else in the same dtype. The first update copies.
 class WEFT_API Averager {
  public:
-  /// Raises ValueError if there are no parameters, for an undefined one, one that is not floating-point or a buffer of
-  /// 8-bit floats, for a decay outside [0, 1], and if several rules are given.
+  /// Raises ValueError if there are no parameters, for an undefined one, one that is not floating-point, or a buffer of
+  /// 8-bit floats. Also raises it for a decay outside [0, 1], and if several rules are given.
   explicit Averager(std::vector<Tensor> parameters, AverageOptions options = {}, Location where = {});
 
   /// Adds the current parameters to the averages. Raises ShapeError if the shape of a parameter or of a rule's result

@@ -44,9 +44,9 @@ class Checked {
 /// Checks sizes, also for views with repeated elements. Raises ShapeError as contiguous_layout.
 inline void check_sizes(std::span<const int64_t> sizes, DType dtype) { contiguous_layout(sizes, dtype); }
 
-/// Returns a layout with these sizes and strides (in elements), which need not be contiguous. Raises ShapeError in the
-/// same cases as contiguous_layout, if the number of strides differs from the number of sizes, or if a stride or the
-/// distance between two elements exceeds 2^63 - 1 bytes.
+/// Returns a layout with these sizes and strides (in elements), which need not be contiguous. Raises ShapeError as
+/// contiguous_layout, and unless there is one stride for each size. Also raises it if a stride or the distance between
+/// two elements exceeds 2^63 - 1 bytes.
 WEFT_API Layout strided_layout(std::span<const int64_t> sizes, std::span<const int64_t> strides, DType dtype);
 
 }  // namespace weft
