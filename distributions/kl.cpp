@@ -23,8 +23,7 @@ Tensor entropy(const Body& p) { return p.kind->entropy(p); }
 Tensor infinite(const Tensor& a, const Tensor& b) { return full_like(a + b, infinity); }
 Tensor always_infinite(const Body& p, const Body& q) { return infinite(p[0], q[0]); }
 
-// ---- pairs of the same kind
-// -------------------------------------------------------------------------------------------
+// ---- pairs of the same kind -----------------------------------------------------------------------------------------
 
 Tensor normals(const Tensor& p_loc, const Tensor& p_scale, const Tensor& q_loc, const Tensor& q_scale) {
   const Tensor ratio = square(p_scale / q_scale);
@@ -114,8 +113,7 @@ Tensor of_multivariate_normals(const Body& p, const Body& q) {
   return half_log_det(q) - half_log_det(p) + 0.5 * (spread + away - static_cast<double>(p.event[0]));
 }
 
-// ---- composed distributions
-// -------------------------------------------------------------------------------------------
+// ---- composed distributions -----------------------------------------------------------------------------------------
 
 Tensor of_independents(const Body& p, const Body& q) {
   if (p.count != q.count) {
@@ -131,8 +129,7 @@ Tensor of_transformed(const Body& p, const Body& q) {
   return kl(p.parts[0], q.parts[0]);
 }
 
-// ---- pairs of different kinds
-// -----------------------------------------------------------------------------------------
+// ---- pairs of different kinds ---------------------------------------------------------------------------------------
 
 Tensor bernoulli_poisson(const Body& p, const Body& q) { return -entropy(p) - xlogy(probs_of(p), q[0]) + q[0]; }
 
@@ -225,8 +222,7 @@ Tensor uniform_normal(const Body& p, const Body& q) {
   return 0.5 * log(2 * pi * variance / square(width)) + (square(width) / 12 + square(middle)) / (2 * variance);
 }
 
-// ---- lookup
-// -----------------------------------------------------------------------------------------------------------
+// ---- lookup ---------------------------------------------------------------------------------------------------------
 
 struct Row {
   const char *p, *q;

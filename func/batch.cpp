@@ -202,8 +202,7 @@ void Batch::run(RecordedKernel& call, const std::vector<ExampleMemory::Place>& p
   }
 }
 
-// ---- inputs and outputs
-// -----------------------------------------------------------------------------------------------
+// ---- inputs and outputs ---------------------------------------------------------------------------------------------
 
 Tensor Batch::example_of(const Tensor& x, int dim) {
   const NoGradGuard unrecorded;

@@ -9,8 +9,7 @@ namespace {
 
 using Values = std::span<const double>;
 
-// ---- shared by all optimizers
-// ----------------------------------------------------------------------------------------
+// ---- shared by all optimizers ---------------------------------------------------------------------------------------
 
 template <class O>
 constexpr auto lr_field = field("lr", &O::lr);
@@ -262,8 +261,7 @@ struct Description<LionOptions> {
   }
 };
 
-// ---- conversion of options to numbers
-// --------------------------------------------------------------------------------
+// ---- conversion of options to numbers -------------------------------------------------------------------------------
 
 namespace {
 

@@ -237,8 +237,7 @@ Schedule swa_lr(double swa_lr, int64_t anneal_epochs, Anneal anneal_strategy, Lo
   };
 }
 
-// ---- combinations
-// ----------------------------------------------------------------------------------------------------
+// ---- combinations ---------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -293,8 +292,7 @@ Schedule sequential(std::vector<Schedule> schedules, std::vector<int64_t> milest
   return Schedule(rate, momentum);
 }
 
-// ---- warmup
-// ----------------------------------------------------------------------------------------------------------
+// ---- warmup ---------------------------------------------------------------------------------------------------------
 
 double warmup_inverse_sqrt(int64_t step, double lr, int64_t warmup, Location where) {
   require_count("warmup_inverse_sqrt", "warmup", warmup, 1, where);

@@ -444,9 +444,8 @@ Tensor bucketize(const Tensor& boundaries, bool right = false, bool out_int32 = 
 Tensor isin(const Operand& tests, bool invert = false) WEFT_METHOD_OF;
 
 // ---- new values in place. While recording, these raise AutogradError for a leaf that requires a gradient and for a
-// view
-// of one. ValueError if several positions share one element of memory (an expanded tensor). So do all in-place writes
-// ----
+// view of one. ValueError if several positions share one element of memory (an expanded tensor). So do all in-place
+// writes ----
 /// x = source, from any device, broadcast to x's shape and converted to its dtype. Raises ShapeError if it cannot be
 /// broadcast.
 WEFT_WRITTEN copy_(const Tensor& source, Location where = {}) WEFT_METHOD_OF;
