@@ -47,8 +47,8 @@ struct StepOptions {
   bool offload_optimizer = false;
   /// Called when the gradients of a step are complete, for example to sum them over processes.
   Callback<void()> reduce = {};
-  /// Required if `reduce` averages over processes with batches of different weight. Returns the mean over processes of a
-  /// step's weight from that of this process, such as `[](double own) { return distributed::mean_weight(own); }`.
+  /// Required if `reduce` averages over processes with batches of different weight. Returns the mean over processes of
+  /// a step's weight from that of this process, such as `[](double own) { return distributed::mean_weight(own); }`.
   /// Called before the last backward of a step.
   Callback<double(double)> mean_weight = {};
   /// Called after each update, such as `[&] { rates.step(); }`.

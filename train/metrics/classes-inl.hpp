@@ -22,8 +22,8 @@ struct ClassesAsked {
   std::optional<int64_t> ignore_index = {};
 };
 
-/// Converts class scores and binary scores to classes, and accepts classes. Call it inside a metric's CallScope. Raises ShapeError,
-/// DTypeError, DeviceError.
+/// Converts class scores and binary scores to classes, and accepts classes. Call it inside a metric's CallScope. Raises
+/// ShapeError, DTypeError, DeviceError.
 Classes read_classes(const Tensor& predictions, const Tensor& targets, const ClassesAsked& asked);
 
 /// i64 [count]: the total weight of each class in `classes`.
