@@ -62,7 +62,7 @@ class WEFT_API ModuleTensor : public Tensor {
   ModuleTensor(const ModuleTensor& other);
   ModuleTensor(ModuleTensor&& other) noexcept;
   ModuleTensor& operator=(const ModuleTensor& other);
-  ModuleTensor& operator=(ModuleTensor&& other);  // it may raise
+  ModuleTensor& operator=(ModuleTensor&& other);  // NOLINT(performance-noexcept-move-constructor): it may raise
   ~ModuleTensor();
 
  protected:
