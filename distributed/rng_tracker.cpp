@@ -1,3 +1,4 @@
+// Checkpointed calls record the streams that are used inside them, so recomputation restores exactly those.
 #include "rng_tracker.hpp"
 
 #include <algorithm>

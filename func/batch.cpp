@@ -1,3 +1,7 @@
+// vmap batches kernels instead of ops, because free functions have no place for a batched tensor type without a cost
+// for every call. The function runs on one example, and a recorder receives each kernel call before it runs. A view
+// whose address differs between examples gets one more dimension, or the kernel runs once per example. Ops that need
+// values fall back to a loop.
 #include "batch.hpp"
 
 #include <algorithm>

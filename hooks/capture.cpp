@@ -1,3 +1,7 @@
+// A captured step is the list of its kernel calls. Two recordings must agree call by call and address by address
+// before one is replayed, which finds everything that the host does differently in each step. Fresh CPU memory is
+// filled with a pattern, so values that the host wrote are found. Settings that the host reads are part of the key
+// of a recording (tensor/configuration.hpp); Python adds the variables that the step's code names.
 #include "capture.hpp"
 
 #include <algorithm>

@@ -1,4 +1,8 @@
 // A layer with tensors that are sharded over several processes (distributed/tensor_parallel.hpp). Not public.
+//
+// A parallel layer is the ordinary layer with communication before and after its product. So existing models are
+// sharded in place and LoRA finds the layers. Weights that this rank does not hold read as NaN, which exposes wrong
+// use.
 #pragma once
 
 #include <cstdint>

@@ -4,6 +4,9 @@
 //   model.hidden.register_backward_hook([](const GradEvent& e) { record(e.outgoing[0], e.incoming[0]); });
 //
 // docs/hooks.md lists the rules.
+//
+// Backward hooks insert a node before the inputs and not behind the outputs: its outputs are aliases of the inputs.
+// So an in-place op after the module acts on an ordinary tensor.
 #pragma once
 
 #include <array>

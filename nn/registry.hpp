@@ -10,6 +10,10 @@
 //   nn::ModuleRegistry registry = nn::ModuleRegistry::standard();
 //   registry.add<Net>("Net", [](const nn::Config& c) { return Net(c.get<int64_t>("width")); });
 //   const nn::AnyModule copy = registry.build(registry.describe(net));  // the same tree, with its own tensors
+//
+// Versions are counted per type, so user classes and Weft's classes change independently. A registry is a value, and
+// nothing registers itself before `main`. Descriptions remember the names of tensors, so migrations find old
+// weights.
 #pragma once
 
 #include "config.hpp"

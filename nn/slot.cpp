@@ -1,4 +1,9 @@
 // Slots link registered members to the registry, so that assigning to a member also changes the registry.
+//
+// A slot stores the registry entry, the offset of the member from its module and the objects that refer to it. An
+// assigned tensor or module is a member if the recorded module address lies at that offset before it. Entry and
+// member are then replaced in every copy of the module. Elements of containers are found by address, because copies
+// share them.
 #include <algorithm>
 #include <mutex>
 #include <utility>

@@ -1,5 +1,7 @@
 // The description of each optimizer: its name, its options with their ranges, and for elementwise optimizers the kernel
 // of the step and its factors. Internal to optim/.
+//
+// Groups store options as numbers, so checks, states and Python need no case per optimizer.
 #pragma once
 
 #include <array>

@@ -7,6 +7,9 @@
 // A schedule is a pure function of the step, counted from 0, and of the group's base rate: its rate when the scheduler
 // was constructed. A rate that the program sets in between is therefore overwritten by the scheduler's next step;
 // PyTorch's recursive forms would continue from it.
+//
+// A schedule is a function of step and base rate, not a recursion on the current rate. So it can be evaluated for
+// any step, and resuming needs only the position.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,6 @@
 // Atomic values, without the compile time of <atomic>.
+//
+// `<atomic>` would add 8 % to the instructions that compiling <weft/weft.hpp> takes, measured by cachegrind.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,9 @@
 // The running op and the source location of its call, used by errors, warnings, the graph and observers.
+//
+// A nested op keeps its own name for nodes, profiles and observers, and has the location of the outer call. Errors
+// and warnings name the op that the user called. Backward runs with the name and location of the node; hooks,
+// handlers and observers run outside (`OutsideCalls`). An unused parameter `where` is a compiler warning, which
+// finds an op without a scope.
 #pragma once
 
 #include "location.hpp"

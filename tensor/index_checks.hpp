@@ -1,4 +1,7 @@
 // When an out-of-range index on a device raises its error.
+//
+// An index out of range is skipped on a device and noted in host memory. The next wait raises IndexError with the op
+// and line that queued it.
 #pragma once
 
 #include <optional>

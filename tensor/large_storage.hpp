@@ -1,4 +1,6 @@
 // Records large live storages with the location that allocated each, and formats the out-of-memory error.
+//
+// Only errors read this table. It covers storages from 1 MiB on, so small ops are unaffected.
 #pragma once
 
 #include <cstddef>

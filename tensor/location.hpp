@@ -1,4 +1,6 @@
 // Source location of a call in the user's program: one pointer, also stored in the graph.
+//
+// No constructor takes a pointer, because the 0 in `x.sum({0})` would convert to it.
 #pragma once
 
 #include <bit>

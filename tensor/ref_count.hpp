@@ -1,4 +1,7 @@
 // An intrusive reference count.
+//
+// Counts skip locked instructions while the process has one thread (`__libc_single_threaded`), as `std::shared_ptr`
+// does.
 #pragma once
 
 #include <cstdint>

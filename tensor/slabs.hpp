@@ -1,4 +1,7 @@
 // Small blocks of one size, carved from slabs that are returned to the system when none of their blocks is in use.
+//
+// Slabs serve tensor heads, graph nodes and data of up to 2 KiB. malloc needs up to 80 bytes more for each aligned
+// block and never returns a heap with a used block at its end.
 #pragma once
 
 #include <cstddef>

@@ -13,6 +13,8 @@
 // targets' shape. Among equal scores the first wins. Binary and multi-label scores are floating-point with the targets'
 // shape. A label is predicted if its score is above the threshold: 0.5 for probabilities, 0 for logits. `value` raises
 // NonFiniteError for NaN scores and IndexError for targets out of range: `update` cannot check them without waiting.
+//
+// NaN scores and invalid classes are counted on the device and raised by `value()`.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,6 @@
 // Parts of a run that are saved with it, with type erasure. Not for users.
+//
+// A part has a state of text, numbers or tensors, so the trainer needs no case for loaders or schedulers.
 #pragma once
 
 #include <concepts>

@@ -1,4 +1,7 @@
 // Columns of a CSV text during parsing. Internal to data/.
+//
+// Columns widen in place, from bool to integer, double and text. So a file is read once, and only the start of a
+// column that became text is read a second time.
 #pragma once
 
 #include <string>

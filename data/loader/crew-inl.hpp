@@ -1,4 +1,8 @@
 // The worker threads of a loader. Internal to data/.
+//
+// Each worker takes the next batch, and the loop reads batches in order. Ops of workers run on one thread
+// (`OneThreadGuard`), so they do not occupy the training's pool. A stream is read by one worker at a time and mapped
+// by all; sharding it by worker would make the order depend on their number.
 #pragma once
 
 #include <condition_variable>

@@ -1,4 +1,8 @@
 // Random keys of epochs. Internal to data/.
+//
+// While a sample is loaded, the CPU generator of the thread is one of (seed, epoch, index, position). So transforms
+// use `rand` as usual, results do not depend on the number of workers, and a sample drawn twice gets different
+// augmentations.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,7 @@
 // The position of a loader, as JSON. Internal to data/.
+//
+// The order of an epoch is a function of seed and epoch, so a position is two numbers. A saved position names
+// everything that the order depends on. Every loop advances the generator by one draw, also after a resume.
 #pragma once
 
 #include <cstdint>

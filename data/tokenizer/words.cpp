@@ -1,3 +1,7 @@
+// Common split patterns have hand-written scanners over Unicode tables. Other expressions use Oniguruma, as the
+// library `tokenizers` does, so they have the same meaning. It is opened at run time, because it exports `regexec`,
+// which would replace the C library's function when linked. Unsupported features of a file raise an error that names
+// them.
 #include "words-inl.hpp"
 
 #include "characters-inl.hpp"

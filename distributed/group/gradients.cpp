@@ -1,3 +1,5 @@
+// Backward runs collectives in the reverse order of forward on every rank: the depth of each collective's node is
+// above that of the previous one.
 #include "../detail/gradients.hpp"
 
 #include <algorithm>

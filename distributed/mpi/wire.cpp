@@ -1,4 +1,7 @@
 // Ranks as processes: every rank sends to every other one, and reduces the received data itself, in rank order.
+//
+// Only point-to-point messages of MPI are used: they can be awaited with a deadline and checked when a rank is gone,
+// and MPI's collectives cannot.
 #include <algorithm>
 #include <cstring>
 #include <string_view>

@@ -1,3 +1,5 @@
+// Ranks first announce each transfer on the host's wire. This costs a round of small messages, and no device waits
+// for a rank that never sends. Floats are combined in the order of ranks unless NCCL's own sums are requested.
 #include "wire.hpp"
 
 #include <algorithm>

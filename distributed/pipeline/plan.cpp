@@ -1,4 +1,7 @@
 // Order of a stage's actions.
+//
+// A plan is data that the simulator and the executor both read. Freedom from deadlock is a property of the plan,
+// because sends never wait and messages carry the chunk they belong to.
 #include <algorithm>
 
 #include <fmt/format.h>

@@ -1,3 +1,5 @@
+// Nodes compute only the gradients that their edges request. So a node runs once without its edges to weights and
+// once with only those, and ops need no support for it.
 #include <algorithm>
 #include <memory>
 #include <unordered_set>

@@ -1,3 +1,5 @@
+// `finish` ends a backward explicitly: a rank cannot tell whether a parameter without a gradient will still receive
+// one.
 #include "../data_parallel.hpp"
 
 #include <utility>

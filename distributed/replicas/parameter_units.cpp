@@ -1,3 +1,5 @@
+// In stage 3 the memory of a parameter is exchanged and its tensor stays. Saved tensors refer to the parameter, so
+// nothing is kept between forward and backward, and the version check rejects a parameter that is not gathered.
 #include "../detail/parameter_units.hpp"
 
 #include <algorithm>

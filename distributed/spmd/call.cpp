@@ -1,3 +1,6 @@
+// One node moves the gradients of all inputs of an op. So ranks run the same collectives even if an op records
+// nothing for an empty shard or returns no gradient for an input. The gradient of a `DTensor` is the gradient of one
+// loss that all ranks compute alike, not of the sum of their losses.
 #include "call.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Each function and its conjugate are the backward of each other, so second derivatives follow.
 #include <fmt/format.h>
 
 #include "../../autograd/node.hpp"

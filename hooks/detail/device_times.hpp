@@ -1,4 +1,7 @@
 // Times of device streams, converted to the host's clock.
+//
+// Two timed events around each profiled kernel serve HPU and CUDA alike. A timestamp of few bits is extended with
+// the host's time at its mark.
 #pragma once
 
 #include <cstdint>

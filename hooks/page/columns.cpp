@@ -1,3 +1,5 @@
+// The size of a page depends on what it displays, not on the length of the run: a column covers as many steps as
+// needed and keeps their extremes.
 #include "../detail/columns.hpp"
 
 #include <algorithm>

@@ -1,4 +1,7 @@
 // Writes a recorded step as a line of JSON; io/gradient_history.cpp reads it.
+//
+// The detection of suspects reads only this history, so it gives the same results for a log from another machine.
+// Each new field of the recorder is also written here.
 #include "../report.hpp"
 
 #include <algorithm>

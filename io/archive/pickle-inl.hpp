@@ -1,4 +1,8 @@
 // Parses Python pickles of torch.save into plain nodes. Nothing is imported and nothing is called. Not public.
+//
+// Reading has two steps: an interpreter of about thirty opcodes builds a table of nodes, then values are built from
+// the nodes that the root reaches. So cycles and depth are checked before values exist, and shared nodes are built
+// once.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,7 @@
 // Zip archives by libzip: stored or deflated entries, no encryption. Not public.
+//
+// Archives are written sequentially into an `AtomicFile`. A tensor is on the CPU and contiguous only while its entry
+// is written.
 #pragma once
 
 #include <cstddef>

@@ -1,3 +1,7 @@
+// Writing a page allocates memory, which a signal handler may not do. So the handler forks with `_Fork`, waits for
+// at most five seconds and then lets the signal take its normal effect. The child has a snapshot of the memory and
+// no other threads. If it blocks on a lock that the interrupted code held, an alarm ends it and the previous page
+// remains. Nothing can catch SIGKILL, so the log is also written step by step.
 #include "last_words-inl.hpp"
 
 #include <sys/mman.h>

@@ -1,4 +1,7 @@
 // Temporary names of AtomicFile and AtomicFolder, with locks that mark names in use. Internal to io/.
+//
+// The lock distinguishes files of a running process from remains of a killed one, which the next save removes.
+// Process ids cannot: they are not unique between containers.
 #pragma once
 
 #include <string>

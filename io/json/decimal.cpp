@@ -1,3 +1,4 @@
+// Decimals are rounded to odd on the way to 16 and 8 bits, so that they are rounded once.
 #include "decimal-inl.hpp"
 
 #include <bit>

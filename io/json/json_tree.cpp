@@ -1,3 +1,5 @@
+// The tree is built from the JSON library's events. The library's own tree allocates in its destructor, where a
+// failure ends the process.
 #include "json_tree-inl.hpp"
 
 #include <algorithm>

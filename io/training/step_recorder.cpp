@@ -1,3 +1,5 @@
+// A recorded step consists of three training states: the start of the last good step, and the start and the end of
+// the bad step. Loading and checking use the same format as other states.
 #include "../step_recorder.hpp"
 
 #include <algorithm>

@@ -1,3 +1,6 @@
+// Restoring order: files are read and compared; then the optimizer, which keeps its old tensors; then the saved
+// parts, each with a copy of its state; then the module, which was found to fit. So a failure restores the former
+// state without a copy of the model.
 #include "../training_state.hpp"
 
 #include <algorithm>

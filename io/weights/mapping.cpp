@@ -1,3 +1,6 @@
+// A mapped tensor is a list of slices, each a box of a source with a permutation. Joining, splitting and permuting
+// change only this list, and reading a part intersects it. A mapped store is a `TensorStore`, so mappings do not
+// depend on files.
 #include "../mapping.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Headers are parsed from events and not into a tree: linear time, and a failed allocation raises an exception.
 #include "safetensors_header-inl.hpp"
 
 #include <algorithm>

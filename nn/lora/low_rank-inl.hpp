@@ -1,4 +1,8 @@
 // A LoRA adapter: the update of a weight, and the weight's bits while it is merged. Internal to nn/.
+//
+// Copies of a layer share the adapter, and forward looks for it with one comparison. So any class of layer can be
+// adapted, and W and b keep their names. The bits of W are kept while it is merged, because W + d - d differs from
+// W.
 #pragma once
 
 #include <cstdio>

@@ -1,5 +1,8 @@
 // Arithmetic of complex tensors by that of their parts, for devices, whose kernels know real numbers. What the ops here
 // record is the gradient.
+//
+// A conversion never drops an imaginary part: ops that need real operands convert them, and `to` raises. An op
+// without a complex implementation therefore raises.
 #include "../complex.hpp"
 #include "../create.hpp"
 #include "../detail/complex.hpp"
