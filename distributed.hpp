@@ -1,4 +1,4 @@
-// Ranks that compute together: process groups over MPI or threads, and collectives with gradients.
+// Distributed computing: process groups over MPI or threads, collectives with gradients, and parallel training.
 #pragma once
 
 #include "distributed/collectives.hpp"

@@ -1,9 +1,12 @@
-// All of Weft, but for what few programs need: map/map.hpp (own formulas), func/func.hpp (derivatives of functions),
-// distributions/distribution.hpp, sparse/sparse.hpp, nn/open_module.hpp, ops/record.hpp (op records), ops/ipc.hpp
-// (tensors that processes share), backends/pinned_memory.hpp (its figures), and of io/: adapter.hpp (LoRA adapters),
-// model.hpp (models as JSON and as folders), idx.hpp, npz.hpp, pt.hpp and tensor_json.hpp (files of other programs),
-// sharded.hpp (models in several files), sharded_state.hpp (states of several ranks). And generate/ (text from language
-// models), and of train/: metrics.hpp, trainer.hpp with its parts, run_folder.hpp.
+// All of Weft, except headers that few programs need. Those are:
+//   map/map.hpp (user-defined elementwise formulas), func/func.hpp (function transforms), sparse/sparse.hpp
+//   distributions/distribution.hpp, generate/ (text generation), nn/open_module.hpp
+//   ops/record.hpp (op records), ops/ipc.hpp (tensors shared between processes), backends/pinned_memory.hpp
+//   (statistics)
+//   io/: adapter.hpp (LoRA adapters), model.hpp (models as JSON and as folders), idx.hpp, npz.hpp, pt.hpp and
+//     tensor_json.hpp (file formats of other programs), sharded.hpp (models in several files), sharded_state.hpp
+//     (states of several ranks)
+//   train/: metrics.hpp, trainer.hpp and its components, run_folder.hpp
 #pragma once
 
 #include "autograd/autocast.hpp"

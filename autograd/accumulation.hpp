@@ -1,4 +1,7 @@
 // The accumulation node of a leaf: where its gradient is kept and added up.
+//
+// The gradient of a leaf is stored in its accumulation node, which points back weakly. So every tensor describes the
+// destination of its gradient as a pair of node and output.
 #pragma once
 
 #include <list>

@@ -1,3 +1,6 @@
+// The state of a run (pending count, gradient slot) is stored in the nodes and claimed with one compare-and-swap. A
+// second run that meets a claimed node keeps its own state in a map. The last run that shares a node frees its saved
+// tensors, so several threads may share a graph.
 #include "engine.hpp"
 
 #include <algorithm>

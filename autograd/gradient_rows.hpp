@@ -1,5 +1,9 @@
 // Gradients of leaves as rows: what looks rows of a table up gives those rows, and not a table of zeros around them.
 // Only the leaf knows: whoever asks for its gradient gets a dense one. Not public.
+//
+// An embedding's backward passes ids and rows to the accumulation node only if nothing but the leaf sees the
+// gradient. In every other case the gradient is dense. So hooks, recorders and graphs of gradients need no sparse
+// case.
 #pragma once
 
 #include <optional>

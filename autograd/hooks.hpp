@@ -7,6 +7,9 @@
 //
 // Every kind of hook is a function of a GradEvent, or of its gradient alone, in one kind of list with one kind of
 // handle.
+//
+// A hook list is an immutable snapshot, replaced when a hook is added or removed. So a hook may be removed inside a
+// hook or by another thread, and no lock is held while hooks run.
 #pragma once
 
 #include <concepts>

@@ -13,6 +13,9 @@
 //   * A dtype that a kernel does not serve raises DTypeError through `unsupported`.
 //   * 0-size outputs are legal and cheap; reductions over nothing give the identity.
 //   * CPU kernels split large work over the thread pool; the result never depends on the number of threads.
+//
+// Pointwise families have one pointer each, which takes the op as an enumerator. The CPU's table is constant; the
+// table of a device is filled when the device starts.
 #pragma once
 
 #include <cstdint>

@@ -2,6 +2,9 @@
 // of kernels. Views are [batch, rows, columns], contiguous, of f32, f64, c64 or c128, those of values that are real in
 // the real dtype, and no output overlaps another view. `info` [batch], i32, is 0 where a matrix has a result. Batches
 // are shared by the pool's threads, and one large matrix, too.
+//
+// LAPACK on BLIS took 1.5 to 7.4 times as long at 512 x 512 and adds 10 MB; Eigen 0.7 to 4.3 times.
+// docs/performance.md has the figures.
 #pragma once
 
 #include "../tensor/view.hpp"

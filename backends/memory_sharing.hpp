@@ -1,4 +1,7 @@
 // The backends' part of ipc: memory of this process under a name by which another one opens it.
+//
+// Shared memory is an unlinked file that another process opens through the sharer's descriptor. So a killed process
+// leaves nothing. A handle stores the inode, so it never opens another file.
 #pragma once
 
 #include <array>

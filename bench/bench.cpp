@@ -24,7 +24,7 @@ namespace {
 constexpr const char* op = "bench.compare";
 constexpr int least_rounds = 5, steady_rounds = 15, most_rounds = 1001;
 constexpr int64_t most_calls = int64_t{1} << 20;
-/// Of one sample: long beside the clock's own cost, short beside what disturbs a machine.
+/// Duration of a sample: long compared to the clock's overhead, short compared to disturbances.
 constexpr double sample_seconds = 1e-3, warm_seconds = 20e-3;
 constexpr double steady = 0.01;
 
@@ -37,7 +37,7 @@ double quantile(const std::vector<double>& sorted, double part) {
   const size_t below = static_cast<size_t>(at), above = std::min(below + 1, sorted.size() - 1);
   return sorted[below] + (at - static_cast<double>(below)) * (sorted[above] - sorted[below]);
 }
-/// The interval that holds the median with 95 % confidence, whatever the distribution: two of the sorted values.
+/// The distribution-free 95 % confidence interval of the median: two order statistics.
 std::pair<double, double> confidence(const std::vector<double>& sorted) {
   const double n = static_cast<double>(sorted.size());
   const auto low = static_cast<size_t>(std::max(0.0, std::floor((n - 1.96 * std::sqrt(n)) / 2)));
@@ -48,7 +48,7 @@ std::vector<double> in_order(std::vector<double> values) {
   return values;
 }
 
-/// Seconds a call, by the rounds.
+/// Seconds per call in each round.
 struct Samples {
   const Case* of;
   int64_t calls = 1;
@@ -61,7 +61,7 @@ struct Samples {
   }
 };
 
-/// Those that were started; asking for another one would start it.
+/// Waits only for started backends; a query of others would start them.
 void wait_for_devices() {
   for (DeviceType type : detail::named_kinds()) {
     if (kernels(type).fill == nullptr) continue;
@@ -96,7 +96,7 @@ class Run {
     wait_for_devices();
     return clock_() - start;
   }
-  /// Calls until caches, free lists and compiled kernels are there, and finds how many calls make a sample.
+  /// Calls the function until caches, free lists and compiled kernels are ready, and determines the calls per sample.
   void warm(Samples& s) {
     double spent = time(s), last = time(s);
     for (spent += last; last < sample_seconds && s.calls < most_calls; spent += last) {
@@ -116,7 +116,7 @@ class Run {
 
 double or_else(double value, double otherwise) { return value > 0 ? value : otherwise; }
 
-/// What the roofs allow a function of this work to reach, as seconds a call; 0 where that is unknown.
+/// The minimum seconds per call that the roofs allow for this work; 0 if unknown.
 double least_seconds(double bytes, double operations, const Roofs& roofs) {
   // Half a megabyte stays in a core's own cache from one call to the next.
   const double bandwidth = bytes <= 512 * 1024 ? roofs.cache_bytes_per_second : roofs.memory_bytes_per_second;
@@ -151,7 +151,7 @@ Figures figures(const Samples& s, const Samples& first, const Options& options, 
   return f;
 }
 
-/// Three digits that count, with a unit: 1.23 µs.
+/// Three significant digits with a unit: 1.23 µs.
 std::string scaled(double value, double unit, std::initializer_list<const char*> units) {
   auto name = units.begin();
   for (; name + 1 != units.end() && value >= 999.5 * unit; ++name) unit *= 1000;

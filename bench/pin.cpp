@@ -35,7 +35,7 @@ std::vector<pid_t> threads_of_process() {
   return ids;
 }
 
-/// `count` cores of `allowed`, from the one that this thread runs on upwards.
+/// `count` cores of `allowed`, starting at the current core.
 cpu_set_t some_of(const cpu_set_t& allowed, int count) {
   cpu_set_t chosen;
   CPU_ZERO(&chosen);

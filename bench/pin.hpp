@@ -1,4 +1,4 @@
-// Holds the threads of this process to a few cores for a while.
+// Temporarily pins the threads of this process to a few cores.
 #pragma once
 
 #include <memory>
@@ -7,13 +7,13 @@ namespace weft::bench {
 
 class Pin {
  public:
-  /// Pins all existing threads to `cores` of the cores that they may use now; does nothing where the system refuses.
+  /// Pins all existing threads to `cores` of their allowed cores; has no effect if the system refuses.
   explicit Pin(int cores);
-  /// Lets threads run again where they could before.
+  /// Restores the threads' previous cores.
   ~Pin();
   Pin(const Pin&) = delete;
   Pin& operator=(const Pin&) = delete;
-  /// Whether the threads are limited to the number of cores asked for.
+  /// Whether the threads are limited to the requested number of cores.
   bool holds() const { return holds_; }
 
  private:

@@ -19,13 +19,13 @@ namespace weft::bench {
 
 namespace {
 
-// Enough that the call itself does not count.
+// Enough rounds to make the overhead of the call negligible.
 [[maybe_unused]] constexpr int64_t rounds = 20000;
 [[maybe_unused]] constexpr int registers = 16;
 
 #if defined(__x86_64__)
 
-// Sixteen independent chains hide the latency on every processor with these instructions.
+// Sixteen independent chains hide the latency on all processors with these instructions.
 #define WEFT_PEAK(name, features, Register, set, step, operand)                   \
   __attribute__((target(features))) void name() {                                 \
     Register r[registers];                                                        \
@@ -59,7 +59,7 @@ __attribute__((target("avx2"))) void read_all_avx2(const float* in, int64_t n) {
 
 #endif
 
-/// The best of several runs: a roof is what was ever reached.
+/// The best of several runs, since a roof is an upper bound.
 template <class F>
 double best_rate(double work, F&& run) {
   using Clock = std::chrono::steady_clock;
@@ -72,7 +72,7 @@ double best_rate(double work, F&& run) {
   return best;
 }
 
-/// The most bytes a second by copying or by reading n floats, `repeats` times in a row.
+/// The highest bandwidth of copying or of reading n floats, `repeats` times in a row, in bytes per second.
 double bandwidth(int64_t n, int repeats) {
   const NoGradGuard no_grad;
   const Tensor from = ones({n}, f32), to = empty({n}, f32);

@@ -1,4 +1,4 @@
-// Loops that reach a processor's limits; null where it lacks the instructions.
+// Loops that reach a processor's limits; null if it lacks the instructions.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace weft::bench {
 
-/// A loop of one kind of instruction for one thread, and the operations of one run.
+/// A loop of one instruction for one thread, and the number of operations of one run.
 struct PeakLoop {
   void (*run)() = nullptr;
   double operations = 0;
@@ -16,13 +16,13 @@ struct PeakLoop {
 WEFT_API PeakLoop peak_f32();
 WEFT_API PeakLoop peak_bf16();
 
-/// Copies, with stores that bypass the caches; `out` is aligned to 64 bytes and n a multiple of 8.
+/// Copies with non-temporal stores; `out` is aligned to 64 bytes and n is a multiple of 8.
 using CopyLoop = void (*)(float* out, const float* in, int64_t n);
 WEFT_API CopyLoop stream_copy();
 using ReadLoop = void (*)(const float* in, int64_t n);
 WEFT_API ReadLoop read_all();
 
-/// Calls body(begin, end) with one part of [0, n) for each thread; the length of all but the last is a multiple of 16.
+/// Calls body(begin, end) with one range of [0, n) per thread; the length of all but the last is a multiple of 16.
 template <class F>
 void on_all_threads(int64_t n, F&& body) {
   const int64_t part = (n / num_threads() + 15) / 16 * 16;

@@ -1,4 +1,4 @@
-// One benchmark case is one line: a name as in peers/, what to run, and the bytes or flops of one run.
+// Registers benchmark cases, one line each: a name as in peers/, a function, and the bytes or flops of one run.
 #pragma once
 
 #include <benchmark/benchmark.h>
@@ -14,7 +14,7 @@ namespace weft::bench {
 enum class Mode { recording, no_grad, inference };
 enum class Rate { none, bytes, flops };
 
-/// Registers `body` as `name`. `per_run` is the number of operations one call makes; `work` belongs to one operation.
+/// Registers `body` as `name`. `per_run` is the number of operations per call; `work` is the work of one operation.
 template <class F>
 void add_case(const std::string& name, F body, Mode mode = Mode::recording, double work = 0, Rate rate = Rate::none,
               int64_t per_run = 1) {

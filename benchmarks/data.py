@@ -1,4 +1,4 @@
-"""Readers, transforms and tokenizers beside other libraries, as far as these are installed, on one thread.
+"""Readers, transforms and tokenizers compared with other libraries that are installed, on one thread.
 
 usage: PYTHONPATH=build/release/python WEFT_NUM_THREADS=1 taskset -c 0 build/venv/bin/python benchmarks/data.py
 """

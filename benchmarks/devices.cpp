@@ -1,5 +1,5 @@
-// What a small op costs on each device that is here: one behind the other, and each waited for. A device starts, and
-// its threads with it, when one of its cases runs.
+// Cost of a small op on each available device: queued, and synchronized after each op. A device and its threads start
+// when the first of its cases runs.
 #include "case.hpp"
 
 #include <memory>
@@ -10,7 +10,7 @@ namespace weft::bench {
 
 namespace {
 
-/// `make` gets the device and returns what is run; `together` runs are waited for as one.
+/// `make` takes the device and returns the function to run; `together` calls are followed by one synchronization.
 template <class F>
 void add_device_case(const std::string& name, DeviceType type, int64_t together, F make) {
   benchmark::RegisterBenchmark(name.c_str(), [=](benchmark::State& state) {
@@ -36,7 +36,7 @@ void add_device_cases_of(const std::string& op, F make) {
   }
 }
 
-/// A training step of a perceptron, as it runs and as it is replayed.
+/// A training step of a perceptron, executed directly and replayed.
 struct DeviceStep {
   explicit DeviceStep(Device on) : x(randn({16, 8}).to(on)), y(randn({16, 1}).to(on)) { net.to(on); }
 

@@ -1,4 +1,4 @@
-// Collectives between threads. Those between processes, beside MPI's own, are process/mpi_all_reduce.cpp.
+// Collectives between threads. process/mpi_all_reduce.cpp compares those between processes with MPI's.
 #include <weft/distributed.hpp>
 
 #include "case.hpp"
@@ -9,7 +9,7 @@ namespace {
 
 using namespace distributed;
 
-/// Rank 0 is timed, and the others call as often as it does.
+/// Measures rank 0; the other ranks make the same calls.
 template <class F>
 void add_collective(const std::string& name, int ranks, F call) {
   benchmark::RegisterBenchmark(("distributed." + name + ".ranks" + std::to_string(ranks)).c_str(),

@@ -1,4 +1,4 @@
-// func::vmap; benchmarks/peers/func.py has the same cases in PyTorch. The cases loop.* do the same example by example.
+// func::vmap; benchmarks/peers/func.py has the same cases in PyTorch. The cases loop.* process the examples one by one.
 #include <memory>
 
 #include <weft/func/func.hpp>
@@ -9,7 +9,7 @@ namespace weft::bench {
 
 namespace {
 
-/// The loss of a net of two layers on one row.
+/// The loss of a two-layer network on one row.
 Tensor loss(std::span<const Tensor> x) {
   const Tensor hidden = tanh(matmul(x[4], x[0]) + x[1]);
   return square(matmul(hidden, x[2]) + x[3] - x[5]).sum();
@@ -24,7 +24,7 @@ std::vector<std::vector<Tensor>> slices(const std::vector<Tensor>& inputs, int64
   return all;
 }
 
-/// `f` of `count` examples at once and one by one; the first `shared` inputs are the same for all.
+/// Adds cases for `f` on all `count` examples at once and one by one; the first `shared` inputs are the same for all.
 void add_both(const std::string& name, const func::Function& f, const std::vector<Tensor>& inputs, int64_t count,
               size_t shared) {
   std::vector<std::optional<int>> in_dims(inputs.size(), 0);

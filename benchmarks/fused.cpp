@@ -1,5 +1,5 @@
-// Fused layers beside the ops that they are composed of: `fused.X` and `composed.X` compute the same. Operands are made
-// when a case first runs.
+// Fused layers compared with their composed ops: `fused.X` and `composed.X` compute the same. Operands are created when
+// a case first runs.
 #include <memory>
 #include <optional>
 
@@ -9,7 +9,7 @@ namespace weft::bench {
 
 namespace {
 
-/// Registers both; `make` gives what the two functions take.
+/// Registers both cases; `make` returns the operands of the two functions.
 template <class Make, class Fused, class Composed>
 void add_pair(const std::string& name, Make make, Fused fused, Composed composed, double work, Rate rate) {
   using Inputs = decltype(make());
@@ -78,7 +78,7 @@ struct QkvInputs {
   Tensor src, norm, weight, rope;
 };
 
-/// x cos + (-x2, x1) sin, as model code writes it.
+/// x cos + (-x2, x1) sin, as model code typically computes it.
 Tensor composed_rotation(const Tensor& x, const Tensor& rope) {
   const int64_t half = x.size(-1) / 2;
   const Tensor turned = cat({-x.narrow(-1, half, half), x.narrow(-1, 0, half)}, -1);
@@ -138,7 +138,7 @@ struct MoeInputs {
   std::vector<Tensor> gate_up, down;
 };
 
-/// Each expert takes its tokens by index_select, and gives them back by index_add.
+/// Each expert selects its tokens by index_select, and adds its results by index_add.
 Tensor composed_experts(const MoeInputs& in) {
   const Tensor out = zeros(in.h.sizes(), f32);
   for (size_t e = 0; e < in.down.size(); ++e) {

@@ -1,5 +1,6 @@
-// A language model that writes one token after the other, and reads a prompt. A token reads every weight once, so that
-// its GB/s stand beside roof.read, and a prompt's GFLOP/s beside a product's. Models are made when a case first runs.
+// Generation with a language model: one token at a time, and reading a prompt. A token reads every weight once, so its
+// GB/s can be compared with roof.read, and a prompt's GFLOP/s with a matrix product's. Models are created when a case
+// first runs.
 #include <memory>
 #include <optional>
 
@@ -28,7 +29,7 @@ struct Format {
 const Format formats[] = {{"f32", f32},      {"bf16", bf16},       {"f16", f16},        {"int8", bf16, 8},
                           {"int4", bf16, 4}, {"int8_f32", f32, 8}, {"int4_f32", f32, 4}};
 
-/// A model of random weights with `context` tokens read.
+/// A model with random weights and `context` cached tokens.
 struct Model {
   nn::CausalLM net;
   nn::CausalLMCache cache;
@@ -50,7 +51,7 @@ Callback<Model&()> made_once(const nn::CausalLMOptions& options, const Format& f
   };
 }
 
-/// Weights that each token is multiplied by.
+/// Number of weights that are multiplied with each token.
 double products(const nn::CausalLMOptions& o) {
   const int64_t depth = o.width / o.heads, layer = o.width * (2 * o.width + 2 * o.kv_heads * depth + 3 * o.hidden);
   return static_cast<double>(o.layers * layer + o.vocabulary * o.width);
@@ -94,7 +95,7 @@ void add_generation_cases() {
     for (const Format& f : formats) add_decode_case(s, f, 128);
     for (const Format& f : formats) add_prefill_case(s, f, 512);
   }
-  // What a prompt's products reach by themselves.
+  // The rate of a prompt's products alone.
   for (const DType dtype : {f32, bf16}) {
     const double work = 2.0 * 512 * 768 * 2048;
     add_case(

@@ -1,4 +1,4 @@
-// Cost as work grows: each case from 1e2 to 1e8 elements, for the curves of picture.py. Names end in the elements.
+// Cost by problem size: each case from 1e2 to 1e8 elements, for the curves of picture.py. Names end with the size.
 #include <cmath>
 #include <cstdio>
 
@@ -17,8 +17,8 @@ std::string exponent_text(double n) {
   return out;
 }
 
-/// `make` gets the number of elements and returns what to run and how much work that is. It is called when the case
-/// runs, so that no case holds memory for another.
+/// `make` takes the number of elements and returns the function to run with its work. It is called when the case runs,
+/// so that memory is held for one case at a time.
 template <class Make>
 void add_growing(const std::string& family, double n, Rate rate, Make make) {
   benchmark::RegisterBenchmark(("grow." + family + "." + exponent_text(n)).c_str(), [=](benchmark::State& state) {
@@ -35,7 +35,7 @@ void add_growing(const std::string& family, double n, Rate rate, Make make) {
 template <class F>
 struct Growing {
   F body;
-  /// Elements of the result and of the operands' largest; what the curve divides by.
+  /// `elements`: elements of the result or of the largest operand, the divisor of the curve.
   double elements, work;
 };
 template <class F>
@@ -68,7 +68,7 @@ void add_matmul(double n) {
   });
 }
 
-/// n elements in each of query, key and value: heads of 64, sequences of up to 512, then more of them.
+/// n elements in each of query, key and value: heads of size 64, sequences of up to 512, then more sequences.
 void add_attention(double n) {
   add_growing("attention", n, Rate::flops, [](double size) {
     const int64_t rows = (static_cast<int64_t>(size) + 63) / 64, length = std::min<int64_t>(rows, 512);

@@ -1,5 +1,5 @@
-// What hooks and the tools on them cost: each case runs the same work without and with, by turns, and prints both
-// medians and the difference in percent.
+// Overhead of hooks and the tools that use them. Each case alternates between the same work without and with them, and
+// prints both medians and the difference in percent.
 #include "pair.hpp"
 
 namespace weft::bench {

@@ -1,9 +1,9 @@
-"""Linear algebra beside PyTorch: single factorizations, batches of small matrices and einsum, in one run.
+"""Linear algebra compared with PyTorch: single factorizations, batches of small matrices and einsum, in one run.
 
 usage: taskset -c 0 python benchmarks/linalg.py [--json FILE] [TEXT...]     (with the built module on PYTHONPATH)
 
-One thread each, by turns: a round is a few milliseconds of calls, and the median of the rounds' times on the CPU counts. TEXT picks
-cases whose name contains it."""
+Both libraries run alternately on one thread. A round is a few milliseconds of calls; the result is the median of the
+rounds' CPU times. TEXT selects cases with names that contain it."""
 
 import argparse
 import json
@@ -63,7 +63,7 @@ LINALG = {
     "svd": (lambda m: m.linalg.svd, lambda *s: [normal(*s)]),
     "svdvals": (lambda m: m.linalg.svdvals, lambda *s: [normal(*s)]),
 }
-# One matrix of complex numbers, and eigenvalues of one that is not symmetric.
+# Complex matrices, and eigenvalues of a nonsymmetric matrix.
 COMPLEX = {
     "solve": (LINALG["solve"][0], lambda *s: [complex_normal(*s), complex_normal(*s)]),
     "qr": (LINALG["qr"][0], lambda *s: [complex_normal(*s)]),

@@ -1,10 +1,10 @@
-"""Loaders: samples a second of weft.data and of torch.utils.data, in one run.
+"""Loaders: samples per second of weft.data and torch.utils.data, in one run.
 
 usage: python benchmarks/loader.py [--seconds N] [--json FILE]     (with the built module on PYTHONPATH)
 
-The datasets of both are the same, code of the user's included. Each case is run in turns for so many seconds in all,
-each time from the start of an epoch, whose first batch is not counted, and the fastest run counts. PyTorch is left out
-where it is not installed. Its workers are processes; Weft's are threads, and processes in the column weft-fork."""
+Both use the same datasets, including user code. Each case runs alternately for N seconds in total. Each run starts a new
+epoch and does not count the first batch; the result is the fastest run. PyTorch is skipped if it is not installed. Its
+workers are processes; Weft's are threads, and processes in the column weft-fork."""
 
 import argparse
 import json
@@ -35,7 +35,7 @@ DEVIATION = numpy.array([0.25, 0.24, 0.26], dtype="f4").reshape(3, 1, 1) * 255
 
 
 class Pictures:
-    """Random crops after padding, flips and normalisation, as a user writes them with NumPy."""
+    """Padding and random crop, flip and normalisation, as in user code with NumPy."""
 
     def __len__(self):
         return COUNT
@@ -51,7 +51,7 @@ class Pictures:
 
 
 class Windows:
-    """Tokens, and the same one further."""
+    """Tokens, and the same shifted by one."""
 
     def __len__(self):
         return COUNT
@@ -62,7 +62,7 @@ class Windows:
 
 
 def cases(of):
-    """name: (dataset, batch size); `of` is weft or torch."""
+    """Datasets as {name: (dataset, batch size)}; `of` is weft or torch."""
     data = weft.data if of is weft else torch.utils.data
     rows = data.TensorDataset(of.from_numpy(pictures), of.from_numpy(labels))
     windows = of.from_numpy(tokens[:-1]).reshape(COUNT, CONTEXT), of.from_numpy(tokens[1:]).reshape(COUNT, CONTEXT)
@@ -71,7 +71,7 @@ def cases(of):
 
 
 def rate(loader, batch_size, seconds):
-    """Samples a second behind the first batch."""
+    """Samples per second after the first batch."""
     batches = iter(loader)
     next(batches)
     begun, count = time.perf_counter(), 0
@@ -90,7 +90,7 @@ def loader_of(name, dataset, size, workers):
         return torch.utils.data.DataLoader(dataset, **options)
     if name == "weft":
         return weft.data.DataLoader(dataset, **options)
-    # Tensors are gathered by C++ in this process whatever was asked for.
+    # TensorDatasets are gathered in C++ in this process, so the option has no effect.
     if workers == 0 or isinstance(dataset, weft.data.TensorDataset):
         return None
     return weft.data.DataLoader(dataset, **options, multiprocessing_context="fork")

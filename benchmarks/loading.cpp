@@ -1,4 +1,5 @@
-// Loaders: the time until the loop has its next batch, which is then thrown away, so that nothing hides it.
+// Data loaders: the time until the next batch is available. Batches are discarded, so that no other work hides the
+// time.
 #include <array>
 #include <optional>
 #include <string>
@@ -15,7 +16,7 @@ namespace {
 
 constexpr int64_t pictures = 20000, batch_size = 128, context = 256;
 
-/// Crops after padding, flips and normalisation, in loops as a user writes them.
+/// Padding and random crop, flip and normalisation, in loops as in user code.
 std::pair<Tensor, Tensor> augmented(const std::array<Tensor, 2>& sample) {
   constexpr float mean[] = {125.3F, 123.0F, 113.9F}, deviation[] = {63.0F, 62.1F, 66.7F};
   const Tensor draws = randint(0, 9, 3);
@@ -38,7 +39,7 @@ std::pair<Tensor, Tensor> augmented(const std::array<Tensor, 2>& sample) {
   return {out, sample[1]};
 }
 
-/// One batch after the other, of one epoch after the other.
+/// Yields batches of consecutive epochs without end.
 template <class D>
 class Endless {
  public:
@@ -54,7 +55,7 @@ class Endless {
   std::optional<typename data::DataLoader<D>::Iterator> at_;
 };
 
-/// The dataset is made where a case runs. Time is the wall's: workers compute on other threads.
+/// The dataset is created when a case runs. Measures wall time, because workers run on other threads.
 template <class Make>
 void add_cases(const std::string& name, const Make& make) {
   using Loader = Endless<decltype(make())>;

@@ -1,4 +1,4 @@
-// weft-bench: Google Benchmark over the cases of this folder. Run it through `./weft bench`.
+// weft-bench: runs the cases of this folder with Google Benchmark. Start it with `./weft bench`.
 #include "case.hpp"
 
 int main(int argc, char** argv) {

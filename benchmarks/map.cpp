@@ -1,4 +1,4 @@
-// weft::map beside a loop written by hand for the same formula, compiled by the same flags, on one thread's work.
+// weft::map compared with a hand-written loop for the same formula, compiled with the same flags, on one thread.
 #include <cmath>
 
 #include <weft/map/map.hpp>

@@ -1,4 +1,4 @@
-// The model that several benchmarks train.
+// The model trained in several benchmarks.
 #pragma once
 
 #include "case.hpp"
@@ -28,7 +28,7 @@ struct Gpt : nn::Layer<Gpt> {
   }
 };
 
-/// A model of its own with its optimizer, trained on random letters.
+/// A model with its optimizer, trained on random characters.
 struct GptTraining {
   explicit GptTraining(int64_t width)
       : model(65, 128, width, 4, 4),

@@ -1,6 +1,6 @@
 #!/bin/bash
-# How much a busy neighbour costs: runs cases on THREADS threads, alone and while a foreign process spins on one of the
-# cores, one after the other, and prints the median times and their ratio.
+# Measures the cost of a busy neighbour: runs cases on THREADS threads, alternating between alone and with a foreign
+# process spinning on one of the cores. Prints the median times and their ratio.
 usage() {
   cat <<'EOF'
 usage: benchmarks/neighbour.sh [--threads N] [--rounds N] [--bench PROGRAM] [REGEX]

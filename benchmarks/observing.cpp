@@ -1,4 +1,4 @@
-// What it costs to watch the training step of a character GPT: a step without and one with, by turns.
+// Overhead of observing the training step of a character GPT: alternates between a step without and one with observers.
 #include <condition_variable>
 #include <functional>
 #include <memory>
@@ -25,8 +25,8 @@ void add_statistics_cases() {
   }
 }
 
-/// Calls on a thread of its own what is made there, since recorders watch the thread that makes them: the step without
-/// one is not watched at all.
+/// Creates and calls the step on a separate thread. Recorders observe the thread that creates them, so the step without
+/// a recorder is not observed.
 class OnOwnThread {
  public:
   using Step = std::function<void()>;
@@ -70,14 +70,14 @@ class OnOwnThread {
   std::thread thread_;
 };
 
-/// What `make` makes is watched, and the step without it is not.
+/// The step that `make` creates is observed; `without` is not.
 void add_watched_pair(const std::string& name, int runs, const OnOwnThread::Step& without,
                       const std::function<OnOwnThread::Step()>& make) {
   const auto with = std::make_shared<OnOwnThread>([=]() -> OnOwnThread::Step { return repeated(runs, make()); });
   add_pair_of_batches(name, runs, repeated(runs, without), [with] { with->step(); });
 }
 
-/// Two small layers, whose step takes microseconds; each step has another batch.
+/// Two small layers with steps of microseconds; each step uses another batch.
 struct TinyTraining {
   TinyTraining() {
     for (int i = 0; i < 4; ++i) batches.push_back(randn({16, 8}));
@@ -109,7 +109,7 @@ void add_tiny_case() {
       });
 }
 
-/// Steps through a StepRecorder, which keeps each of them until the next.
+/// Runs steps through a StepRecorder, which keeps each until the next.
 template <class Training, class Step>
 OnOwnThread::Step kept(const std::shared_ptr<Training>& training, nn::Module& model, Step step) {
   const auto recorder =
@@ -150,7 +150,7 @@ void add_step_cases() {
       };
     };
   };
-  // Ten steps at a time, since each tenth is traced.
+  // Ten steps at a time, because every tenth is recorded.
   add_watched_pair("observe.recorder.chargpt", 10, without, recorded({}));
   add_watched_pair("observe.recorder_parameters_only.chargpt", 1, without, recorded({.activations = false}));
   add_watched_pair("observe.recorder_every_10th.chargpt", 10, without, recorded({.every = 10}));

@@ -1,9 +1,9 @@
-"""Steps of every optimizer: weft against PyTorch's fused form, else its foreach form, in one run.
+"""Steps of every optimizer: weft compared with PyTorch's fused form, else its foreach form, in one run.
 
 usage: python benchmarks/optimizers.py [--json FILE] [NAME...]     (with the built module on PYTHONPATH)
 
-100 parameters of 10,000 float32 each, matrices of 100 x 100 for Adafactor and Muon. Both run in turns on one thread; a
-round is a few milliseconds of steps, and the median of the rounds' times on the CPU counts."""
+100 parameters of 10,000 float32 each, matrices of 100 x 100 for Adafactor and Muon. Both run alternately on one thread.
+A round is a few milliseconds of steps; the result is the median of the rounds' CPU times."""
 
 import argparse
 import json

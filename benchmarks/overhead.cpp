@@ -1,4 +1,5 @@
-// Per-op overhead: tensors so small that the arithmetic costs nothing. Case names as in peers/torch/overhead.cpp.
+// Overhead per op: the tensors are so small that the arithmetic is negligible. Case names as in
+// peers/torch/overhead.cpp.
 #include "case.hpp"
 
 namespace weft::bench {

@@ -1,4 +1,4 @@
-// A pair of cases: the same work without and with something, by turns, so that a busy machine disturbs both alike.
+// Pairs of cases: alternates between the same work without and with a feature, so that other load affects both alike.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@ inline double median(std::vector<double>& v) {
   return v[v.size() / 2];
 }
 
-/// Prints both medians and the difference in percent. A call of either is `runs` of what is timed.
+/// Prints both medians and the difference in percent. Each call of either function makes `runs` runs.
 template <class Without, class With>
 void add_pair_of_batches(const std::string& name, int runs, Without without, With with) {
   benchmark::RegisterBenchmark(name.c_str(), [=](benchmark::State& state) mutable {
@@ -45,7 +45,7 @@ auto repeated(int runs, F f) {
   };
 }
 
-/// The same of single calls, `runs` of which are timed at a time; more for what takes nanoseconds.
+/// As above for functions of a single run, called `runs` times per measurement; use more for runs of nanoseconds.
 template <class Without, class With>
 void add_pair(const std::string& name, int runs, Without without, With with) {
   add_pair_of_batches(name, runs, repeated(runs, std::move(without)), repeated(runs, std::move(with)));

@@ -1,14 +1,13 @@
 #!/usr/bin/env python3
-"""Pictures and tables from Weft's benchmark: cost over size, and the roofline of the machine with what the kernels reach.
+"""Pictures and tables from Weft's benchmark: cost by size, and the machine's roofline with the kernels' rates.
 
   ./weft bench '^grow' --json grow.json
   benchmarks/picture.py growth grow.json --svg docs/images/growth.svg
   ./weft bench '^(roof|thr|gemm|attn)' --json roof.json
   benchmarks/picture.py roofline roof.json --svg docs/images/roofline.svg
 
-Files are Google Benchmark's JSON of one thread; the thread's own time counts, as in the rates there, and of several
-runs of a case the median. The table goes to standard output.
-The SVG reads well on light and on dark ground.
+Files are Google Benchmark's JSON of one thread. Uses the thread's CPU time, as the rates there, and the median of several
+runs of a case. Prints the table to standard output. The SVG is readable on light and dark backgrounds.
 """
 import argparse
 import json
@@ -127,7 +126,7 @@ def time_text(ns):
 
 
 def growth(cases):
-    """Time per element, and per operation where the operations outgrow the elements."""
+    """Time per element, or per operation if operations grow faster than elements."""
     curves = {}
     for name, case in cases.items():
         match = re.fullmatch(r"grow\.(\w+)\.\d+e\d+", name)
@@ -162,8 +161,8 @@ def growth(cases):
     return document(960, 420, panels)
 
 
-# What of a case lies on the roofline: its name there, operations per byte of compulsory traffic (each operand read once,
-# each result written once; an exponential counts as one operation), where its operands lie, and where the name stands.
+# Cases on the roofline: label, operations per byte of compulsory traffic (each operand read once, each result written
+# once; an exponential counts as one operation), memory level of the operands, and position of the label.
 ROOFLINE = {
     "thr.add.1e7": ("add", 1 / 12, "memory", "right"),
     "thr.exp.1e7": ("exp", 1 / 8, "memory", "right"),
@@ -195,7 +194,7 @@ def roofs(cases):
 
 
 def roofline(cases):
-    """Rates over operations per byte, under the machine's own roofs."""
+    """Rates over operations per byte, with the machine's measured roofs."""
     peak, peak_bf16, memory, cache = roofs(cases)
     print(f"Peak {peak:.0f} GFLOP/s in f32" + (f", {peak_bf16:.0f} in bf16" if peak_bf16 else "") +
           f"; {memory:.1f} GB/s from memory, {cache:.0f} GB/s from cache (400 kB).\n")

@@ -1,14 +1,13 @@
 #!/usr/bin/env python3
-"""What a whole process costs: start, memory, size of the library, time to compile.
+"""Cost of a complete process: start-up, memory, size of the library, compile time.
 
   ./weft build release weft_startup weft_chargpt
   benchmarks/process.py                       # or: benchmarks/process.py --build FOLDER
 
-Prints a table of figures, goals and what was measured. Times are medians of whole processes, from exec to exit, pinned to
-one core; beside them stands the time they had that core, which a busy neighbour changes little. Memory is the process's
-own peak (VmHWM). The library's size is that of libweft.a linked
-whole into a shared object and stripped: Weft's own code, without the libraries it calls. Compile times are wall times of
-the compiler at -O2, without ccache.
+Prints a table of measurements and goals. Times are medians over complete processes, from exec to exit, pinned to one
+core, with the CPU time, which depends little on other load. Memory is the process's peak (VmHWM). The library's size is
+that of all of libweft.a linked into a shared object and stripped: Weft's own code, without the libraries that it uses.
+Compile times are wall times of the compiler at -O2, without ccache.
 """
 import argparse
 import os
@@ -42,7 +41,7 @@ int main() {
 
 
 def timed(command):
-    """Milliseconds of one process from exec to exit, and those that it spent on a core; its output is dropped."""
+    """Wall and CPU time of one process from exec to exit, in milliseconds; its output is discarded."""
     begin = time.perf_counter()
     process = os.posix_spawnp(command[0], command, os.environ,
                               file_actions=[(os.POSIX_SPAWN_OPEN, 1, "/dev/null", os.O_WRONLY, 0)])
@@ -53,7 +52,7 @@ def timed(command):
 
 
 def times(command, runs):
-    """The medians of both."""
+    """The medians of wall and CPU time."""
     timed(command)  # the first run only warms the page cache
     wall, core = zip(*(timed(command) for _ in range(runs)))
     return statistics.median(wall), statistics.median(core)

@@ -1,11 +1,10 @@
-"""Costs of single calls from Python: weft against PyTorch and NumPy, in one run.
+"""Cost of single calls from Python: weft compared with PyTorch and NumPy, in one run.
 
 usage: python benchmarks/python.py [--json FILE] [--budget]     (with the built module on PYTHONPATH)
 
-Every case is measured as pyperf does: the loop count is calibrated to a few milliseconds, the case runs in turns with
-its peers, and the median of the runs counts. What is counted is the process's time on the CPU, so that other programs
-disturb little. Peers that are not installed are left out. --budget fails where weft needs more than the figures that it
-is held to, its file included."""
+Cases are measured as in pyperf: the loop count is calibrated to a few milliseconds, the case runs alternately with its
+peers, and the result is the median of the runs. CPU time is measured, to reduce the effect of other programs. Peers that
+are not installed are skipped. --budget fails if weft exceeds the budget of a case, or of the size of its module."""
 
 import argparse
 import json
@@ -31,7 +30,7 @@ RUNS = 15
 LARGEST = 6  # MB, without CUDA
 SECONDS = 0.005
 
-# name: statement, peers that it makes sense for, most nanoseconds for weft
+# name: statement, peers that support it, maximum nanoseconds for weft
 CASES = {
     "add": ("m.add(a, b)", "weft torch numpy", 250),
     "operator +": ("a + b", "weft torch numpy", 200),

@@ -1,5 +1,5 @@
-// One case per op record, `op.NAME`: the first sample's arguments in f32 on the CPU, forward only. A new op has its
-// case by having a record.
+// One case per op record, `op.NAME`: the first sample's arguments in f32 on the CPU, forward only. A new op gets its
+// case from its record.
 #include <algorithm>
 
 #include <weft/ops/record.hpp>
@@ -10,7 +10,7 @@ namespace weft::bench {
 
 namespace {
 
-// The defaults of what is not given are put in once, so that the call alone is timed.
+// Fills in default arguments beforehand, so that only the call is timed.
 Values completed(const OpRecord& record, Values values) {
   const std::vector<Argument>& arguments = record.signature().arguments;
   values.resize(std::max(values.size(), arguments.size()));

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Writes what a run of both libraries says: the whole table, and the families with their goals.
+"""Writes the results of a run of both libraries: the complete table, and families of cases with their goals.
 
   benchmarks/report.py libtorch.jsonl build/release/bench.json --name zen4-1t --machine "2-core AMD EPYC guest (Zen 4)"
 
-Reads what compare.py reads; several runs of one library are merged. Writes benchmarks/results/NAME.md, and the family
-table into docs/performance.md between its marks, so that documents hold no figure by hand. --dry-run prints both.
-With --threads 2 the files hold runs of Weft on one thread too: the table says what the second thread brings.
-The goals stand below, one line for each group of cases.
+Reads the files that compare.py reads; several runs of one library are merged. Writes benchmarks/results/NAME.md, and the
+family table into docs/performance.md between its marks, so that no figure is copied by hand. --dry-run prints both.
+With --threads 2 the files must also contain runs of Weft on one thread: the table shows the speedup from the second
+thread. The goals are defined below, one line for each group of cases.
 """
 import argparse
 import pathlib
@@ -16,7 +16,8 @@ import compare
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
-# Cases (a regular expression on the whole name), the least ratio to libtorch of each, the least geometric mean of all.
+# Groups of cases (regular expression for the whole name), minimum ratio to libtorch of each case, minimum geometric
+# mean.
 GOALS = [
     ("ovh.*", r"ovh\.(?!handle_copy).*", 6, 18),
     ("thr.*", r"thr\..*", 1, 3),
@@ -37,11 +38,11 @@ GOALS = [
     ("train.chargpt", r"train\.chargpt(_fwd)?", 1.5, None),
     ("train.xor", r"train\.xor", 20, None),
 ]
-# Cases that libtorch answers with another one.
+# Cases that are compared with a libtorch case of another name.
 RIVALS = {"opt.adamw.100x1e4": "opt.adamw_fused.100x1e4"}
 MARKS = {1: ("<!-- families: written by benchmarks/report.py -->", "<!-- families end -->"),
          2: ("<!-- two threads: written by benchmarks/report.py -->", "<!-- two threads end -->")}
-# What a second thread is asked to bring.
+# Goals for the speedup from a second thread.
 SCALING = [
     ("products: gemm, attn and their gradients", r"gemm\..*|attn\..*|grad\.(matmul|attn)\..*", 1.7),
     ("elementwise and rows, 2e6 elements and more", r"thr\.(?!gather|scatter)\w+\.(1e7|20\d\dx\d+)", None),
@@ -49,13 +50,13 @@ SCALING = [
     ("gradients", r"grad\.(?!matmul|attn).*", None),
     ("training", r"train\.\w+", None),
 ]
-# Bytes per element of compulsory traffic, for cases of 1e7 elements that wait for memory alone, and for their roofs.
+# Bytes per element of compulsory traffic, for memory-bound cases of 1e7 elements and for their roofs.
 STREAMS = {"thr.copy.1e7": 8, "thr.add_out.1e7": 12, "thr.add_inplace.1e7": 12, "thr.exp_out.1e7": 8, "thr.sum_all.1e7": 4}
 ROOFS = {"roof.memcpy.1e7": 8, "roof.stream.1e7": 8, "roof.read.1e7": 4}
 
 
 def ratios(runs, pattern, threads):
-    """{case: libtorch's time over Weft's} of the cases that both have, and the names of those that only one has."""
+    """{case: libtorch's time / Weft's time} for common cases, and the names of cases that only one library has."""
     found, absent = {}, []
     for case in runs.cases:
         if not re.fullmatch(pattern, case):
@@ -74,7 +75,7 @@ def goal_text(least, mean):
 
 
 def families(runs, threads):
-    """The family table, then what it leaves open."""
+    """The family table, then the goals that are not reached."""
     lines = ["| family | goal against libtorch | cases | geometric mean | least | met |", "|---|---|---|---|---|---|"]
     missed, missing, met_cases = [], [], 0
     for family, pattern, least, mean in GOALS:
@@ -99,7 +100,7 @@ def families(runs, threads):
 
 
 def scaling(runs):
-    """What the second thread brings to cases that take a millisecond or more on one."""
+    """Speedup from the second thread for cases of a millisecond or more on one thread."""
     least_ns = 1e6
     lines = ["| work | cases | one thread's time over two threads', geometric mean | least |", "|---|---|---|---|"]
     for group, pattern, goal in SCALING:
@@ -120,7 +121,7 @@ def scaling(runs):
 
 
 def streams(runs, threads):
-    """How near to the machine's bandwidth the streams come (goal 90 %): the roofs are measured with as many threads."""
+    """Fraction of the machine's bandwidth of memory-bound cases (goal 90 %); roofs use the same number of threads."""
     def rate(case, size):
         ns = runs.of(case, "weft", threads)
         return size * 1e7 / ns if ns else 0

@@ -1,5 +1,5 @@
-// What this machine can do, in the same run as the cases it is compared with: peak of fused multiply-adds, bandwidth.
-// Every thread of the pool takes part.
+// The machine's limits, measured in the same run as the compared cases: peak rate of fused multiply-adds, and
+// bandwidth. Uses all threads of the pool.
 #include <cstring>
 
 #include <weft/bench/roof.hpp>
@@ -8,7 +8,7 @@
 
 namespace weft::bench {
 
-/// Registered only where the processor has the instructions.
+/// Adds only cases with instructions that the processor supports.
 void add_roof_cases() {
   const auto add_peak = [](const char* name, PeakLoop peak) {
     if (peak.run == nullptr) return;

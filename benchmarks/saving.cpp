@@ -1,4 +1,4 @@
-// What saving in the background costs the training: ten steps, and ten steps that begin with a save, by turns.
+// Cost of background saving during training: alternates between ten steps and ten steps that begin with a save.
 #include <unistd.h>
 
 #include <filesystem>
@@ -13,7 +13,7 @@ namespace weft::bench {
 
 namespace {
 
-/// A folder on the disk where the program was started, removed at the end.
+/// A folder in the working directory, removed at the end.
 struct Runs {
   Runs() : path(std::filesystem::current_path() / ("weft-bench-" + std::to_string(::getpid()))) {}
   ~Runs() {
@@ -23,7 +23,7 @@ struct Runs {
   std::filesystem::path path;
 };
 
-/// Made where the case runs: the models are large.
+/// Created when a case runs, because the models are large.
 struct SavedTraining {
   explicit SavedTraining(int64_t width) : training(width), saver(runs.path, {.keep_last = 2}) {}
 

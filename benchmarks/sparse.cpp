@@ -1,5 +1,5 @@
-// Embeddings whose gradients are rows, and products of sparse matrices; benchmarks/peers/sparse.py has the same cases
-// in PyTorch and SciPy.
+// Embeddings with gradients as rows, and products of sparse matrices; benchmarks/peers/sparse.py has the same cases in
+// PyTorch and SciPy.
 #include <memory>
 #include <optional>
 
@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t rows = 1000000, width = 64, batch = 4096;
 
-/// Forward, backward and step of a table by a batch of indices.
+/// Forward, backward and optimizer step of an embedding with a batch of indices.
 template <class Optimizer>
 struct Training {
   bool sparse;

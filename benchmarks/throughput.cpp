@@ -1,4 +1,4 @@
-// Kernels on data of real size; names end in the size. Case names and work as in peers/torch/throughput.cpp.
+// Kernels on realistic sizes; names end with the size. Case names and work as in peers/torch/throughput.cpp.
 #include <memory>
 
 #include "case.hpp"
@@ -250,7 +250,7 @@ void add_attention_cases() {
       2.0 * 8 * 64 * (2000.0 * 2000 + 300 * 300 + 790 * 790 + 896 * 896 + 100 * 100), flops);
 }
 
-/// A token against all before it: what counts is how fast keys and values are read.
+/// One token attends to all cached ones: the cost is reading keys and values.
 void add_decoding_cases() {
   const int64_t length = 8192, groups = 8, depth = 128;
   for (const DType dtype : {f32, bf16}) {
@@ -273,7 +273,7 @@ void add_decoding_cases() {
   }
 }
 
-// Forward and backward of a function of some leaves; the gradients are dropped each time.
+// Forward and backward of a function of several leaves; the gradients are discarded each time.
 template <class F>
 void add_gradient_case(const std::string& name, std::vector<Tensor> leaves, F function, double work = 0,
                        Rate rate = Rate::none) {
@@ -288,7 +288,8 @@ void add_gradient_case(const std::string& name, std::vector<Tensor> leaves, F fu
       Mode::recording, work, rate);
 }
 
-/// Tokens to 64 experts, 8 each, and back; a layer of experts beside a dense one of the same products.
+/// Dispatches tokens to 64 experts, 8 each, and combines them; a mixture of experts compared with a dense layer with
+/// the same number of products.
 void add_expert_cases() {
   const int64_t tokens = 4096, width = 1024, experts = 64, k = 8;
   const Tensor x = randn({tokens, width}), scores = softmax(randn({tokens, experts}), -1);
@@ -319,7 +320,7 @@ void add_expert_cases() {
       flops);
 }
 
-/// A layer of 4096 x 4096 by the bits of its weight, for one token, for eight and for many.
+/// A 4096 x 4096 linear layer by the number of bits of its weight, for one, eight and many tokens.
 void add_low_precision_linear_cases() {
   const int64_t n = 4096;
   const Tensor w = randn({n, n}), wh = w.to(bf16);

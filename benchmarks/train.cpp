@@ -1,4 +1,4 @@
-// Whole training steps, as a user writes them. The models of peers/torch/train.cpp.
+// Complete training steps, as in user code, with the models of peers/torch/train.cpp.
 #include <memory>
 
 #include <weft/hooks/capture.hpp>
@@ -39,7 +39,7 @@ struct XorNet : nn::Layer<XorNet> {
   Tensor forward(const Tensor& x) const { return b(tanh(a(x))); }
 };
 
-/// A recurrent network, whose last step's state says the class.
+/// A recurrent network that classifies by the state after the last step.
 template <class Recurrent>
 struct Reader : nn::Layer<Reader<Recurrent>> {
   Recurrent body;
@@ -52,7 +52,7 @@ struct Reader : nn::Layer<Reader<Recurrent>> {
   Tensor forward(const Tensor& x) const { return head(body(x).output[-1]); }
 };
 
-// Optimizers are not copied: cases share them.
+// Optimizers cannot be copied, so cases share them.
 template <class Optimizer, class Options>
 std::shared_ptr<Optimizer> make(const std::vector<Tensor>& parameters, Options options) {
   return std::make_shared<Optimizer>(parameters, options);
@@ -72,7 +72,7 @@ void add_step(const std::string& name, Net net, std::shared_ptr<Optimizer> optim
   const auto captured = std::make_shared<CapturedStep<std::remove_const_t<decltype(step)>>>(step, CaptureOptions());
   const auto replay = [=] {
     do run(*captured);
-    while (captured->stats().replayed == 0);  // at the first call, which is not timed
+    while (captured->stats().replayed == 0);  // records in the first call, which is not timed
   };
   add_pair(
       "capture." + name.substr(name.find('.') + 1), 10, [=]() mutable { run(step); }, replay);

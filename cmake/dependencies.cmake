@@ -1,5 +1,5 @@
-# What the library links, and the table of what was found.
-# WEFT_WITH_X is the wish (AUTO, ON, OFF); WEFT_HAS_X is the outcome.
+# Libraries to link, and the table of detected features. WEFT_WITH_X is the option (AUTO, ON, OFF); WEFT_HAS_X is the
+# result.
 include(cmake/find.cmake)
 
 function(weft_wish name text)
@@ -7,7 +7,7 @@ function(weft_wish name text)
   set_property(CACHE WEFT_WITH_${name} PROPERTY STRINGS AUTO ON OFF)
 endfunction()
 
-# weft_outcome(NAME found detail): settles WEFT_HAS_NAME from the wish and what was found.
+# weft_outcome(NAME found detail): sets WEFT_HAS_NAME from the option and the detection result.
 function(weft_outcome name found detail)
   if(NOT WEFT_WITH_${name})
     set(has 0)
@@ -49,7 +49,7 @@ weft_require(hwy::hwy Highway libhwy-dev)
 find_package(fmt CONFIG QUIET)
 weft_require(fmt::fmt fmt libfmt-dev)
 set(WEFT_PRIVATE_LIBRARIES Threads::Threads ${CMAKE_DL_LIBS} fmt::fmt)
-# On x86-64 backends/cpu/simd/simd_choice.cpp does what Highway's library would be linked for; its headers are all it takes.
+# On x86-64 backends/cpu/simd/simd_choice.cpp replaces Highway's library, so only its headers are needed.
 set(WEFT_LINKS_HWY TRUE)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   set(WEFT_LINKS_HWY FALSE)
@@ -87,7 +87,7 @@ foreach(name IN ITEMS PNG JPEG UTF8PROC ONIG)
   endif()
 endforeach()
 
-# The loader is opened at run time, so only its headers are needed, and the tools that write SPIR-V.
+# The loader is opened at run time, so only its headers and the tools that write SPIR-V are needed.
 if(WEFT_WITH_HPU)
   find_path(WEFT_ZE_INCLUDE level_zero/ze_api.h)
   find_program(WEFT_CLANG_CL NAMES clang-14)
@@ -120,7 +120,7 @@ if(WEFT_WITH_CUDA)
   check_language(CUDA)
   if(CMAKE_CUDA_COMPILER)
     enable_language(CUDA)
-    # CMake before 3.26 does not know that nvcc speaks C++20.
+    # CMake before 3.26 lacks the C++20 flag of nvcc.
     if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
       set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
       set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
@@ -141,15 +141,15 @@ if(WEFT_CUDNN_INCLUDE AND WEFT_CUDNN_LIBRARY)
 else()
   weft_outcome(CUDNN FALSE "cudnn_graph.h of cuDNN 9 or its library was not found")
 endif()
-# The library is opened by the first collective of tensors on GPUs, and its header is not needed.
+# The library is opened by the first collective on GPU tensors; its header is not needed.
 if(WEFT_HAS_CUDA)
   weft_outcome(NCCL TRUE "libnccl.so.2, opened at run time")
 else()
   weft_outcome(NCCL FALSE "there is no CUDA")
 endif()
 
-# The library is opened by the processes that mpirun starts, so only the header is needed. Its handles are addresses in
-# the library, which is Open MPI's way.
+# The library is opened in processes started by mpirun, so only the header is needed. Its handles are addresses in the
+# library, as in Open MPI.
 if(WEFT_WITH_MPI)
   weft_find_mpi()
 endif()
@@ -158,7 +158,7 @@ if(WEFT_OPEN_MPI)
 else()
   weft_outcome(MPI FALSE "the header of Open MPI 4 was not found; on Debian: apt-get install libopenmpi-dev")
 endif()
-# `./weft setup` puts nanobind, NumPy and pytest into build/venv; any other Python that has them serves too.
+# `./weft setup` installs nanobind, NumPy and pytest into build/venv; any other Python with these packages works too.
 if(WEFT_WITH_PYTHON)
   set(weft_venv "${PROJECT_SOURCE_DIR}/build/venv/bin/python")
   if(NOT DEFINED Python_EXECUTABLE AND EXISTS "${weft_venv}")
@@ -196,10 +196,9 @@ if(WEFT_HAS_CUDNN)
   target_include_directories(weft_cudnn_headers SYSTEM INTERFACE "${WEFT_CUDNN_INCLUDE}")
 endif()
 if(WEFT_HAS_CUDA)
-  # The driver library is absent where there is no GPU, and cuBLASLt is large: the first is not linked, the second
-  # opened when it is needed.
-  # The static runtime's 12 KB of thread-local memory do not fit into a library that is loaded late: such a target sets
-  # WEFT_LOADED_LATE and gets the shared runtime, from find_package(CUDAToolkit).
+  # The driver library is missing on machines without a GPU, so it is not linked. cuBLASLt is large and opened on
+  # demand. The static runtime's 12 KB of thread-local memory do not fit into a library that is loaded at run time: such
+  # a target sets WEFT_LOADED_LATE, and gets the shared runtime from find_package(CUDAToolkit).
   weft_import_cuda_runtime("${CUDA_cudart_static_LIBRARY}")
   list(APPEND WEFT_PRIVATE_LIBRARIES
     $<IF:$<BOOL:$<TARGET_PROPERTY:WEFT_LOADED_LATE>>,CUDA::cudart,weft::cudart_static>)
@@ -211,7 +210,7 @@ endif()
 
 set(weft_wishes ONEDNN ZIP PNG JPEG UTF8PROC ONIG HPU CUDA CUDNN NCCL MPI PYTHON)
 foreach(name IN LISTS weft_wishes)
-  if(NOT name MATCHES "ZIP|PNG|JPEG|UTF8PROC|ONIG|PYTHON")  # no backend knows of them
+  if(NOT name MATCHES "ZIP|PNG|JPEG|UTF8PROC|ONIG|PYTHON")  # not used by backends
     list(APPEND WEFT_BACKEND_DEFINITIONS WEFT_HAS_${name}=${WEFT_HAS_${name}})
   endif()
 endforeach()

@@ -1,5 +1,5 @@
-# Finders for libraries whose own CMake files are missing or ask for more than Weft needs.
-# Used by the build and, installed, by weftConfig.cmake. Each defines the imported target it is named after, or nothing.
+# Finders for libraries with CMake packages that are missing or have more requirements than Weft. Used by the build and,
+# installed, by weftConfig.cmake. Each defines the imported target of its name, or nothing.
 
 function(weft_import name library include)
   if(NOT TARGET weft::${name})
@@ -9,7 +9,7 @@ function(weft_import name library include)
   endif()
 endfunction()
 
-# oneDNN's own configuration asks for OpenCL headers.
+# oneDNN's CMake package requires OpenCL headers.
 function(weft_find_onednn)
   find_path(WEFT_ONEDNN_INCLUDE oneapi/dnnl/dnnl.hpp)
   find_library(WEFT_ONEDNN_LIBRARY dnnl)
@@ -19,7 +19,7 @@ function(weft_find_onednn)
   endif()
 endfunction()
 
-# Makes weft::NAME of a header and a library, whose names follow: what has no configuration, or one that asks for more.
+# Defines weft::NAME from a header and a library, for libraries without a suitable CMake package.
 function(weft_find_plain name header)
   string(TOUPPER "WEFT_${name}" prefix)
   find_path(${prefix}_INCLUDE ${header})
@@ -30,7 +30,7 @@ function(weft_find_plain name header)
   endif()
 endfunction()
 
-# libzip's own configuration asks for the programs that come with it.
+# libzip's CMake package requires its command-line programs.
 function(weft_find_zip)
   weft_find_plain(zip zip.h zip)
 endfunction()
@@ -43,7 +43,7 @@ function(weft_find_jpeg)
   weft_find_plain(jpeg jpeglib.h jpeg)
 endfunction()
 
-# Unicode's normal forms and kinds of characters, and regular expressions, for tokenizers.
+# Unicode normal forms, character classes and regular expressions, for tokenizers.
 function(weft_find_utf8proc)
   weft_find_plain(utf8proc utf8proc.h utf8proc)
 endfunction()
@@ -52,7 +52,7 @@ function(weft_find_onig)
   weft_find_plain(onig oniguruma.h onig)
 endfunction()
 
-# The runtime is installed beside the library, so that who links it needs no toolkit.
+# The runtime is installed with the library, so that users of the library need no toolkit.
 function(weft_import_cuda_runtime library)
   if(NOT TARGET weft::cudart_static)
     add_library(weft::cudart_static STATIC IMPORTED)
@@ -61,14 +61,14 @@ function(weft_import_cuda_runtime library)
   endif()
 endfunction()
 
-# cuDNN 9, whose library is opened when it is needed.
+# cuDNN 9; its library is opened on demand.
 function(weft_find_cudnn)
   find_path(WEFT_CUDNN_INCLUDE cudnn_graph.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
   find_library(WEFT_CUDNN_LIBRARY cudnn HINTS ${CUDAToolkit_LIBRARY_DIR})
   mark_as_advanced(WEFT_CUDNN_INCLUDE WEFT_CUDNN_LIBRARY)
 endfunction()
 
-# Open MPI 4, whose library has handles where this header says they are.
+# Open MPI 4; its header defines handles as addresses of variables in the library.
 function(weft_find_mpi)
   find_path(WEFT_MPI_INCLUDE mpi.h
     HINTS $ENV{MPI_HOME}/include PATH_SUFFIXES openmpi openmpi-${CMAKE_SYSTEM_PROCESSOR}

@@ -117,8 +117,8 @@ function(weft_target_spirv target)
   list(TRANSFORM arg_INCLUDES PREPEND "-I")
   list(TRANSFORM arg_DEFINES PREPEND "-D")
 
-  # No instcombine before the translation: it makes integers of odd widths, which SPIR-V lacks.
-  # The second round dissolves structs that generic addresses kept alive: variables must stand first in SPIR-V.
+  # No instcombine before the translation: it creates integers of odd widths, which SPIR-V does not support. The second
+  # round removes structs that generic addresses kept alive, because variables must come first in SPIR-V.
   set(cleanup "sroa,early-cse,simplifycfg")
   set(passes "always-inline,inline,function(${cleanup},infer-address-spaces,${cleanup},dce),globaldce")
   set(validate)
@@ -191,7 +191,7 @@ function(weft_add_spv2so)
   target_include_directories(weft_spv2so SYSTEM PRIVATE "${WEFT_LLVM14_INCLUDE_DIR}")
   target_link_libraries(weft_spv2so PRIVATE "${WEFT_LLVM14_LIBRARY}")
   target_compile_features(weft_spv2so PRIVATE cxx_std_20)
-  # A build tool: sanitizers of the tests are not for it. LLVM's operator new confuses the warning.
+  # A build tool, built without the tests' sanitizers. LLVM's operator new triggers a false warning.
   target_compile_options(weft_spv2so PRIVATE -fno-sanitize=all -Wno-mismatched-new-delete)
   target_link_options(weft_spv2so PRIVATE -fno-sanitize=all)
   target_compile_definitions(weft_spv2so PRIVATE
@@ -214,7 +214,7 @@ function(weft_add_ze_test_driver)
   target_include_directories(weft_ze_test_driver SYSTEM PRIVATE "${WEFT_ZE_INCLUDE_DIR}")
   target_link_libraries(weft_ze_test_driver PRIVATE Threads::Threads ${CMAKE_DL_LIBS})
   target_compile_features(weft_ze_test_driver PRIVATE cxx_std_20)
-  # Exports the table getters alone; stays loaded, as worker threads may outlive the loader.
+  # Exports only the table getters. Stays loaded, because worker threads may outlive the loader.
   target_link_options(weft_ze_test_driver PRIVATE
     "LINKER:--version-script=${WEFT_ZE_DRIVER_SOURCE_DIR}/exports.map" LINKER:-z,nodelete -static-libstdc++)
   if(WEFT_SANITIZE MATCHES "thread")
@@ -279,7 +279,7 @@ function(weft_add_ze_driver_test)
   weft_ze_driver_run(hpu_driver_hostile "-*Lost*:*Timing*:Spirv.*" WEFT_ZE_JITTER_US=100 WEFT_ZE_POISON=1)
   weft_ze_driver_run(hpu_driver_validated "-*Lost*:*Timing*:Spirv.*"
     ZE_ENABLE_VALIDATION_LAYER=1 ZE_ENABLE_PARAMETER_VALIDATION=1)
-  # Loader 1.8 does not wrap the build log of a module that failed, and reads handles that were destroyed.
+  # Loader 1.8 does not wrap the build log of a failed module, and reads destroyed handles.
   weft_ze_driver_run(hpu_driver_intercepted "-*Lost*:*Timing*:*ModuleErrors*:*DestroyedTwice*:Spirv.*"
     ZE_ENABLE_LOADER_INTERCEPT=1)
   weft_ze_driver_run(hpu_driver_without_translator "*Module*:*Add*" WEFT_ZE_SPV2SO=)

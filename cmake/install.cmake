@@ -1,9 +1,9 @@
-# `cmake --install` gives headers, library and a package for find_package(weft).
+# Installs headers, library and a CMake package for find_package(weft).
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 set(weft_package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/weft")
 
-# A header is public where it lies in a room itself; folders of a single backend and *-inl.hpp are not.
+# Headers directly in a component's folder are public; those in folders of a single backend and *-inl.hpp are not.
 set(header_patterns weft.hpp bench.hpp distributed.hpp distributed/spmd/*.hpp backends/*.hpp backends/functors/*.hpp backends/watch/*.hpp backends/*.h backends/plugin/*.h)
 foreach(room IN LISTS rooms)
   list(APPEND header_patterns ${room}/*.hpp)
@@ -33,7 +33,7 @@ write_basic_package_version_file("${CMAKE_CURRENT_BINARY_DIR}/weftConfigVersion.
 install(FILES "${CMAKE_CURRENT_BINARY_DIR}/package/weftConfig.cmake"
   "${CMAKE_CURRENT_BINARY_DIR}/weftConfigVersion.cmake" cmake/find.cmake DESTINATION "${weft_package_dir}")
 
-# The build tree is a package too: -Dweft_DIR=<build tree>.
+# The build tree can be used as a package: -Dweft_DIR=<build tree>.
 set(exported weft)
 foreach(target weft_flags weft_inside weft_hwy_headers weft_level_zero weft_cudnn_headers)
   if(TARGET ${target} AND NOT BUILD_SHARED_LIBS)

@@ -22,7 +22,7 @@ if(PROJECT_IS_TOP_LEVEL)
     set(CMAKE_COLOR_DIAGNOSTICS ON)
   endif()
   add_link_options(LINKER:--as-needed)
-  # GCC frees memory while it compiles, as if there were 128 MB of it: up to a tenth of its time in long files.
+  # GCC collects garbage as if the machine had 128 MB: up to a tenth of its time for long files.
   cmake_host_system_information(RESULT megabytes QUERY TOTAL_PHYSICAL_MEMORY)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND megabytes GREATER 8000)
     add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:--param=ggc-min-heapsize=1000000>")
@@ -31,17 +31,17 @@ if(PROJECT_IS_TOP_LEVEL)
   mark_as_advanced(WEFT_LLD)
 endif()
 
-# Programs that are linked for their results, not for their size or speed, are linked in a third of the time.
+# Uses lld for programs whose size and speed do not matter: linking takes a third of the time.
 function(weft_link_fast)
   if(WEFT_LLD AND CMAKE_CXX_COMPILER_ID MATCHES "GNU|Clang")
     add_link_options(-fuse-ld=lld)
   endif()
 endfunction()
 
-set(WEFT_CPU_TARGETS all CACHE STRING "Processors that the CPU's kernels are compiled for: all, chosen when a program runs, or native")
+set(WEFT_CPU_TARGETS all CACHE STRING "Processors that CPU kernels are compiled for: all (chosen at run time) or native")
 set_property(CACHE WEFT_CPU_TARGETS PROPERTY STRINGS all native)
 
-# No fused multiply-add unless written: results must not depend on what the compiler could contract.
+# No implicit fused multiply-add: results must not depend on the compiler's contractions.
 add_library(weft_flags INTERFACE)
 target_compile_options(weft_flags INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -ffp-contract=off $<$<BOOL:${WEFT_WERROR}>:-Werror>>)
@@ -52,7 +52,7 @@ if(WEFT_SANITIZE)
   if(WEFT_SANITIZE MATCHES "undefined")
     add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-fno-sanitize-recover=undefined>)
   endif()
-  # One SIMD target instead of all: sanitized SIMD code compiles slowly.
+  # A single SIMD target, because sanitized SIMD code compiles slowly.
   target_compile_definitions(weft_flags INTERFACE HWY_COMPILE_ONLY_STATIC)
   if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
     target_compile_options(weft_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-march=haswell -maes>)

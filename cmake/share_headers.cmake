@@ -1,6 +1,6 @@
-# What every file of the library, or every program of a room, reads first is compiled once for all of them. Sanitizers
-# build without it, and so find a header that a file forgot to name; so does a project around this one, whose ccache would
-# have to be told.
+# Precompiles the headers that all files of the library, or all programs of a folder, include first. Disabled with
+# sanitizers, so that these builds detect missing includes, and in enclosing projects, where ccache would have to be
+# configured.
 function(weft_share_headers room program)
   if(WEFT_SANITIZE OR NOT PROJECT_IS_TOP_LEVEL OR NOT CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     return()
@@ -27,8 +27,9 @@ function(weft_share_headers room program)
     set_property(GLOBAL PROPERTY weft_header_program_${room} ${program})
   endif()
   target_compile_options(${program} PRIVATE -fpch-preprocess)
-  # The compiler knows a header that it has read by its bytes, so those, not what the preprocessor makes of them, are what
-  # ccache must compare: otherwise a changed comment brings back headers that are then read twice.
+  # The compiler identifies a precompiled header by its bytes, so ccache must compare these, not the preprocessed
+  # source. Otherwise, after a change of a comment, it would restore headers that the compiler then rejects and reads
+  # again.
   if(WEFT_CCACHE)
     set_target_properties(${program} PROPERTIES
       CXX_COMPILER_LAUNCHER "env;CCACHE_DEPEND=1;CCACHE_SLOPPINESS=pch_defines,time_macros;${WEFT_CCACHE}")

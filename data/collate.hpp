@@ -1,6 +1,6 @@
-// From samples to a batch. Tensors are stacked, numbers become a tensor, strings a vector; arrays, pairs, tuples and
-// structs of up to six members are collated member by member. A struct of tensors stays the struct that it is, another
-// becomes a tuple.
+// Collating samples into a batch. Tensors are stacked, numbers become a tensor, strings a vector. Arrays, pairs, tuples
+// and structs of up to six members are collated member by member. A struct of tensors keeps its type; other structs
+// become tuples.
 #pragma once
 
 #include <array>
@@ -19,31 +19,31 @@
 namespace weft::data {
 
 struct PadOptions {
-  /// What stands behind the end of a sample.
+  /// The padding value.
   Scalar value = 0;
-  /// The common length is the longest rounded up to a multiple of this.
+  /// The common length is the longest, rounded up to a multiple of this.
   int64_t multiple_of = 1;
-  /// The common length, where it is not to follow from the samples. ValueError for a longer sample.
+  /// A fixed common length; 0 uses the longest sample. Raises ValueError for a longer sample.
   int64_t length = 0;
 };
 
-/// Sequences of unequal length in one tensor.
+/// Sequences of unequal length, padded into one tensor.
 struct Padded {
   Tensor values;   ///< [batch, length, …]
   Tensor lengths;  ///< i64 [batch]
 
-  /// bool [batch, length]: true where `values` has an element of the sample.
+  /// Returns bool [batch, length]: true where `values` has an element of the sample.
   WEFT_API Tensor mask(Location where = {}) const;
 };
 
 namespace detail {
 
-/// A tensor of numbers for each sample, and the texts of errors name the samples of the loader's batch.
+/// In error messages of these functions, samples are named by their index in the loader's batch.
 WEFT_API Tensor stacked(std::span<const Tensor> samples);
 WEFT_API Padded padded(std::span<const Tensor> samples, const PadOptions& options);
 WEFT_API Tensor numbers(const void* values, DType element, size_t count, DType dtype);
 
-/// As weft::tensor reads numbers: double gives the default dtype, int i64.
+/// The dtype that weft::tensor would choose: the default dtype for double, i64 for int.
 template <class T>
 DType number_type() {
   if constexpr (std::same_as<T, double>) return default_dtype();
@@ -66,7 +66,7 @@ struct PaddingWithLengths {
 template <class T, class Join>
 auto collate_values(std::vector<T>&& values, const Join& join);
 
-/// Part i of every sample, as a batch.
+/// Collates member i of all samples.
 template <size_t i, class T, class Join>
 auto collate_field(std::vector<T>& samples, const Join& join) {
   using Field = std::remove_cvref_t<decltype(field<i>(samples[0]))>;
@@ -87,7 +87,7 @@ auto collate_values(std::vector<T>&& values, const Join& join) {
   if constexpr (std::same_as<T, Tensor>) {
     return join(std::span<const Tensor>(values));
   } else if constexpr (Arithmetic<T>) {
-    using Held = std::conditional_t<std::same_as<T, bool>, unsigned char, T>;  // a vector of bool would be of bits
+    using Held = std::conditional_t<std::same_as<T, bool>, unsigned char, T>;  // std::vector<bool> stores bits
     const std::vector<Held> held(values.begin(), values.end());
     return numbers(held.data(), dtype_of<T>(), held.size(), number_type<T>());
   } else if constexpr (NumberList<T>) {
@@ -105,8 +105,8 @@ auto collate_values(std::vector<T>&& values, const Join& join) {
 
 }  // namespace detail
 
-/// What a loader does with samples unless told otherwise. A function of one's own takes a std::vector of samples, and
-/// is handed to the loader in its place. ShapeError where tensors differ in shape; it names two samples.
+/// The default collate function. A custom one takes a std::vector of samples. Raises ShapeError, naming two samples, if
+/// their tensors differ in shape.
 struct Collate {
   template <class T>
   auto operator()(std::vector<T> samples) const {
@@ -114,8 +114,8 @@ struct Collate {
   }
 };
 
-/// The same, with every tensor of at least one dimension padded behind its end to the longest of the batch along
-/// dimension 0; std::vectors of numbers count as tensors.
+/// Same, but pads every tensor of at least one dimension at the end of dimension 0 to the longest of the batch.
+/// std::vectors of numbers count as tensors.
 struct Pad {
   PadOptions options;
   template <class T>
@@ -123,7 +123,7 @@ struct Pad {
     return detail::collate_values(std::move(samples), detail::Padding{options});
   }
 };
-/// The same, with a Padded for every tensor.
+/// Same, with a Padded for every tensor.
 struct PadWithLengths {
   PadOptions options;
   template <class T>

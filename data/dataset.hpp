@@ -1,4 +1,4 @@
-// Datasets: what has a size and gives sample i, of any type, such as a tensor, a tuple or a struct.
+// Datasets: any type with a size and a sample i, such as a tensor, a tuple or a struct.
 //
 //   struct Squares {
 //     int64_t size() const { return 100; }
@@ -6,8 +6,8 @@
 //   };
 //   const auto [training, validation] = data::random_split(data::map(Squares{}, normalise), {0.9, 0.1});
 //
-// `get` is called from several threads at once by a loader with workers. Views of datasets keep what they look into.
-// IndexError for an index outside [0, size).
+// A loader with workers calls `get` from several threads at once. Dataset views own their underlying datasets. `get`
+// raises IndexError for an index outside [0, size).
 #pragma once
 
 #include <array>
@@ -29,7 +29,7 @@ concept Dataset = requires(const D& dataset, int64_t index) {
   dataset.get(index);
 };
 namespace detail {
-/// A sample as it is given, but for x[i], which becomes the Tensor that it reads.
+/// Returns the sample; an Indexed (x[i]) is converted to a Tensor.
 template <class S>
 decltype(auto) read_sample(S&& sample) {
   if constexpr (std::same_as<S, Indexed>) return Tensor(std::forward<S>(sample));
@@ -40,7 +40,7 @@ decltype(auto) read_sample(S&& sample) {
 template <Dataset D>
 using SampleOf = std::remove_cvref_t<decltype(detail::read_sample(std::declval<const D&>().get(int64_t{})))>;
 
-/// A dataset that makes a whole batch faster than sample by sample. The batch is what collating its samples would give.
+/// A dataset that can build a whole batch faster than sample by sample. The batch must equal its collated samples.
 template <class D>
 concept BatchedDataset = Dataset<D> && requires(const D& dataset, std::span<const int64_t> indices) {
   dataset.get_batch(indices);
@@ -49,19 +49,19 @@ concept BatchedDataset = Dataset<D> && requires(const D& dataset, std::span<cons
 namespace detail {
 WEFT_API void check_rows(std::span<const Tensor> tensors, Location where);
 WEFT_API Tensor row(const Tensor& tensor, int64_t index);
-/// The rows at `indices`, a new tensor.
+/// Returns the rows at `indices` as a new tensor.
 WEFT_API Tensor rows(const Tensor& tensor, std::span<const int64_t> indices);
 WEFT_API void check_index(int64_t index, int64_t size);
 WEFT_API void check_indices(std::span<const int64_t> indices, int64_t size, Location where);
-/// Which samples each part of a random split has.
+/// Returns the sample indices of each split.
 WEFT_API std::vector<std::vector<int64_t>> split_order(int64_t size, std::span<const double> fractions, uint64_t seed,
                                                        Location where);
 WEFT_API std::vector<std::vector<int64_t>> split_order(int64_t size, std::span<const int64_t> counts, uint64_t seed,
                                                        Location where);
 }  // namespace detail
 
-/// Sample i is row i of each tensor: `TensorDataset(x, y)`, whose samples and batches are arrays of as many tensors.
-/// Samples share the tensors' memory, batches are copies. ShapeError unless the tensors have equally many rows.
+/// Sample i is row i of each tensor: `TensorDataset(x, y)`. Samples and batches are arrays of tensors, one for each
+/// argument. Samples are views, batches are copies. Raises ShapeError unless the tensors have the same number of rows.
 template <size_t count>
 class TensorDataset {
  public:
@@ -90,8 +90,8 @@ class TensorDataset {
 template <class... T>
 TensorDataset(const Operand&, T&&...) -> TensorDataset<1 + sizeof...(T)>;
 
-/// `function` of every sample, computed whenever one is asked for. Random numbers of the CPU's default generator are
-/// the sample's own in a loader (<weft/data/loader.hpp>).
+/// Applies `function` to every sample, on each access. In a loader, the CPU's default generator has a separate state
+/// for each sample (<weft/data/loader.hpp>).
 template <Dataset D, class F>
 class Mapped {
  public:
@@ -104,7 +104,7 @@ class Mapped {
   F function_;
 };
 
-/// Some samples of a dataset, in an order of their own.
+/// Selected samples of a dataset, in the given order.
 template <Dataset D>
 class Subset {
  public:
@@ -133,7 +133,7 @@ class Subset {
   std::vector<int64_t> indices_;
 };
 
-/// The samples of one dataset, then those of another with samples of the same type.
+/// The samples of one dataset, followed by those of another with the same sample type.
 template <Dataset A, Dataset B>
   requires std::same_as<SampleOf<A>, SampleOf<B>>
 class Concatenated {
@@ -159,7 +159,7 @@ template <Dataset D>
 Subset<D> subset(D dataset, std::vector<int64_t> indices, Location where = {}) {
   return {Shared<D>::make(std::move(dataset)), std::move(indices), where};
 }
-/// The samples for which `predicate` holds; it is asked once for each, here.
+/// Returns the samples that satisfy `predicate`, which is called here, once for each sample.
 template <Dataset D, class F>
 Subset<D> filter(D dataset, const F& predicate) {
   std::vector<int64_t> kept;
@@ -174,9 +174,10 @@ auto concat(A first, B second, More... more) {
   else return concat(Concatenated<A, B>(std::move(first), std::move(second)), std::move(more)...);
 }
 
-/// Parts with no sample in common, drawn by `seed`: `auto [training, validation] = random_split(all, {0.9, 0.1})`, or
-/// with counts, `{900, 100}`. Fractions are rounded down, and what is left goes one by one to the first parts, as in
-/// PyTorch. ValueError unless fractions add up to 1, or counts to the size, and none is negative.
+/// Splits a dataset at random, by `seed`, without overlap: `auto [training, validation] = random_split(all, {0.9,
+/// 0.1})`, or with counts, `{900, 100}`. Fractions are rounded down; the remaining samples are added one by one to the
+/// first splits, as in PyTorch. Raises ValueError unless the fractions add up to 1, or the counts to the size, and none
+/// is negative.
 template <Dataset D, class T, size_t count>
   requires std::is_arithmetic_v<T> std::array<Subset<D>, count> random_split(D dataset, const T (&parts)[count],
                                                                              uint64_t seed = 0, Location where = {}) {

@@ -1,4 +1,4 @@
-// The members of arrays, pairs, tuples and structs, counted and reached one by one.
+// Counts the members of arrays, pairs, tuples and structs, and accesses them by index.
 #pragma once
 
 #include <array>
@@ -25,7 +25,7 @@ inline constexpr bool is_vector<std::vector<T, A>> = true;
 template <class T>
 concept NumberList = is_vector<T> && Arithmetic<typename T::value_type> && !std::same_as<typename T::value_type, bool>;
 
-/// Stands for a value of any type where members are counted.
+/// Converts to any type, for counting members.
 struct Anything {
   template <class T>
   operator T() const;
@@ -41,7 +41,7 @@ constexpr size_t count_members() {
   else return count_members<T, most - 1>();
 }
 
-/// A struct without constructors, which structured bindings take apart.
+/// A struct without constructors, which structured bindings can decompose.
 template <class T>
 concept PlainStruct = std::is_aggregate_v<T> && std::is_class_v<T> && !TupleLike<T> && !std::is_empty_v<T>;
 template <class T>
@@ -55,7 +55,7 @@ constexpr size_t fields_of() {
 template <class T>
 inline constexpr size_t field_count = fields_of<T>();
 
-/// References to the members of a struct.
+/// Returns references to the members of a struct.
 template <class T>
 auto tied(T& x) {
   constexpr size_t n = field_count<std::remove_const_t<T>>;
@@ -102,8 +102,8 @@ constexpr bool keeps_types() {
   else return std::is_same_v<decltype(tied(std::declval<T&>())), std::tuple<F&...>>;
 }
 
-/// What stands for a T whose members have become `fields`: of an array an array, of a struct itself where the types of
-/// its members stayed, and else a tuple.
+/// Returns the type T with its members replaced by `fields`: an array for an array, the struct itself if the member
+/// types are unchanged, otherwise a tuple.
 template <class T, class First, class... F>
 auto rebuilt(First first, F... fields) {
   if constexpr (is_array<T>) return std::array<First, 1 + sizeof...(F)>{std::move(first), std::move(fields)...};
@@ -112,7 +112,7 @@ auto rebuilt(First first, F... fields) {
   else return std::tuple<First, F...>(std::move(first), std::move(fields)...);
 }
 
-/// Maps of any kind, and optional values.
+/// Maps and optional values.
 template <class T>
 concept MapLike = requires(T& x) {
   typename T::mapped_type;
@@ -124,7 +124,7 @@ concept MaybeValue = requires(T& x) {
   *x;
 };
 
-/// `function` of every tensor in x, which takes its place.
+/// Replaces every tensor in x by `function` of it.
 template <class T, class F>
 void each_tensor(T& x, const F& function) {
   if constexpr (std::is_same_v<T, Tensor>) {

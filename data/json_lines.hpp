@@ -1,4 +1,4 @@
-// JSON values, and files with one on each line.
+// JSON values, and files with one JSON value per line.
 #pragma once
 
 #include <optional>
@@ -18,7 +18,7 @@ struct JsonTree;
 namespace weft::data {
 
 namespace detail {
-/// A position between brackets, with the place of the call.
+/// The index of operator[], with the location of the call.
 struct Position {
   Position(int64_t number_, Location where_ = {}) : number(number_), where(where_) {}  // NOLINT: converts implicitly
   int64_t number;
@@ -26,38 +26,38 @@ struct Position {
 };
 }  // namespace detail
 
-/// A JSON value that is read, never changed. What is asked for and is another kind of value is a FormatError. A part
-/// keeps the whole alive.
+/// A read-only JSON value. An accessor of another type raises FormatError. A nested value keeps the whole document
+/// alive.
 class WEFT_API Json {
  public:
   enum class Kind : uint8_t { null, boolean, integer, number, text, list, object };
 
-  /// FormatError for malformed text, two fields of one name in an object and more than 500 levels.
+  /// Raises FormatError for malformed text, duplicate field names in an object and more than 500 levels.
   static Json parse(std::string_view text, Location where = {});
 
   Kind kind() const;
   bool is_null() const { return kind() == Kind::null; }
-  /// Items of a list or fields of an object; 0 for everything else.
+  /// Number of items of a list or fields of an object; 0 for other values.
   int64_t size() const;
   bool has(std::string_view name) const;
-  /// A field of an object; KeyError where there is none of this name.
+  /// Returns a field of an object. Raises KeyError if it is missing.
   Json operator[](detail::Name name) const { return field(name.text, name.where); }
   Json field(std::string_view name, Location where = {}) const;
-  /// An item of a list, or a field of an object by its place; IndexError.
+  /// Returns an item of a list, or a field of an object by index. Raises IndexError.
   Json operator[](detail::Position i) const { return item(i.number, i.where); }
   Json item(int64_t i, Location where = {}) const;
-  /// Of an object, in the order of the text.
+  /// Returns the field names of an object, in the order of the text.
   std::vector<std::string> names() const;
 
   bool boolean(Location where = {}) const;
   int64_t integer(Location where = {}) const;
-  /// Of an integer too.
+  /// Also accepts an integer.
   double number(Location where = {}) const;
   const std::string& text(Location where = {}) const;
-  /// A number, a bool or lists of them in lists: i64 where all are integers, bool where all are bools, else f32.
-  /// ShapeError for lists of unequal lengths, and more than 8 levels.
+  /// Converts a number, a bool or nested lists of them: i64 if all are integers, bool if all are bools, else f32.
+  /// Raises ShapeError for lists of unequal lengths and for more than 8 levels.
   Tensor tensor(Location where = {}) const;
-  /// The text again, on one line or several.
+  /// Returns the value as JSON text.
   std::string dump(Location where = {}) const;
 
  private:
@@ -67,9 +67,9 @@ class WEFT_API Json {
   const io::JsonTree* tree_;
 };
 
-/// The values of a file with one on each line, read as they are asked for:
+/// The values of a file with one per line, parsed lazily:
 ///   for (const Json& row : data::read_json_lines("rows.jsonl")) texts.push_back(row["text"].text());
-/// Lines of blanks alone are left out.
+/// Blank lines are skipped.
 class WEFT_API JsonLines {
  public:
   class Iterator {
@@ -81,7 +81,7 @@ class WEFT_API JsonLines {
       return *this;
     }
     bool operator==(const Iterator& other) const { return value_.has_value() == other.value_.has_value(); }
-    /// Of the value, counted from 1.
+    /// Line number of the value, counted from 1.
     int64_t line() const { return line_; }
 
    private:
@@ -92,7 +92,7 @@ class WEFT_API JsonLines {
     std::optional<Json> value_ = {};
   };
 
-  /// FormatError, with file and line, for a line that is no JSON; so when the iterator comes to the next one.
+  /// begin() and ++ raise FormatError, with file and line, if the next line is not JSON.
   Iterator begin() const;
   Iterator end() const { return {}; }
 
@@ -104,13 +104,13 @@ class WEFT_API JsonLines {
   Location where_ = Location::none();
 };
 
-/// IoError where the file cannot be read.
+/// Raises IoError if the file cannot be read.
 WEFT_API JsonLines read_json_lines(const io::Path& path, Location where = {});
 
-/// Chosen fields of all lines as columns, those of the first line where none is named: texts, or what Json::tensor
-/// makes of a field, one after the other, [rows, …]. Integers among fractions are fractions. FormatError, with file and
-/// line, for a line that is no object or has not all the fields, and for another kind of value or another shape than in
-/// the lines before.
+/// Returns fields of all lines as columns; the default is the fields of the first line. Columns are texts, or the
+/// stacked results of Json::tensor, [rows, …]. Integers mixed with floating-point numbers become floating-point. Raises
+/// FormatError, with file and line, for a line that is not an object or lacks a field. Raises FormatError also for a
+/// value with another type or shape than in the earlier lines.
 WEFT_API Table read_json_table(const io::Path& path, const std::vector<std::string>& fields = {}, Location where = {});
 
 }  // namespace weft::data

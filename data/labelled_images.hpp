@@ -1,4 +1,4 @@
-// Pictures and the numbers of their classes.
+// Images and their class labels.
 #pragma once
 
 #include "../tensor/index.hpp"

@@ -9,8 +9,8 @@
 
 namespace weft::data {
 
-/// The lines of a file without their ends, "\n" or "\r\n"; the last one need not have an end. A byte-order mark at the
-/// start is left out. IoError where the file cannot be read.
+/// Returns the lines of a file without their "\n" or "\r\n". The last line may lack its line ending. A byte-order mark
+/// at the start is skipped. Raises IoError if the file cannot be read.
 WEFT_API std::vector<std::string> read_lines(const io::Path& path, Location where = {});
 
 }  // namespace weft::data

@@ -1,25 +1,24 @@
-// A loader: batches of a dataset's samples, made by threads ahead of the loop that uses them.
+// A data loader: batches of a dataset's samples, prepared ahead by worker threads.
 //
 //   data::DataLoader loader(data::TensorDataset(x, y), {.batch_size = 64, .shuffle = true, .seed = 1, .workers = 2});
 //   for (int epoch = 0; epoch < 10; ++epoch) {
 //     for (auto [x, y] : loader) step(x, y);
 //   }
 //
-// What a loop sees depends on the dataset, the options and the seed alone, never on the number of workers: batches come
-// in order, and random numbers that a dataset or a function of it draws from the CPU's default generator belong to the
-// sample (its index, its place in the epoch, epoch and seed). So they never disturb those of the training either.
+// The batches depend only on the dataset, the options and the seed, not on the number of workers. Batches arrive in
+// order. Random numbers that a dataset or its functions draw from the CPU's default generator depend only on the sample
+// (its index, its position in the epoch, the epoch and the seed), and do not affect the training's generator.
 //
-// Every loop is an epoch, the next one each time, but with a distributed_sampler, which stays until set_epoch; leaving
-// a loop early ends its epoch. `state` says where the loop stands, and a loader with the same options goes on behind
-// that batch after `restore`, bit for bit, whatever its number of workers. What was prefetched and not yet given out
-// does not count.
+// Every loop is one epoch and advances the epoch; with a distributed_sampler only set_epoch does. Leaving a loop early
+// ends its epoch. `state` returns the position of the loop. After `restore`, a loader with the same options continues
+// after that batch, bit for bit, for any number of workers. Prefetched batches that were not returned do not count.
 //
-// Workers record no gradients, and their ops use one thread each, so that the training has the others. What they throw
-// is raised in the loop, where the batch would have come: the same kind of error of Weft's, with the sample and the
-// worker in its text. That ends the epoch; the loader can be used again.
+// Workers record no gradients, and their ops use one thread each, which leaves the other threads to the training. An
+// exception of a worker is raised in the loop in place of the batch: the same Weft error type, with the sample and the
+// worker in its text. It ends the epoch; the loader can be used again.
 //
-// A loader is used by one thread at a time. A process that forks has its own workers, which start with the next loop or
-// the next batch.
+// A loader must be used by one thread at a time. After a fork, the child process starts separate workers with its next
+// loop or batch.
 #pragma once
 
 #include <cstdint>
@@ -43,64 +42,66 @@ namespace weft::data {
 
 struct LoaderOptions {
   int64_t batch_size = 1;
-  /// Another random order in every epoch.
+  /// Uses another random order in every epoch.
   bool shuffle = false;
-  /// Of the order and of what samples draw. Left out, it is drawn from `generator` when the first loop begins, and
-  /// every further loop moves that by one draw; a restored loader takes the saved one. With `world` above 1 it is the
-  /// seed of the generator, which is not moved: ranks need not have drawn equally often.
+  /// Seed of the order and of the samples' draws. By default it is drawn from `generator` when the first loop begins,
+  /// and every later loop advances the generator by one draw; a restored loader uses the saved seed. With `world` above
+  /// 1, the default is the seed of the generator, which is not advanced, since ranks may have drawn different numbers
+  /// of times.
   std::optional<uint64_t> seed = {};
-  /// An order of one's own instead of `shuffle`; <weft/data/sampler.hpp>.
+  /// Custom order instead of `shuffle`; <weft/data/sampler.hpp>.
   Sampler sampler = {};
-  /// Batches of one's own, instead of batch_size, shuffle, sampler and drop_last.
+  /// Custom batches instead of batch_size, shuffle, sampler and drop_last.
   BatchSampler batch_sampler = {};
-  /// Threads that make batches; with 0 the loop makes them itself.
+  /// Number of worker threads; with 0 the loop makes the batches itself.
   int workers = 0;
-  /// How many batches a worker may be ahead.
+  /// Number of batches that each worker may prepare ahead.
   int prefetch = 2;
-  /// Leave out a last batch that is smaller than the others.
+  /// Drops the last batch if it is smaller than the others.
   bool drop_last = false;
-  /// Batches in memory that devices read without a detour. A warning says where there is no device to read it.
+  /// Allocates batches in pinned memory. Warns if no available device can use it.
   bool pin_memory = false;
-  /// Where batches are given out. Copies of pinned batches are queued on the loop's current stream, and not waited for.
+  /// Device of the returned batches. Pinned batches are copied asynchronously on the loop's current stream.
   Device device = {};
-  /// This process gets every `world`-th sample, or every `world`-th batch of a batch_sampler, from number `rank` on.
-  /// All get equally many: some from the start come again at the end, or, of a stream, the last ones are left out.
+  /// This process gets every `world`-th sample, or every `world`-th batch of a batch_sampler, starting at index `rank`.
+  /// All ranks get the same number: samples from the start are repeated at the end, or, for a stream, the last ones are
+  /// dropped.
   int64_t rank = 0, world = 1;
-  /// Seconds to wait for a batch before an Error; 0 waits for ever.
+  /// Seconds to wait for a batch before raising Error; 0 waits forever.
   double timeout = 0;
-  /// Where a seed is drawn from: the CPU's default generator, or this one, which must outlive the loader.
+  /// Source of the seed. Default: the CPU's default generator. Must outlive the loader.
   Generator* generator = nullptr;
 };
 
 namespace detail {
 
-/// A batch to be made.
+/// Description of a batch to be made.
 struct Job {
   uint64_t seed = 0;
   int64_t epoch = 0, batch = 0;
-  /// The place in the epoch of its first sample.
+  /// Position in the epoch of the first sample.
   int64_t first = 0;
   std::span<const int64_t> indices = {};
-  /// Of a stream: what was read of it for this batch.
+  /// Only for a stream: the values that were read for this batch.
   Shared<void> read = {};
-  /// -1 where the loop makes it itself.
+  /// -1 if the loop makes the batch itself.
   int worker = -1;
-  /// The sample that is being got, by its place in the batch; -1 while it is none.
+  /// Position in the batch of the sample that is being loaded; -1 if none.
   mutable int64_t at = -1;
 };
 
 /// "sample 17 of batch 2 of epoch 0, worker 1"
 WEFT_API std::string place_of(const Job& job);
-/// What a source throws where its error names that place already.
+/// Thrown by a source if the error message already contains that position.
 struct NamedError {
   std::exception_ptr error;
 };
 
-/// While it lives, the CPU's default generator is that of one sample, or of a whole batch.
+/// While one exists, the CPU's default generator is that of one sample, or of a whole batch.
 class WEFT_API SampleScope {
  public:
   static constexpr int64_t whole_batch = -1, reading = -2;
-  /// `at` is the sample's place in the batch, or one of these.
+  /// `at` is the sample's position in the batch, or one of the constants.
   SampleScope(const Job& job, int64_t at);
 
  private:
@@ -108,28 +109,28 @@ class WEFT_API SampleScope {
   GeneratorGuard guard_;
 };
 
-/// Where batches come from; B and the dataset are behind the callbacks.
+/// The source of batches. Its callbacks hide the types of the batch and the dataset.
 struct Source {
-  /// nullopt: a stream.
+  /// nullopt for a stream.
   std::optional<int64_t> size = {};
-  /// What a saved position calls the order of a stream.
+  /// Name of a stream's order in saved positions.
   std::string stream_kind = "stream";
-  /// Asked before each epoch, where the size may be another one by then.
+  /// Called before each epoch, since the size may change.
   Callback<int64_t()> ask_size = {};
-  /// The batch of a job.
+  /// Makes the batch of a job.
   Callback<Shared<void>(const Job& job)> make;
-  /// Of a stream: begins an epoch, and what it gives is read by `pull`.
+  /// Only for a stream: begins an epoch and returns the reader for `pull`.
   Callback<Shared<void>(int64_t epoch)> open = {};
-  /// Of a stream: the next `count` values of this rank for a job; `got` says how many there were.
+  /// Only for a stream: returns the next `count` values of this rank for a job; `got` is set to their number.
   Callback<Shared<void>(void* reader, const Job& job, int64_t count, int64_t& got)> pull = {};
 };
 
-/// Whether batches for `device`, or any device, can lie in pinned memory; warns where they cannot.
+/// Returns whether batches for `device`, or any device, can use pinned memory; warns if not.
 WEFT_API bool can_pin(std::optional<Device> device, Location where);
-/// What batches are pinned for: where they go, or any device.
+/// The device for which batches are pinned; nullopt means any device.
 inline std::optional<Device> pins_for(Device device) { return device.is_cpu() ? std::nullopt : std::optional(device); }
 
-/// What loaders of all types share: order, position, threads, errors.
+/// The type-independent implementation of loaders: order, position, threads, errors.
 class WEFT_API LoaderEngine {
  public:
   LoaderEngine(Source source, LoaderOptions options, Location where);
@@ -138,9 +139,9 @@ class WEFT_API LoaderEngine {
   LoaderEngine(const LoaderEngine&) = delete;
 
   const LoaderOptions& options() const;
-  /// Begins an epoch, or goes on after `restore`; what it gives belongs to this loop.
+  /// Begins an epoch, or continues after `restore`. Returns the id of this loop.
   uint64_t begin(Location where);
-  /// The next batch, null after the last one. ValueError where another loop has begun.
+  /// Returns the next batch, or null after the last one. Raises ValueError if another loop has begun.
   Shared<void> next(uint64_t loop, Location where);
   int64_t size(Location where) const;
   uint64_t seed() const;
@@ -155,10 +156,10 @@ class WEFT_API LoaderEngine {
   weft::detail::Pimpl<Impl> impl_;
 };
 
-/// The end of a loop.
+/// End sentinel of a loop.
 struct LoopEnd {};
 
-/// sample(i) for every place in a batch.
+/// Returns sample(i) for every position in a batch.
 template <class F>
 auto samples_of(const Job& job, size_t count, const F& sample) {
   std::vector<decltype(sample(size_t{}))> samples;
@@ -200,13 +201,13 @@ auto make_batch(const D& dataset, const C& collate, const Job& job) {
 
 }  // namespace detail
 
-/// Batches of a dataset, or of a stream (<weft/data/stream.hpp>), collated by `collate`: Collate, Pad or a function
-/// from a std::vector of samples, <weft/data/collate.hpp>. It keeps the dataset.
+/// Batches of a dataset, or of a stream (<weft/data/stream.hpp>), collated by `collate`: Collate, Pad or a function of
+/// a std::vector of samples, see <weft/data/collate.hpp>. Owns the dataset.
 template <class D, class C = Collate>
 class DataLoader {
  public:
-  /// ValueError for options out of range or that exclude each other, and for a random order of nothing; else an empty
-  /// dataset gives no batch. A dataset may have another size in the next epoch.
+  /// Raises ValueError for options that are out of range or exclude each other, and for a random order of an empty
+  /// dataset; otherwise an empty dataset gives no batches. The size of a dataset may change between epochs.
   explicit DataLoader(D dataset, LoaderOptions options = {}, C collate = {}, Location where = {})
       : dataset_(Shared<D>::make(std::move(dataset))),
         engine_(source(dataset_, collate, options, where), options, where) {}
@@ -235,7 +236,7 @@ class DataLoader {
       advance();
     }
     void advance() {
-      batch_ = {};  // before the next one is made
+      batch_ = {};  // release the batch before the next one is made
       batch_ = engine_->next(loop_, where_);
       if (batch_ != nullptr) move_to_device();
     }
@@ -252,30 +253,30 @@ class DataLoader {
     Shared<void> batch_;
   };
 
-  /// Begins a loop. A loop that still ran raises ValueError at its next step.
+  /// Begins a loop. A loop that is still running raises ValueError at its next step.
   Iterator begin(Location where = {}) { return Iterator(*this, where); }
   detail::LoopEnd end() { return {}; }
 
-  /// Batches of an epoch: of the next or running one, should the sampler make them unequally many. ValueError for a
+  /// Number of batches in an epoch; if it varies, that of the running or the next epoch. Raises ValueError for a
   /// stream.
   int64_t size(Location where = {}) const { return engine_.size(where); }
   const D& dataset() const { return *dataset_; }
   const LoaderOptions& options() const { return engine_.options(); }
   uint64_t seed() const { return engine_.seed(); }
-  /// The epoch of the running loop, of the last one where none runs, and 0 before the first.
+  /// The epoch of the running or the last loop; 0 before the first.
   int64_t epoch() const { return engine_.epoch(); }
-  /// How many batches of it were given out.
+  /// Number of batches of the epoch that were returned.
   int64_t batch() const { return engine_.batch(); }
-  /// The next loop is this epoch, from its beginning; a loader that was restored within this epoch goes on in it.
-  /// ValueError for a negative one.
+  /// Sets the epoch of the next loop, which starts at its beginning; a loader restored within this epoch continues in
+  /// it. Raises ValueError for a negative epoch.
   void set_epoch(int64_t epoch, Location where = {}) { engine_.set_epoch(epoch, where); }
 
-  /// Where the loop stands, as JSON, such as for RunState::documents["sampler"] in <weft/io/training_state.hpp>. Every
-  /// rank of a training has the same.
+  /// Returns the position of the loop as JSON, for example for RunState::documents["sampler"] in
+  /// <weft/io/training_state.hpp>. It is the same on every rank.
   std::string state() const { return engine_.state(); }
-  /// The next loop goes on behind the batch that had been given out last; where the loop had ended, it is the next
-  /// epoch. FormatError for another text; ValueError, and
-  /// no change, where the dataset's size, the seed or an option that the order depends on is another one.
+  /// Restores a position: the next loop continues after the last returned batch, or with the next epoch if the loop had
+  /// ended. Raises FormatError for a malformed text. Raises ValueError, and changes nothing, if the dataset's size, the
+  /// seed or an option that affects the order differs.
   void restore(const std::string& state, Location where = {}) { engine_.restore(state, where); }
 
  private:
@@ -306,8 +307,8 @@ class DataLoader {
   Shared<const D> dataset_;
   detail::LoaderEngine engine_;
 };
-/// What a loop over a loader gives, to name the parameter of a function: `[&](data::BatchOf<decltype(loader)>& b)`. A
-/// generic lambda would have to write `b.second.template item<float>()`.
+/// The batch type of a loader, to declare a lambda parameter: `[&](data::BatchOf<decltype(loader)>& b)`. A generic
+/// lambda would need `b.second.template item<float>()`.
 template <class Loader>
 using BatchOf = std::remove_cvref_t<decltype(*std::declval<std::remove_cvref_t<Loader>&>().begin())>;
 

@@ -1,4 +1,4 @@
-// MNIST, Fashion-MNIST and others in their form: a folder with an IDX file of images and one of labels for each part.
+// MNIST, Fashion-MNIST and similar data sets: a folder with IDX files of images and labels for each split.
 #pragma once
 
 #include "labelled_images.hpp"
@@ -6,9 +6,9 @@
 
 namespace weft::data {
 
-/// The images u8 [n, 1, height, width] for training, or the part named "t10k". Files are found under the names that are
-/// in use, "train-images-idx3-ubyte" with "." for its second "-" or ".idx" at its end. IoError where one is missing,
-/// FormatError where one is malformed or their lengths differ.
+/// Returns the images u8 [n, 1, height, width] of the training split, or of the split named "t10k". Accepted file names
+/// are "train-images-idx3-ubyte", with "." for its second "-", or with ".idx" at its end. Raises IoError if a file is
+/// missing, and FormatError if one is malformed or their lengths differ.
 WEFT_API LabelledImages load_mnist(const io::Path& folder, bool train = true, Location where = {});
 
 }  // namespace weft::data

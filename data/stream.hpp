@@ -1,4 +1,4 @@
-// Streams: data that is read from its beginning, such as the lines of files, and has no sample i.
+// Streams: sequential data without random access, such as the lines of files.
 //
 //   const auto lines = data::stream([](int64_t epoch) {
 //     return [file = std::make_shared<std::ifstream>("corpus.txt")]() -> std::optional<std::string> {
@@ -8,8 +8,8 @@
 //   });
 //   data::DataLoader loader(data::map(lines, tokenize), {.batch_size = 8, .workers = 4}, data::pad());
 //
-// A loader reads a stream by one thread at a time, and its workers compute what was mapped over it: so samples come in
-// their order, each once, whatever the number of workers.
+// A loader reads a stream with one thread at a time, and its workers compute the mapped functions. So samples arrive in
+// order and exactly once, for any number of workers.
 #pragma once
 
 #include <concepts>
@@ -24,15 +24,15 @@
 
 namespace weft::data {
 
-/// `open(epoch)` gives a reader, which is called for one value after the other until there is none, and `finish` makes
-/// a sample of a value, on any thread.
+/// `open(epoch)` returns a reader, which is called for one value after the other until it returns nothing. `finish`
+/// converts a value to a sample, on any thread.
 template <class S>
 concept StreamDataset = requires(const S& stream, int64_t epoch) {
   *stream.open(epoch)();
   stream.finish(*stream.open(epoch)());
 };
 
-/// A stream of what the readers give that `open` makes.
+/// The stream of the values returned by the readers that `open` creates.
 template <class F>
 class OpenedStream {
  public:
@@ -46,7 +46,7 @@ class OpenedStream {
  private:
   F open_;
 };
-/// `open(epoch)` gives a function that returns a std::optional sample, empty at the end of the epoch.
+/// `open(epoch)` returns a function that returns a std::optional sample, empty at the end of the epoch.
 template <class F>
 OpenedStream<F> stream(F open) {
   return OpenedStream<F>(std::move(open));
@@ -83,7 +83,7 @@ Shared<void> open_reader(const S& stream, int64_t epoch) {
   return Shared<ReaderOf<S>>::make(stream.open(epoch));
 }
 
-/// Of each `world` values that of number `rank`; a last group that is not whole is left out.
+/// Reads groups of `world` values and keeps the value of index `rank`; an incomplete last group is dropped.
 template <StreamDataset S>
 Shared<void> pull_samples(void* reader, int64_t count, int64_t rank, int64_t world, int64_t& got) {
   auto& next = *static_cast<ReaderOf<S>*>(reader);

@@ -1,4 +1,4 @@
-// Columns by name, of numbers or of texts, as files of tables hold them.
+// A table of named columns of numbers or texts.
 #pragma once
 
 #include <concepts>
@@ -15,7 +15,7 @@ struct Column {
   /// [rows, …]; undefined for a column of texts.
   Tensor values = {};
   std::vector<std::string> texts = {};
-  /// What the codes of a column of categories stand for: code i for categories[i].
+  /// The text of each code of a category column: code i means categories[i].
   std::vector<std::string> categories = {};
 
   bool is_text() const { return !values.defined(); }
@@ -23,7 +23,7 @@ struct Column {
 };
 
 namespace detail {
-/// A name between brackets, with the place of the call.
+/// The name of operator[], with the location of the call.
 struct Name {
   template <std::convertible_to<std::string_view> T>
   Name(const T& text_, Location where_ = {}) : text(text_), where(where_) {}  // NOLINT: converts implicitly
@@ -32,7 +32,7 @@ struct Name {
 };
 }  // namespace detail
 
-/// A value; tensors of the columns are shared by copies.
+/// A value type; copies share the column tensors.
 class WEFT_API Table {
  public:
   Table() = default;
@@ -41,17 +41,17 @@ class WEFT_API Table {
   const std::vector<Column>& columns() const { return columns_; }
   std::vector<std::string> names() const;
   bool has(std::string_view name) const;
-  /// KeyError where there is none of this name.
+  /// Raises KeyError for an unknown name.
   const Column& column(std::string_view name, Location where = {}) const;
-  /// The numbers of a column. KeyError; DTypeError for a column of texts.
+  /// Returns the values of a numeric column. Raises KeyError, and DTypeError for a column of texts.
   const Tensor& operator[](detail::Name name) const { return values(name.text, name.where); }
   const Tensor& values(std::string_view name, Location where = {}) const;
-  /// KeyError; DTypeError for a column of numbers.
+  /// Raises KeyError, and DTypeError for a numeric column.
   const std::vector<std::string>& texts(std::string_view name, Location where = {}) const;
-  /// Columns of numbers side by side, [rows, names.size()]: a new tensor. KeyError; DTypeError for a column of texts,
-  /// ShapeError where one has more than a number for each row.
+  /// Returns numeric columns side by side as a new tensor [rows, names.size()]. Raises KeyError, DTypeError for a
+  /// column of texts, and ShapeError for a column with more than one number per row.
   Tensor tensor(const std::vector<std::string>& names, DType dtype = DType::f32, Location where = {}) const;
-  /// ShapeError for another number of rows and for a tensor without dimensions, ValueError for a name that is taken.
+  /// Raises ShapeError for another number of rows or a 0-d tensor, and ValueError for a duplicate name.
   void add(Column column, Location where = {});
 
  private:

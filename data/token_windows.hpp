@@ -1,4 +1,4 @@
-// Windows of a sequence of tokens, to train language models on.
+// Windows of a token sequence, for training language models.
 #pragma once
 
 #include <cstdint>
@@ -8,19 +8,18 @@
 
 namespace weft::data {
 
-/// What a model reads, and, one token further, what it is to say. Of a sample i64 [context], of a batch i64
-/// [batch, context].
+/// Input tokens, and the targets, shifted by one token. i64 [context] for a sample, i64 [batch, context] for a batch.
 struct TokenSample {
   Tensor inputs, targets;
 };
 
-/// A dataset of the windows of `context` tokens that begin at 0, stride, 2 · stride, … and have a token behind them.
-/// With a stride of `context`, which 0 stands for, an epoch reads each token once; with 1 and a random order, windows
-/// lie anywhere. Tokens may be of any integer dtype, such as the u16 of a mapped file.
+/// A dataset of the windows of `context` tokens that begin at 0, stride, 2 · stride, … and are followed by a token. A
+/// stride of 0 means `context`: an epoch then reads each token once. With stride 1 and a random order, windows begin at
+/// random positions. Tokens may have any integer dtype, such as the u16 of a mapped file.
 class WEFT_API TokenWindows {
  public:
-  /// ShapeError unless `tokens` is 1-d, DTypeError unless it is of integers, ValueError unless context >= 1, stride >=
-  /// 0 and there are more tokens than `context`.
+  /// Raises ShapeError unless `tokens` is 1-d, DTypeError unless it is integral, and ValueError unless context >= 1,
+  /// stride >= 0 and there are more tokens than `context`.
   TokenWindows(const Tensor& tokens, int64_t context, int64_t stride = 0, Location where = {});
 
   int64_t size() const { return size_; }
@@ -32,15 +31,15 @@ class WEFT_API TokenWindows {
   int64_t context_, stride_, size_;
 };
 
-/// Batches of windows that begin anywhere, drawn with replacement: batch number i depends on the tokens, the sizes, the
-/// seed and i alone, never on the device or on what was drawn before. So there are no epochs, a run is a count of
-/// steps, and it goes on at any of them with nothing but that count.
+/// Batches of windows at random positions, drawn with replacement. Batch i depends only on the tokens, the sizes, the
+/// seed and i, not on the device or on earlier draws. So there are no epochs: a run is a number of steps, and can
+/// resume from its step number.
 class WEFT_API TextLoader {
  public:
-  /// Errors are TokenWindows'; ValueError for batches of less than one.
+  /// Errors as TokenWindows; ValueError for a batch size below 1.
   TextLoader(const Tensor& tokens, int64_t batch, int64_t context, uint64_t seed = 0, Location where = {});
 
-  /// Two new tensors i64 [batch, context] on `device`.
+  /// Returns two new tensors i64 [batch, context] on `device`.
   TokenSample batch(int64_t number, Device device = {}, Location where = {}) const;
   const TokenWindows& windows() const { return windows_; }
 

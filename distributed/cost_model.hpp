@@ -1,4 +1,4 @@
-// What a step of training costs on a mesh of devices, worked out and not run: memory, bytes sent, time.
+// Estimates the cost of a training step on a mesh of devices without running it: memory, bytes sent, time.
 //
 //   const TransformerSizes model{.layers = 96, .width = 12288, .heads = 96, .vocabulary = 51200, .sequence = 2048};
 //   TrainingPlan plan = training_plan("dp16-pp8-tp8-zero1");
@@ -7,9 +7,9 @@
 //   for (const StepCost& cost : best_plans(model, 1024, {.batch = 1536}, machine_named("h100"))) …
 //
 // Memory and bytes are those of `parallelize` and `ParallelTraining` with AdamW: tensor parallelism of Shoeybi et al.
-// 2019, stages of Rajbhandari et al. 2020 as ShardedOptimizer has them, activations as Korthikanti et al. 2022 count
-// them, less masks of dropouts and attention's matrix, which are not kept here. Times are alpha-beta costs of messages
-// and floating-point operations over an achievable share of a peak (Narayanan et al. 2021).
+// 2019, optimizer stages of Rajbhandari et al. 2020 as in ShardedOptimizer. Activations are counted as in Korthikanti
+// et al. 2022, without dropout masks and the attention matrix, which Weft does not save. Times combine alpha-beta
+// message costs with floating-point operations at an achievable fraction of the peak (Narayanan et al. 2021).
 #pragma once
 
 #include <span>
@@ -23,95 +23,98 @@
 
 namespace weft::distributed {
 
-/// Blocks as nn::TransformerBlock between embeddings of tokens and positions, and a norm and a linear head without
-/// bias, as in examples/parallel_gpt.hpp.
+/// nn::TransformerBlocks between token and position embeddings and a final norm with a linear head without bias, as in
+/// examples/parallel_gpt.hpp.
 struct TransformerSizes {
   int64_t layers = 12, width = 768, heads = 12;
-  /// 0 stands for four times the width.
+  /// Width of the MLP; 0 means four times `width`.
   int64_t hidden = 0;
   int64_t vocabulary = 50304, sequence = 1024;
   DType dtype = DType::bf16;
-  /// Of each block, where its hidden layer is a mixture: how many there are, and how many a token goes to.
+  /// If experts > 0, each block's MLP is a mixture of so many experts, with experts_per_token experts for each token.
   int64_t experts = 0, experts_per_token = 2;
 };
-/// "gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl", and of Narayanan et al. 2021 "gpt-22b", "gpt3" (175 billion
-/// parameters), "gpt-530b" and "gpt-1t". KeyError for another name.
+/// Returns the sizes of "gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl" or, from Narayanan et al. 2021, "gpt-22b",
+/// "gpt3" (175 billion parameters), "gpt-530b" and "gpt-1t". Raises KeyError for another name.
 WEFT_API TransformerSizes transformer_named(std::string_view name, Location where = {});
 WEFT_API double parameter_count(const TransformerSizes& sizes);
-/// Floating-point operations for each token of a sequence, forwards and backwards: 6 for each parameter of a matrix
-/// that it meets, and 12 · layers · sequence · width of attention, which counts what is masked, too.
+/// Floating-point operations per token of a sequence, forward and backward: 6 for each matrix parameter that the token
+/// uses, and 12 · layers · sequence · width for attention, including masked positions.
 WEFT_API double flops_per_token(const TransformerSizes& sizes);
 
 struct TrainingPlan {
-  /// Replicas, stages and ranks that share layers: a mesh [dp, pp, tp], of which neighbours along tp are neighbours.
+  /// Numbers of replicas, pipeline stages and tensor-parallel ranks: a mesh [dp, pp, tp], in which ranks adjacent along
+  /// tp are adjacent devices.
   int dp = 1, pp = 1, tp = 1;
-  /// Replicas among which the experts are shared out; it divides dp.
+  /// Number of replicas over which the experts are sharded; must divide dp.
   int ep = 1;
   bool sequence_parallel = false;
   int shard_stage = 0;
-  /// Sequences of a step, of all replicas together, and of a micro-batch.
+  /// Sequences per step over all replicas, and per micro-batch.
   int64_t batch = 1, micro_batch = 1;
   PipelineSchedule schedule = PipelineSchedule::one_f_one_b;
   int chunks = 1;
-  /// Blocks keep their input alone, and are computed again in backward.
+  /// Blocks save only their input and are recomputed in backward.
   bool checkpoint = false;
   int64_t bucket_bytes = int64_t{25} << 20;
 
   int devices() const { return dp * pp * tp; }
 };
-/// "dp8-tp8-pp4-zero1": sizes of dp, pp, tp, or sp with sequences in parts, ep, the stage of zero, v chunks of each
-/// stage (interleaved), mb sequences in a micro-batch, ckpt1. The batch is one micro-batch of each replica. ValueError
-/// for any other text.
+/// Parses "dp8-tp8-pp4-zero1": sizes of dp, pp and tp; sp instead of tp for tensor parallelism with sequence-parallel
+/// activations; ep; zero with the optimizer's shard stage; v with the number of chunks per pipeline stage
+/// (interleaved); mb with the sequences of a micro-batch; ckpt1. The batch is set to one micro-batch per replica.
+/// Raises ValueError for any other text.
 WEFT_API TrainingPlan training_plan(std::string_view text, Location where = {});
-/// The same text, what is 1 or 0 left out.
+/// The text that training_plan parses, without the entries that are 1 or 0.
 WEFT_API std::string text(const TrainingPlan& plan);
 
-/// How devices reach those that are near, up to `devices` of them, counted from the first.
+/// The link between devices in one block of `devices` consecutive devices.
 struct MachineLink {
   int64_t devices = 0;
-  /// That a device sends, and seconds for each message.
+  /// Bandwidth in bytes that one device sends per second, and latency in seconds per message.
   double bytes_per_second = 0, latency = 0;
 };
 struct Machine {
   std::string name;
-  /// Floating-point operations a second of a device in products of matrices, at their peak, of float32 and of 16-bit
-  /// floats; and the share of it that products reach.
+  /// Peak floating-point operations per second of one device in matrix products, in float32 and in 16-bit floats, and
+  /// the fraction of the peak that products achieve.
   double flops = 0, narrow_flops = 0, achievable = 1;
-  /// Bytes of a device, and those that it reads and writes in a second.
+  /// Memory of one device in bytes, and bytes that it reads and writes per second.
   double memory = 0, memory_bandwidth = 0;
-  /// From near to far; the last one reaches all.
+  /// From near to far; the last one connects all devices.
   std::vector<MachineLink> links = {};
-  /// The share of what is sent while something is computed that takes no time of its own.
+  /// Fraction of the communication concurrent with compute that takes no extra time.
   double overlap = 1;
 };
-/// "h100" (SXM, 80 GB) or "a100" (SXM, 80 GB): eight in a node with NVLink, nodes joined by 400 and 200 Gb/s for each
-/// device. Peaks and bandwidths are their vendors'; that products reach 55 % and links 80 % of them, and what a message
-/// takes, are assumptions. KeyError for another name.
+/// Returns "h100" (SXM, 80 GB) or "a100" (SXM, 80 GB): nodes of eight devices with NVLink, connected by 400 and 200
+/// Gb/s per device. Peaks and bandwidths are the vendor's. The achieved fractions (55 % for products, 80 % for links)
+/// and the time per message are assumptions. Raises KeyError for another name.
 WEFT_API Machine machine_named(std::string_view name, Location where = {});
-/// Measures products of matrices of float32, copies, and all_reduce of the group, which takes a second or two; the same
-/// on all its ranks. With one rank links are those of copies.
+/// Measures float32 matrix products, copies, and all_reduce over the group, which takes a second or two. The result is
+/// the same on all ranks. With one rank, link figures are those of copies.
 WEFT_API Machine measure_machine(const Group& group = world(), Location where = {});
 
-/// What one device sends in a collective of `ranks` ranks, as this library does it.
+/// Bytes and messages that one device sends in a collective of `ranks` ranks, as implemented in this library.
 struct Sending {
   double bytes = 0, messages = 0;
   Sending& operator+=(const Sending& other);
   friend Sending operator*(double times, const Sending& one) { return {times * one.bytes, times * one.messages}; }
 };
-/// Of a tensor of so many bytes: 2 (ranks - 1) / ranks of them, as a ring; up to 16 KiB all to each other rank.
+/// For a tensor of `bytes` bytes: 2 (ranks - 1) / ranks of them, as in a ring; up to 16 KiB, the whole tensor goes to
+/// each other rank.
 WEFT_API Sending sent_by_all_reduce(double bytes, int64_t ranks);
-/// Of all_gather, reduce_scatter and all_to_all whose whole has so many bytes: (ranks - 1) / ranks of them.
+/// For all_gather, reduce_scatter and all_to_all with `bytes` bytes in the whole tensor: (ranks - 1) / ranks of them.
 WEFT_API Sending sent_by_exchange(double bytes, int64_t ranks);
-/// Seconds for it in a group whose ranks are `stride` devices apart: a device sends one message after the other, to
-/// each rank as much.
+/// Seconds for `sending` in a group whose ranks are `stride` devices apart. A device sends its messages one after the
+/// other, the same amount to each rank.
 WEFT_API double seconds_of(const Sending& sending, const Machine& machine, int64_t ranks, int64_t stride);
 
-/// Bytes of one device.
+/// Bytes on one device.
 struct MemoryCost {
   double weights = 0, gradients = 0, optimizer = 0;
-  /// Kept for backward, of all micro-batches that are under way.
+  /// Saved for backward, for all micro-batches in flight.
   double activations = 0;
-  /// What is whole for a while, and left behind it: the loss's, a block that is computed again, stage 3's modules.
+  /// Peak of transient buffers: the loss, a recomputed block, gathered modules of shard stage 3.
   double temporaries = 0;
   double total() const { return weights + gradients + optimizer + activations + temporaries; }
 };
@@ -120,10 +123,10 @@ struct TrafficCost {
   /// "tp", "dp", "pp", "ep", or "control" for norms, means and flags.
   std::string kind;
   std::string what;
-  /// Of one device in a step.
+  /// Sent by one device per step.
   Sending sending = {};
   double seconds = 0;
-  /// Of these, what goes on beside compute.
+  /// Seconds of these that overlap with compute.
   double hidden = 0;
 };
 
@@ -132,51 +135,51 @@ struct StepCost {
   TrainingPlan plan;
   Machine machine;
   int64_t micro_batches = 1;
-  /// Of the stage that needs most, whose number this is.
+  /// Memory of the stage that needs most, and the number of that stage.
   MemoryCost memory = {};
   int memory_stage = 0;
   bool fits = true;
-  /// Of the slowest stage, whose number this is; a step with clip_grad_norm.
+  /// Traffic of the slowest stage, and the number of that stage; for a step with clip_grad_norm.
   std::vector<TrafficCost> traffic = {};
   int slowest_stage = 0;
-  /// Seconds of a device of that stage.
+  /// Seconds on one device of that stage.
   double compute = 0, recompute = 0, optimizer = 0;
-  /// Seconds in which it waits for other stages.
+  /// Seconds spent waiting for other stages.
   double waiting = 0;
-  /// Of a step; its parts are those above and what traffic is not hidden.
+  /// Seconds per step: the sum of the times above and the traffic that is not hidden.
   double seconds = 0;
-  /// Waiting as a share of the pipeline's time.
+  /// Waiting as a fraction of the pipeline's time.
   double bubble = 0;
   double tokens_per_second = 0;
-  /// flops_per_token's share of all devices' peak.
+  /// Model FLOPs utilization: flops_per_token as a fraction of all devices' peak.
   double utilization = 0;
 };
 
-/// ValueError unless dp · micro_batch divides the batch, tp the heads, hidden layer and vocabulary (and the sequence,
-/// where it is in parts), chunks · pp are not more than the layers, ep divides dp and the experts, and as
-/// plan_pipeline, and unless the machine's numbers are above 0.
+/// Raises ValueError unless dp · micro_batch divides the batch; tp divides the heads, hidden layer and vocabulary (and
+/// the sequence, with sequence_parallel); chunks · pp ≤ layers; ep divides dp and the experts; and all figures of the
+/// machine are above 0. Also raises the errors of plan_pipeline.
 WEFT_API StepCost cost_of(const TransformerSizes& model, const TrainingPlan& plan, const Machine& machine,
                           Location where = {});
-/// What a device of one stage has and sends, whatever the machine; of times nothing is filled in. IndexError for
-/// another stage.
+/// Memory and traffic of one device of one stage, which do not depend on the machine; times are left 0. Raises
+/// IndexError if there is no such stage.
 WEFT_API MemoryCost memory_of(const TransformerSizes& model, const TrainingPlan& plan, int stage, Location where = {});
 WEFT_API std::vector<TrafficCost> traffic_of(const TransformerSizes& model, const TrainingPlan& plan, int stage,
                                              Location where = {});
-/// A table for people.
+/// A readable table.
 WEFT_API std::string text(const StepCost& cost);
 
 struct PlanSearch {
   int64_t batch = 1;
   size_t count = 10;
-  /// Of stages and of ranks that share layers.
+  /// Upper limits for the number of stages and of tensor-parallel ranks.
   int most_stages = 64, most_tensor_parallel = 64;
 };
-/// The fastest plans that fit, the fastest first: all dp · pp · tp of so many devices, with and without sequences in
-/// parts and checkpoints, micro-batches of 1, 2, 4 and 8 sequences, one or two chunks, and optimizers in parts (stages
-/// 2 and 3 without a pipeline). Empty where none fits.
+/// The fastest plans that fit into memory, fastest first. Tries all dp · pp · tp with this number of devices, with and
+/// without sequence parallelism and checkpoints, micro-batches of 1, 2, 4 and 8 sequences, one or two chunks, and
+/// sharded optimizers (stages 2 and 3 only without a pipeline). Empty if none fits.
 WEFT_API std::vector<StepCost> best_plans(const TransformerSizes& model, int devices, const PlanSearch& search,
                                           const Machine& machine, Location where = {});
-/// A line for each.
+/// One line for each plan.
 WEFT_API std::string text(std::span<const StepCost> costs);
 
 }  // namespace weft::distributed

@@ -1,10 +1,10 @@
-// The same model on every rank of a group, each on data of its own, with gradients that are averaged while backward
-// goes on.
+// Data parallelism: the same model on every rank of a group, each with its own data. Gradients are averaged while
+// backward runs.
 //
 //   const DataParallel replicas(model.parameters(), {.buffers = model.buffers()});   // values of rank 0
 //   for (…) {
 //     optimizer.zero_grad();
-//     loss(batch_of(rank)).backward();    // buckets of gradients are under way before it ends
+//     loss(batch_of(rank)).backward();    // buckets of gradients are sent before it ends
 //     replicas.finish();                  // every rank has the mean of all ranks' gradients
 //     optimizer.step();
 //   }
@@ -21,33 +21,35 @@
 namespace weft::distributed {
 
 struct DataParallelOptions {
-  /// Gradients travel together up to this size; the last parameters' first, since backward comes to them first.
+  /// Bucket size: gradients are sent together up to this many bytes; the last parameters first, since backward computes
+  /// their gradients first.
   int64_t bucket_bytes = int64_t{25} << 20;
-  /// What becomes rank 0's besides the parameters.
+  /// Tensors that are broadcast from rank 0 in addition to the parameters.
   std::vector<Tensor> buffers = {};
   Group group = world();
 };
 
-/// A value; copies are the same replicas. While one lives, hooks on the parameters watch for their gradients.
+/// A value; copies are the same replicas. While one exists, hooks on the parameters collect their gradients.
 class WEFT_API DataParallel {
  public:
   class NoSync;
 
-  /// Called by all ranks of the group. Parameters that require no gradient are left out of what follows. ValueError
-  /// for a parameter that is undefined or not a leaf, for one given twice, for bucket_bytes below 1, and where ranks
-  /// have other shapes or dtypes.
+  /// Called by all ranks of the group. Parameters that require no gradient are not averaged. Raises ValueError for a
+  /// parameter that is undefined, not a leaf, or given twice, for bucket_bytes below 1, and if shapes or dtypes differ
+  /// between ranks.
   explicit DataParallel(std::vector<Tensor> parameters, DataParallelOptions options = {}, Location where = {});
 
-  /// Waits for the means, which then are the parameters' gradients, where a rank's backward came to them. A rank whose
-  /// own did not counts as zero. Called by all ranks behind each backward outside of no_sync. The gradients of a bucket
-  /// share memory. A second backward before it raises AutogradError, where a gradient that has left already changes.
+  /// Waits for the means, and makes them the gradients of all parameters that some rank's backward reached. Ranks whose
+  /// backward did not reach a parameter count as zero. Called by all ranks after each backward outside of no_sync. The
+  /// gradients of a bucket share storage. A second backward before finish() raises AutogradError if it changes a
+  /// gradient that has already been sent.
   void finish(Location where = {}) const;
 
-  /// While it lives, gradients are added up on this rank alone; the next backward outside of it sends the sums. All
-  /// ranks use it for the same steps.
+  /// While the guard exists, gradients accumulate on this rank only; the next backward outside of it sends the sums.
+  /// All ranks use it for the same steps.
   [[nodiscard]] NoSync no_sync() const;
 
-  /// Numbers of the parameters that no rank's backward came to before the last finish().
+  /// Indices of the parameters that no rank's backward reached before the last finish().
   std::vector<size_t> unused() const;
 
  private:

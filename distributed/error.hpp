@@ -1,12 +1,12 @@
-// What goes wrong between ranks.
+// Errors in the communication between ranks.
 #pragma once
 
 #include "../tensor/error.hpp"
 
 namespace weft::distributed {
 
-/// Another rank failed, ended or did not arrive in time, calls of ranks do not agree, or MPI failed. what() has the op
-/// and its place, the rank it is about, and what that rank did last.
+/// Raised if another rank failed, exited or did not arrive in time, if the ranks' calls do not agree, or if MPI failed.
+/// what() names the op and its call site, the rank concerned, and that rank's last operation.
 class WEFT_API DistributedError : public Error {
  public:
   using Error::Error;

@@ -1,4 +1,4 @@
-// What recorders of all ranks saw, on one page.
+// Merges the histories of all ranks' recorders into one page.
 //
 //   GradientRecorder recorder(parallel);                  // of a ParallelModel, before its ParallelTraining
 //   for (…) recorder.step(loss);
@@ -11,8 +11,8 @@
 
 namespace weft::distributed {
 
-/// The histories of all ranks as one, on rank 0 of the group, and an empty one on the others. What rank r watched as
-/// "up.weight" is "up.weight @r"; what has one name stands together. Steps have the first loss that a rank gives.
+/// The merged histories of all ranks, on rank 0 of the group; an empty history on the others. The entry "up.weight" of
+/// rank r becomes "up.weight @r"; entries of one name are adjacent. Each step has the first loss that a rank recorded.
 /// Histograms are left out. Called by all ranks.
 WEFT_API History gather_history(const History& own, const Group& group = world(), Location where = {});
 

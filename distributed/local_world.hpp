@@ -1,4 +1,4 @@
-// Ranks as threads of one process: for tests, for a debugger, for notebooks.
+// Ranks as threads of one process: for tests, debuggers and notebooks.
 #pragma once
 
 #include "../tensor/callback.hpp"
@@ -7,21 +7,21 @@
 namespace weft::distributed {
 
 struct LocalWorldOptions {
-  /// As Group::timeout; 0 for its default.
+  /// See Group::timeout; 0 means the default.
   double timeout_seconds = 0;
 };
 
-/// n ranks, each a thread while `run` lasts.
+/// n ranks, each a thread during `run`.
 class WEFT_API LocalWorld {
  public:
-  /// ValueError unless ranks > 0.
+  /// Raises ValueError unless ranks > 0.
   explicit LocalWorld(int ranks, LocalWorldOptions options = {}, Location where = {});
 
   int size() const { return size_; }
-  /// Calls `body` once per rank, on a thread of its own, with the world as that rank sees it, which is world() there.
-  /// Each rank has its own default generator of the CPU, which begins as the caller's stands, and kernels use one
-  /// thread. Returns when all ranks have. Where ranks throw, the others are woken with a DistributedError that names
-  /// the first one, and `run` throws what that one threw.
+  /// Calls `body` once per rank, each on its own thread, with that rank's world, which world() returns there. Each rank
+  /// has its own default CPU generator, which starts from the state of the caller's, and kernels use one thread.
+  /// Returns when all ranks have returned. If ranks throw, the others are woken with a DistributedError that names the
+  /// first one, and `run` rethrows the error of that rank.
   void run(const Callback<void(const Group&)>& body, Location where = {}) const;
 
  private:

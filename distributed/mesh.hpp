@@ -1,4 +1,4 @@
-// Ranks in a grid, whose lines are groups.
+// Grids of ranks, whose lines are groups.
 #pragma once
 
 #include <initializer_list>
@@ -13,11 +13,12 @@
 
 namespace weft::distributed {
 
-/// A grid of ranks with names for its dimensions: `Mesh({2, 4}, {"dp", "tp"})`. A value.
+/// A grid of ranks with named dimensions: `Mesh({2, 4}, {"dp", "tp"})`. A value.
 class WEFT_API Mesh {
  public:
-  /// The ranks of `within` in row-major order, or `ranks` of it where given. Every rank of `within` calls it.
-  /// ValueError unless there is one rank for each place, and as many names as dimensions, all different.
+  /// Arranges the ranks of `within`, or the given `ranks` of it, in row-major order. Called by every rank of `within`.
+  /// Raises ValueError unless there is one rank for each position of the grid, and one name for each dimension, all
+  /// different.
   explicit Mesh(const Dims& shape, std::vector<std::string> names = {}, const Group& within = world(),
                 std::vector<int> ranks = {}, Location where = {});
   explicit Mesh(std::initializer_list<int64_t> shape, std::vector<std::string> names = {},
@@ -28,13 +29,13 @@ class WEFT_API Mesh {
   int size() const { return static_cast<int>(ranks_.size()); }
   std::span<const std::string> names() const { return names_; }
   std::span<const int> ranks() const { return ranks_; }
-  /// KeyError for a name that it does not have.
+  /// Index of the dimension with this name. Raises KeyError if there is none.
   int dim(std::string_view name, Location where = {}) const;
-  /// This rank's place in the grid; empty where it has none.
+  /// This rank's coordinates in the grid; empty if it is not in the grid.
   const Dims& coordinate() const { return coordinate_; }
 
-  /// The ranks that differ from this one in dimension `dim` alone, in its order. IndexError for no such dimension;
-  /// ValueError where this rank has no place in the grid.
+  /// The group of ranks that differ from this one in dimension `dim` only, ordered along it. Raises IndexError if there
+  /// is no such dimension, and ValueError if this rank is not in the grid.
   const Group& group(int dim, Location where = {}) const;
   const Group& group(std::string_view name, Location where = {}) const;
   /// All ranks of the grid.

@@ -1,4 +1,4 @@
-// A model written for one process, trained on a mesh of ranks by a plan of a few lines.
+// Trains a model written for one process on a mesh of ranks, by a plan of a few lines.
 //
 //   nn::Sequential gpt(Embedding(…), nn::TransformerBlock(512, 8), …, Head(…));       // the same on every rank
 //   const ParallelModel model = parallelize(gpt, {.mesh = Mesh({2, 2, 2}, {"dp", "pp", "tp"}),
@@ -15,7 +15,7 @@
 //     training.step();
 //   }
 //
-// Losses and updates are those of one process that trains on the whole batch, up to rounding.
+// Losses and updates equal those of one process that trains on the whole batch, up to rounding.
 #pragma once
 
 #include <concepts>
@@ -37,15 +37,15 @@
 
 namespace weft::distributed {
 
-/// Where sequences are in parts: a module that works on this rank's part, such as a norm or a dropout. Its parameters'
-/// gradients are summed over ranks, and it drops other elements on each.
+/// With sequence_parallel: a module that works on this rank's shard of the sequence, such as a norm or a dropout. Its
+/// parameters' gradients are summed over ranks, and its random masks differ between ranks.
 struct OnSequenceParts {};
-/// Where sequences are in parts: a module whose result [..., S, features] all ranks have, such as an embedding of
-/// positions; each goes on with its part.
+/// With sequence_parallel: a module whose result [..., S, features] is the same on all ranks, such as a position
+/// embedding; each rank keeps its shard of the sequence.
 struct ToSequenceParts {};
 
-/// What is done with the modules whose names a regular expression (ECMAScript's) finds. Of the options, `group` and
-/// `sequence_parallel` are the plan's.
+/// How to shard the modules whose names match a regular expression (ECMAScript, searched). The plan overrides `group`
+/// and `sequence_parallel` of the options.
 struct ModuleSplit {
   std::string pattern;
   std::variant<ColumnParallelOptions, RowParallelOptions, VocabParallelOptions, HeadParallelOptions, OnSequenceParts,
@@ -54,30 +54,30 @@ struct ModuleSplit {
 };
 
 struct ParallelPlan {
-  /// Of dimensions "dp" (replicas), "pp" (stages), "ep" (replicas, too, but of experts each has its own) and "tp"
-  /// (ranks that share layers), or some of them.
+  /// With some or all of the dimensions "dp" (replicas), "pp" (pipeline stages), "ep" (replicas with different experts)
+  /// and "tp" (tensor-parallel ranks).
   Mesh mesh;
-  /// For ranks along "tp", and nn::MoE along "ep".
+  /// Modules to shard along "tp", and nn::MoE modules along "ep".
   std::vector<ModuleSplit> splits = {};
-  /// Activations between layers in parts are in parts along the sequence; every module that works on them is in
-  /// `splits`.
+  /// Activations between sharded layers are sharded along the sequence; `splits` must contain every module that works
+  /// on them.
   bool sequence_parallel = false;
-  /// For stages: the names of a Sequential's layers with which each stage but the first begins; by default all have
-  /// about as many layers. With `chunks` above 1 (schedule `interleaved`) there are chunks · stages of them, of which
-  /// rank p has those numbered p, p + stages, …
+  /// First layer of each stage but the first, by name in the Sequential; by default all stages have about as many
+  /// layers. If `chunks` > 1 (schedule `interleaved`) there are chunks · stages of them; rank p has chunks p, p +
+  /// stages, …
   std::vector<std::string> cuts = {};
   PipelineSchedule schedule = PipelineSchedule::one_f_one_b;
   int chunks = 1;
-  /// Parts of a replica's batch, whose gradients are added up.
+  /// Number of micro-batches of a replica's batch; their gradients are accumulated.
   int micro_batches = 1;
-  /// Of ShardedOptimizer over "dp" and "ep", of experts over "dp"; 0 where each replica has the whole state. In stage 3
-  /// the model's layers come and go.
+  /// Stage of ShardedOptimizer over "dp" and "ep", for experts over "dp"; 0: each replica has the whole state. In stage
+  /// 3 the parameters of each layer are gathered for its calls.
   int shard_stage = 0;
   int64_t bucket_bytes = int64_t{25} << 20;
 };
 
 class ParallelModel;
-/// How a model is called and, where it is a sequence, each of its layers: for models that are not called by C++.
+/// How to call a model and, if it is a sequence, each of its layers; for models that are not called from C++.
 struct ParallelLayers {
   struct Layer {
     nn::Module module;
@@ -86,27 +86,27 @@ struct ParallelLayers {
   Layer model;
   std::vector<Layer> layers = {};
 };
-/// Makes the model of rank 0 that of all, and leaves on each rank its part, in place: for all copies of the modules.
-/// Parameters of other stages read as NaN. Called by all ranks of the mesh, with one plan. ValueError for a dimension
-/// of another name, a pattern that finds nothing, stages of a model that is no nn::Sequential or has fewer layers, and
-/// as cut_columns, plan_pipeline and ShardedOptimizer.
+/// Broadcasts the model of rank 0 and keeps this rank's shard, in place: for all copies of the modules. Parameters of
+/// other stages read as NaN. Called by all ranks of the mesh, with equal plans. Raises ValueError for a dimension with
+/// another name, a pattern that matches nothing, and stages of a model that is not an nn::Sequential or has fewer
+/// layers; and the errors of cut_columns, plan_pipeline and ShardedOptimizer.
 template <std::derived_from<nn::Module> Model>
 ParallelModel parallelize(const Model& model, ParallelPlan plan, Location where = {});
 WEFT_API ParallelModel parallelize(ParallelLayers layers, ParallelPlan plan, Location where = {});
 
-/// The part of a model that is on this rank. A value; copies are the same.
+/// This rank's shard of a model. A value; copies are the same model.
 class WEFT_API ParallelModel {
  public:
-  /// Along "dp" and "ep": ranks that are given other rows.
+  /// Ranks with other rows of the batch: those along "dp" and "ep".
   const Group& data_parallel() const;
   const Group& tensor_parallel() const;
   const Group& pipeline() const;
-  /// This rank's, and by their names in the model.
+  /// Parameters on this rank, and with their names in the model.
   std::vector<Tensor> parameters() const;
   std::vector<nn::NamedTensor> named_parameters() const;
-  /// The model's layers that are here, by their names in it.
+  /// The model's layers on this rank, with their names in it.
   std::vector<std::pair<std::string, nn::Module>> named_children() const;
-  /// What the model gives, where there is one stage. ValueError otherwise.
+  /// Calls the model, if there is one stage. Raises ValueError otherwise.
   Tensor operator()(const Tensor& x, Location where = {}) const;
 
  private:
@@ -128,52 +128,53 @@ ParallelModel parallelize(const Model& model, ParallelPlan plan, Location where)
   return parallelize(std::move(layers), std::move(plan), where);
 }
 
-/// The loss of what the model gave for a micro-batch, with one element, the mean over its rows.
+/// Loss of the model's output for a micro-batch: the mean over its rows, with one element.
 using ParallelLoss = Callback<Tensor(const Tensor& output, const Tensor& target)>;
-/// Of how many samples or tokens the loss of a micro-batch with these targets is the mean, such as those that are not
-/// ignore_index.
+/// Number of samples or tokens that the mean loss of a micro-batch with these targets counts, such as the targets other
+/// than ignore_index.
 using ParallelWeight = Callback<double(const Tensor& target)>;
 
-/// Steps of a parallel model with an optimizer. Every rank makes the same calls.
+/// Trains a parallel model with an optimizer. Every rank makes the same calls.
 class WEFT_API ParallelTraining {
  public:
-  /// Of an optimizer over this rank's parameters that has not stepped. With a shard_stage it is one that works element
-  /// by element. ValueError as DataParallel and ShardedOptimizer.
+  /// `optimizer` is over this rank's parameters and has not stepped; with a shard_stage it must work elementwise.
+  /// Raises the ValueErrors of DataParallel and ShardedOptimizer.
   template <std::derived_from<optim::Optimizer> Optimizer>
   ParallelTraining(const ParallelModel& model, Optimizer optimizer, Location where = {})
       : ParallelTraining(model, std::unique_ptr<optim::Optimizer>(new Optimizer(std::move(optimizer))), where) {}
   ParallelTraining(const ParallelModel& model, std::unique_ptr<optim::Optimizer> optimizer, Location where = {});
 
   /// Adds the gradients of the mean loss over all replicas and micro-batches, and returns that mean, the same on every
-  /// rank. Each counts by its `weight`, or by its rows; one of weight 0 is left out. Ranks that share layers, or are
-  /// stages of one replica, are given the same rows. ValueError unless micro_batches divide them, and where neither
-  /// step nor zero_grad came behind the last backward.
+  /// rank. Each micro-batch counts by `weight`, or by its number of rows; those of weight 0 are skipped.
+  /// Tensor-parallel ranks and the stages of one replica pass the same rows. Raises ValueError unless micro_batches
+  /// divides the rows, and if neither step nor zero_grad was called since the last backward.
   double backward(const Tensor& input, const Tensor& target, const ParallelLoss& loss, Location where = {}) {
     return backward(input, target, loss, ParallelWeight(), where);
   }
   double backward(const Tensor& input, const Tensor& target, const ParallelLoss& loss, const ParallelWeight& weight,
                   Location where = {});
-  /// The 2-norm of the whole model's gradients, each counted once, which then is at most max_norm.
+  /// Scales gradients so that the 2-norm over the whole model, with each gradient counted once, is at most max_norm.
+  /// Returns the norm before scaling.
   double clip_grad_norm(double max_norm, Location where = {});
   void step(Location where = {});
-  /// Also where a step is left out, as for gradients that are not finite.
+  /// Must also be called if a step is skipped, for example because gradients are not finite.
   void zero_grad();
-  /// This rank's parts of model and optimizer, for save_state_dict: "NAME", "NAME.exp_avg", "NAME.step" and
-  /// "group.0.lr". Shares the memory. ValueError for an optimizer that keeps anything of another shape of a parameter
-  /// in parts.
+  /// This rank's shard of model and optimizer, for save_state_dict: "NAME", "NAME.exp_avg", "NAME.step" and
+  /// "group.0.lr". Shares memory with them. Raises ValueError if the optimizer's state for a sharded parameter has
+  /// another shape than the parameter.
   io::ShardedState sharded_state(Location where = {}) const;
-  /// Loads it, saved by any plan, or by one process with the same names. Errors as io::load_state_dict and
-  /// Optimizer::load_state_dict.
+  /// Loads a sharded_state saved with any plan, or by one process with the same names. Raises the errors of
+  /// io::load_state_dict and Optimizer::load_state_dict.
   void load_sharded_state(const io::Path& folder, const io::LoadStateDictOptions& options = {}, Location where = {});
 
-  /// For save_training_state and load_training_state, which keep the step, documents and generators, too.
+  /// For save_training_state and load_training_state, which also save the step, documents and generators.
   ShardedRun run() const;
-  /// In stage 3, a scope in which all of this rank's parameters are whole, as for a recorder's step; otherwise they are
-  /// anyway. All ranks make it.
+  /// In stage 3, a scope in which all of this rank's parameters are whole, for example for a recorder's step; empty in
+  /// other stages, where they always are. Called by all ranks.
   [[nodiscard]] std::optional<ShardedOptimizer::Whole> whole_parameters() const;
-  /// For schedules. With a shard_stage its parameters are this rank's parts.
+  /// For learning rate schedules. With a shard_stage, its parameters are this rank's shards.
   optim::Optimizer& optimizer() const;
-  /// Where there is one, for states and whole parameters.
+  /// The sharded optimizer, for states and whole parameters; nullptr without a shard_stage.
   ShardedOptimizer* sharded() const;
 
  private:

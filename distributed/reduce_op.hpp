@@ -1,4 +1,4 @@
-// How elements of several ranks become one.
+// Reductions of collectives.
 #pragma once
 
 #include "../ops/partition.hpp"

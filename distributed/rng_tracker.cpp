@@ -1,3 +1,4 @@
+// Checkpointed calls record the streams that are used inside them, so recomputation restores exactly those.
 #include "rng_tracker.hpp"
 
 #include <algorithm>
@@ -16,7 +17,7 @@ namespace {
 struct Stream {
   uint64_t seed = 0;
   Shared<Generator> generator;
-  /// The device whose generator draws for it now.
+  /// The device whose generator currently draws from this stream.
   std::optional<Device> lent_to = {};
 };
 
@@ -33,7 +34,7 @@ struct RngTracker::Streams {
   }
 };
 
-/// On the CPU the thread's generator is another one; a device's has its numbers exchanged.
+/// On the CPU, replaces the thread's generator; on a device, exchanges the state of its generator.
 struct RngTracker::Guard::Swap {
   Swap(Shared<Streams> streams_, Stream& stream_, Device device_)
       : streams(std::move(streams_)), stream(stream_), device(device_) {

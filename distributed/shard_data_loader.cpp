@@ -17,14 +17,14 @@ namespace weft::distributed::detail {
 
 namespace {
 
-/// x with `length` elements along the axis: behind its end it begins again.
+/// x repeated along the axis up to `length` elements.
 Tensor wrapped(const Tensor& x, int axis, int64_t length) {
   std::vector<int64_t> places;
   for (int64_t i = 0; i < length; ++i) places.push_back(i % x.size(axis));
   return index_select(x, axis, tensor(places).to(x.device()));
 }
 
-/// Every rank's text, in their order.
+/// Every rank's text, in rank order.
 std::vector<std::string> gathered(const std::string& text, const Group& group) {
   const Tensor bytes = tensor(std::vector<uint8_t>(text.begin(), text.end()));
   const std::vector<int64_t> sizes = all_gather(tensor(std::vector{bytes.numel()}), group).to_vector<int64_t>();

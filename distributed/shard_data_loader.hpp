@@ -1,19 +1,19 @@
-// A loader's batches in parts on the ranks of a mesh.
+// Shards a loader's batches over the ranks of a mesh.
 //
 //   data::DataLoader loader(training, {.batch_size = 64, .shuffle = true, .seed = 1});
 //   ShardDataLoader batches(std::move(loader), mesh, {.shard_dims = {"dp"}});
-//   for (auto& [x, y] : batches) {          // DTensors of the whole batch, whose local() is this rank's part
+//   for (auto& [x, y] : batches) {          // DTensors of the whole batch; local() is this rank's shard
 //     loss(model(x.local()), y.local()).backward();
 //   }
 //
-// A batch is a tensor, or a pair, tuple, array, struct, list or map of such, whose members are the inputs. Tensors in
-// it become DTensors, at any depth, and all other values stay; a struct with tensors becomes a tuple. An input may have
-// a mesh of its own, such as that of the stage of a pipeline that consumes it: elsewhere local() is undefined.
+// A batch is a tensor, or a pair, tuple, array, struct, list or map of them; its members are the inputs. Tensors in it
+// become DTensors, at any depth, and all other values are unchanged; a struct with tensors becomes a tuple. An input
+// may have its own mesh, such as that of the pipeline stage that consumes it; on other ranks local() is undefined.
 //
-// Every rank runs a loader of the same dataset, options and seed, makes the same whole batches and keeps its part. So
-// ranks that share their place along a cut have the same samples with the same random numbers, an epoch is in the order
-// of one process, and a saved position is of no number of ranks. Where reading is what costs, `already_split` takes
-// batches of which each rank reads its own samples alone.
+// Every rank runs a loader with the same dataset, options and seed, makes the same whole batches and keeps its shard.
+// So ranks with the same position along the sharded dimensions have the same samples with the same random numbers,
+// epochs have the order of one process, and a saved position does not depend on the number of ranks. If reading is
+// expensive, use `already_split`: each rank then reads only its own samples.
 #pragma once
 
 #include <concepts>
@@ -32,7 +32,7 @@
 
 namespace weft::distributed {
 
-/// A cut along `axis` of an input, by the ranks along one dimension of its mesh.
+/// Shards an input along `axis`, over the ranks along one dimension of its mesh.
 struct ShardDim {
   ShardDim(const char* dim_, int axis_ = 0) : dim(dim_), axis(axis_) {}
   ShardDim(std::string dim_, int axis_ = 0) : dim(std::move(dim_)), axis(axis_) {}
@@ -41,8 +41,8 @@ struct ShardDim {
   int axis = 0;
 };
 
-/// How an input is cut: `none` leaves it whole, "dp" or {"dp", 1} is one cut, ShardDims({{"dp"}, {"sp", 1}}) are
-/// several at once. Two along one axis lie in each other, that by the mesh's earlier dimension outside.
+/// How an input is sharded: `none` keeps it whole, "dp" or {"dp", 1} is one cut, ShardDims({{"dp"}, {"sp", 1}}) has
+/// several. Two cuts of one axis are nested; the mesh's earlier dimension cuts first.
 struct ShardDims {
   ShardDims(NoneType = none) {}
   ShardDims(const char* dim, int axis = 0) : cuts{{dim, axis}} {}
@@ -54,46 +54,45 @@ struct ShardDims {
 };
 
 struct ShardDataLoaderOptions {
-  /// What becomes of a batch of which a cut input has other than a multiple of the ranks along an axis.
+  /// How to treat a batch in which the size of a cut axis is not a multiple of the ranks along it.
   enum class LastBatch : uint8_t {
-    ragged,  ///< parts are those of shard_size: the last ones shorter, or empty
-    pad,     ///< what stands at the input's start comes again behind its end; masks() tells which
-    drop,    ///< the batch is left out; ValueError where it is not the last one of its epoch
+    ragged,  // shards have the sizes of shard_size: the last ones are shorter, or empty
+    pad,     // repeats elements from the start of the input at its end; masks() marks them
+    drop,    // skips the batch; raises ValueError if it is not the last one of its epoch
   };
 
-  /// The keys that are taken of batches that are maps, in the order of meshes and shard_dims; none: all.
+  /// Keys to use of batches that are maps, in the order of meshes and shard_dims; if empty, all keys.
   std::vector<std::string> input_keys = {};
-  /// One for all inputs, or one for each. Left out, every rank has the whole.
+  /// One entry for all inputs, or one for each. If empty, every rank has the whole batch.
   std::vector<ShardDims> shard_dims = {};
-  /// The loader gives each rank a part of its own, as one with LoaderOptions::rank and world does along the first axis
-  /// that is cut, and as long a part as other ranks. Its position is of that number of ranks. last_batch has no part in
-  /// it.
+  /// The loader already returns this rank's shard, as with LoaderOptions::rank and world along the first cut axis, of
+  /// the same size on all ranks. Its saved position depends on that number of ranks. last_batch is ignored.
   bool already_split = false;
   LastBatch last_batch = LastBatch::ragged;
 };
 
 namespace detail {
 
-/// What loaders of all types share: which input lies how on which mesh.
+/// The part of ShardDataLoader that does not depend on the batch type: the mesh and cuts of each input.
 class WEFT_API BatchParts {
  public:
   BatchParts(std::vector<Mesh> meshes, ShardDataLoaderOptions options, Location where);
 
   const ShardDataLoaderOptions& options() const { return options_; }
   void check_loader(int64_t rank, int64_t world) const;
-  /// ValueError unless so many inputs are described, or all alike.
+  /// Raises ValueError unless this number of inputs is described, or all alike.
   void check_count(size_t inputs) const;
-  /// Of maps, whose inputs have names, and of other batches, which have none.
+  /// `named`: whether batches are maps, whose inputs have names.
   void check_keys(bool named) const;
   [[noreturn]] void raise_missing(const std::string& key) const;
   [[noreturn]] void raise_not_last() const;
-  /// ValueError on every rank of a mesh whose ranks stand at different positions.
+  /// Raises ValueError on every rank of a mesh whose ranks have different positions.
   void check_alike(const std::string& position) const;
 
-  /// Another batch begins.
+  /// Starts the next batch.
   void begin() { pieces_.clear(), uneven_ = false; }
   DTensor cut(const Tensor& x, size_t input);
-  /// The batch that was cut is one to be dropped.
+  /// Whether the last batch must be dropped.
   bool drops() const { return drops_uneven() && uneven_; }
   bool drops_uneven() const { return !options_.already_split && options_.last_batch == LastBatch::drop; }
   /// Whether every input with so many rows can be cut into equal parts.
@@ -102,16 +101,16 @@ class WEFT_API BatchParts {
 
  private:
   using LastBatch = ShardDataLoaderOptions::LastBatch;
-  /// By a dimension of the mesh.
+  /// Cut of an axis by a dimension of the mesh.
   struct Cut {
     int dim = 0, axis = 0;
   };
   struct Input {
     size_t mesh = 0;
-    /// By dimension.
+    /// By dimension of the mesh.
     std::vector<Cut> cuts = {};
   };
-  /// A tensor of the batch: how long its cut axes are, and how many elements along them are its own.
+  /// A tensor of the batch: the lengths of its cut axes, and how many elements along them are not padding.
   struct Piece {
     size_t input = 0;
     Device device = {};
@@ -120,7 +119,7 @@ class WEFT_API BatchParts {
   Input described_by(const ShardDims& cuts, size_t mesh) const;
   size_t described(size_t input) const { return inputs_.size() == 1 ? 0 : input; }
   static std::vector<int> cut_axes(const Input& input);
-  /// Into how many parts an axis is cut, and which of them is this rank's.
+  /// Number of shards of an axis, and index of this rank's shard.
   int64_t ranks_along(const Input& input, int axis) const;
   int64_t rank_along(const Input& input, int axis) const;
 
@@ -131,7 +130,7 @@ class WEFT_API BatchParts {
   bool uneven_ = false;
 };
 
-/// A map of the same kind with other values.
+/// A map of the same template with other values.
 template <class Map, class Value>
 struct MapTo;
 template <class K, class V, class Less, class A, class Value>
@@ -171,7 +170,7 @@ auto cut_map(T x, BatchParts& parts, size_t input) {
   return out;
 }
 
-/// In the order of the members, which that of a call's arguments need not be.
+/// Evaluates in the order of the members; the order of function arguments is unspecified.
 template <bool is_batch, class T>
 auto cut_fields(T x, BatchParts& parts, size_t input) {
   return [&]<size_t... i>(std::index_sequence<i...>) {
@@ -182,7 +181,7 @@ auto cut_fields(T x, BatchParts& parts, size_t input) {
   (std::make_index_sequence<data::detail::field_count<T>>());
 }
 
-/// x with its tensors cut. The members of a batch are the inputs; those of an input are cut alike.
+/// x with its tensors sharded. The members of a batch are the inputs; all tensors of an input are cut alike.
 template <bool is_batch, class T>
 auto cut_tensors(T x, BatchParts& parts, size_t input) {
   if constexpr (std::same_as<T, Tensor>) {
@@ -203,7 +202,7 @@ auto cut_tensors(T x, BatchParts& parts, size_t input) {
 
 }  // namespace detail
 
-/// Every loop is an epoch, as DataLoader's is. It is not moved while one runs.
+/// Each loop is an epoch, as for DataLoader. Must not be moved during a loop.
 template <class D, class C = data::Collate>
 class ShardDataLoader {
  public:
@@ -211,10 +210,10 @@ class ShardDataLoader {
   using Batch =
       decltype(detail::cut_tensors<true>(std::declval<typename Loader::Batch>(), std::declval<detail::BatchParts&>()));
 
-  /// Of one mesh for all inputs, or one for each. Takes the loader. KeyError for a dimension that a mesh lacks;
-  /// IndexError for a negative axis; ValueError where numbers of meshes, shard_dims, keys and inputs do not fit, where
-  /// a dimension of the mesh cuts an input twice, for keys of batches that are no maps, and where `already_split` and
-  /// the loader's rank and world tell different things.
+  /// Takes the loader, and one mesh for all inputs, or one for each. Raises KeyError for a dimension that a mesh lacks;
+  /// IndexError for a negative axis; ValueError if the numbers of meshes, shard_dims, keys and inputs do not fit, if a
+  /// mesh dimension cuts an input twice, for keys of batches that are not maps, and if `already_split` contradicts the
+  /// loader's rank and world.
   ShardDataLoader(Loader loader, std::vector<Mesh> meshes, ShardDataLoaderOptions options = {}, Location where = {})
       : loader_(std::move(loader)), parts_(std::move(meshes), std::move(options), where) {
     using Whole = typename Loader::Batch;
@@ -235,7 +234,7 @@ class ShardDataLoader {
     Batch& operator*() const { return *batch_; }
     Batch* operator->() const { return batch_.get(); }
     Iterator& operator++() {
-      batch_ = {};  // before the next one is made
+      batch_ = {};  // free it before the next one is made
       ++at_;
       cut();
       return *this;
@@ -271,22 +270,22 @@ class ShardDataLoader {
     Shared<Batch> batch_;
   };
 
-  /// Begins a loop: the next epoch, whatever became of the last one. Called by all ranks; those of a mesh compare their
-  /// positions by two small messages: ValueError on all of them where seeds, datasets, options or positions differ. Of
-  /// batches: KeyError for a key that a map lacks; IndexError for an axis that a tensor lacks, but 0-d tensors are left
-  /// whole; ValueError for another number of inputs than is described, and for an undefined tensor.
+  /// Starts the next epoch, whether or not the last loop was finished. Called by all ranks. Ranks of a mesh compare
+  /// their positions by two small messages; all of them raise ValueError if seeds, datasets, options or positions
+  /// differ. Batches raise KeyError for a key that a map lacks; IndexError for an axis that a tensor lacks (0-d tensors
+  /// are kept whole); ValueError for another number of inputs than described, and for an undefined tensor.
   Iterator begin(Location where = {}) { return Iterator(*this, where); }
   data::detail::LoopEnd end() { return {}; }
 
-  /// Of the batch that was given out last: for each of its tensors in their order bool, with the tensor's cut axes and
-  /// in parts as they are, false where it is padding. Of a tensor that is not cut, 0-d and true.
+  /// Padding masks of the last batch, one for each of its tensors in order: bool, with the shape of the tensor's cut
+  /// axes, sharded like it, false at padding. For a tensor that is not cut: 0-d and true.
   std::vector<DTensor> masks(Location where = {}) const {
     const CallScope call("ShardDataLoader::masks", where);
     return parts_.masks();
   }
 
-  /// Batches of an epoch. Whether LastBatch::drop takes one follows from the number of samples, a row each. ValueError
-  /// for a stream, and for `drop` where a batch sampler makes the batches.
+  /// Number of batches of an epoch, without the one that LastBatch::drop skips. Assumes one row per sample. Raises
+  /// ValueError for a stream, and for `drop` with a batch sampler.
   int64_t size(Location where = {}) const {
     const int64_t all = loader_.size(where);
     if constexpr (data::Dataset<D>) {
@@ -296,19 +295,19 @@ class ShardDataLoader {
   }
   const Loader& loader() const { return loader_; }
   uint64_t seed() const { return loader_.seed(); }
-  /// As DataLoader has them.
+  /// As for DataLoader.
   int64_t epoch() const { return loader_.epoch(); }
   int64_t batch() const { return loader_.batch(); }
   void set_epoch(int64_t epoch, Location where = {}) { loader_.set_epoch(epoch, where); }
 
-  /// The loader's position, the same text on every rank. Without already_split, any number of ranks goes on from it.
+  /// The loader's position, the same text on every rank. Without already_split, any number of ranks can resume from it.
   std::string state() const { return loader_.state(); }
   void restore(const std::string& state, Location where = {}) { loader_.restore(state, where); }
 
  private:
   static constexpr const char* name = "ShardDataLoader";
 
-  /// 0 where it is as long as the others.
+  /// Rows of the last batch; 0 if it is as long as the others.
   int64_t rows_of_last(Location where) const {
     const data::LoaderOptions& o = loader_.options();
     if (o.batch_sampler) {

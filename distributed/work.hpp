@@ -1,4 +1,4 @@
-// A collective under way.
+// Handles of asynchronous collectives.
 #pragma once
 
 #include "../tensor/shared.hpp"
@@ -10,15 +10,15 @@ namespace detail {
 struct WorkState;
 }
 
-/// What an asynchronous function returned. Collectives of one group run in the order of their calls, whether anybody
-/// waits or not; what one raises that nobody waits for is lost, but for later calls, which raise it too. The memory
-/// that they read or write is kept until then, and may not be written meanwhile. A value; copies are the same work.
+/// Returned by asynchronous functions. Collectives of one group run in the order of their calls, whether or not anyone
+/// waits. An error that no wait raises is lost, except that later calls raise it, too. Tensors that the collective
+/// reads or writes are kept alive until it is done, and must not be written before. A value; copies are the same work.
 class WEFT_API Work {
  public:
-  /// It is done, with or without an error; `wait` does not block then.
+  /// Whether it is done, with or without an error; `wait` then does not block.
   bool is_done() const;
-  /// Waits, and gives the result: what the synchronous function returns, and undefined for those that return nothing.
-  /// Raises what the collective did, each time it is called. Results on a device are copied there by this call.
+  /// Waits and returns the result of the synchronous function; undefined for functions that return nothing. Raises the
+  /// collective's error on every call. Results on a device are copied there by this call.
   Tensor wait() const;
 
   explicit Work(Shared<detail::WorkState> state) : state_(std::move(state)) {}

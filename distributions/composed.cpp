@@ -1,4 +1,4 @@
-// Distributions made of others.
+// Distributions composed of others.
 #include "detail/kind.hpp"
 #include "../ops/detail/common.hpp"
 #include "../ops/join.hpp"
@@ -17,7 +17,7 @@ using detail::Kind;
 using detail::sum_last;
 using detail::without_last;
 
-/// Of `shape`, which ends in the parts' own batch and event.
+/// A draw of `shape`, which ends with the part's batch and event.
 Tensor draw_of(const Distribution& part, const Dims& shape, Generator* generator) {
   const Dims outer = without_last(shape, part.body().shape().size());
   return part.has_rsample() && grad_mode().enabled ? part.rsample(outer, generator) : part.sample(outer, generator);
@@ -52,7 +52,7 @@ const Kind independent_kind = {
 const Distribution& mixture_of(const Body& d) { return d.parts[0]; }
 const Distribution& components_of(const Body& d) { return d.parts[1]; }
 int choice_axis(const Body& d) { return -1 - d.event.size(); }
-/// The mixture's chances beside the components' events.
+/// The mixture's probabilities, with dimensions of size 1 for the components' events.
 Tensor weights_beside_event(const Body& d) {
   Tensor weights = mixture_of(d).parameter("probs");
   for (int i = 0; i < d.event.size(); ++i) weights = weights.unsqueeze(-1);

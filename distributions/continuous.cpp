@@ -1,4 +1,4 @@
-// Distributions of single numbers whose draws are formulas of uniform or normal numbers.
+// Univariate distributions with draws that are formulas of uniform or normal draws.
 #include "detail/kind.hpp"
 #include "../ops/detail/common.hpp"
 #include "../ops/random.hpp"

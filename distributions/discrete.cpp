@@ -1,4 +1,4 @@
-// Distributions over integers, and over vectors of them.
+// Distributions over integers and vectors of integers.
 #include "detail/kind.hpp"
 #include "../ops/create.hpp"
 #include "../ops/detail/common.hpp"
@@ -28,7 +28,7 @@ Tensor chances_of_two(const Body& d, std::string_view name) {
 Tensor chances_of_several(const Body& d, std::string_view name) {
   return name == "probs" ? probs_of(d, 0, false) : name == "logits" ? logits_of(d, 0, false) : Tensor();
 }
-/// 0, 1, … n - 1 along a first dimension before `ones` others.
+/// 0, 1, … n - 1 along the first dimension, followed by `ones` dimensions of size 1.
 Tensor counted(const Tensor& like, DType dtype, int64_t n, int ones) {
   Dims shape{n};
   for (int i = 0; i < ones; ++i) shape.push_back(1);
@@ -36,7 +36,7 @@ Tensor counted(const Tensor& like, DType dtype, int64_t n, int ones) {
 }
 Tensor floats_like(const Body& d, const Tensor& x) { return is_floating(x.dtype()) ? x : x.to(d[0].dtype()); }
 
-// ---- of two outcomes ------------------------------------------------------------------------------------------------
+// ---- binary ---------------------------------------------------------------------------------------------------------
 
 const Kind bernoulli_kind = {
     .name = "Bernoulli",
@@ -86,7 +86,7 @@ const Kind geometric_kind = {
     .in_support = [](const Body&, const Tensor& x) { return logical_and(x >= 0, is_whole(x)); },
     .derived = chances_of_two};
 
-/// The one count of every trial. NotImplementedError where they differ.
+/// The total_count that all elements share. Raises NotImplementedError if they differ.
 int64_t common_count(const Body& d) {
   if (d[0].numel() == 0) return 0;
   const double least = amin(d[0]).item<double>(), most = amax(d[0]).item<double>();
@@ -130,7 +130,7 @@ const Kind binomial_kind = {
           return name == "probs" ? probs_of(d, 1) : name == "logits" ? logits_of(d, 1) : Tensor();
         }};
 
-// ---- of any count ---------------------------------------------------------------------------------------------------
+// ---- counts ---------------------------------------------------------------------------------------------------------
 
 const Kind poisson_kind = {
     .name = "Poisson",
@@ -148,9 +148,9 @@ const Kind poisson_kind = {
     .variance = [](const Body& d) { return d[0]; },
     .in_support = [](const Body&, const Tensor& x) { return logical_and(x >= 0, is_whole(x)); }};
 
-// ---- of several outcomes --------------------------------------------------------------------------------------------
+// ---- classes --------------------------------------------------------------------------------------------------------
 
-/// i64 of this shape, which ends in the batch.
+/// Drawn class indices: i64 of this shape, which ends with the batch.
 Tensor chosen(const Body& d, const Dims& shape, Generator* generator) {
   const Tensor probs = probs_of(d, 0, false);
   const int64_t draws = Dims(std::span(shape.data(), static_cast<size_t>(shape.size() - d.batch.size()))).product();
@@ -163,7 +163,7 @@ Tensor entropy_of_several(const Body& d) {
   const Tensor logits = logits_of(d, 0, false), probs = probs_of(d, 0, false);
   return -sum(probs * masked_fill(logits, probs == 0, 0), {-1});
 }
-/// log p of the class numbers in x.
+/// log p of the class indices in x.
 Tensor log_prob_of_class(const Body& d, const Tensor& x) {
   const Tensor logits = logits_of(d, 0, false);
   const Dims shape = detail::broadcast_all({x.shape(), d.batch});
@@ -255,7 +255,7 @@ const Kind multinomial_kind = {
         },
     .derived = chances_of_several};
 
-// ---- making them ----------------------------------------------------------------------------------------------------
+// ---- constructors ---------------------------------------------------------------------------------------------------
 
 Distribution of_two(const Kind& kind, const Chances& chances, const Options& options) {
   const CallScope call(kind.name, chances.where);

@@ -27,7 +27,7 @@ Tensor draw(const Body& body, const Dims& shape, Generator* generator) {
   return body.kind->draw(body, joined(shape, body.shape()), generator);
 }
 
-/// Of the parameters' dtype where it is floating or another device's number; checked against the distribution.
+/// Checks the shape of a value, and with `must_be_possible` that it is in the support.
 Tensor value_for(const Body& body, const Tensor& given, bool must_be_possible) {
   const Tensor& value = checked(given);
   if (value.dim() < body.event.size()) {
@@ -53,7 +53,7 @@ Tensor value_for(const Body& body, const Tensor& given, bool must_be_possible) {
   return value;
 }
 
-/// function(body, x) in f64 where `wide` says so, and in the dtype that it has without.
+/// Evaluates function(body, x), with `wide` in f64, and returns the dtype of the direct evaluation.
 Tensor of_value(const Body& body, detail::Kind::OfValue function, const Tensor& x, bool wide) {
   if (!wide || body.parameters.empty()) return function(body, x);
   const DType own = body[0].dtype(), dtype = is_floating(x.dtype()) ? result_type(x, body[0]) : own;

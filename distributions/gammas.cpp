@@ -1,4 +1,4 @@
-// Distributions whose draws are made of gamma numbers.
+// Distributions with draws computed from gamma draws.
 #include "detail/gamma.hpp"
 #include "detail/kind.hpp"
 #include "../ops/create.hpp"
@@ -45,7 +45,7 @@ const Kind chi2_kind = [] {
   return kind;
 }();
 
-// Quotients are made of logarithms: small concentrations give draws that no float holds.
+// Computes quotients from logarithms, because small concentrations give draws that underflow.
 Tensor shares(const Tensor& concentration, const Dims& shape, Generator* generator) {
   const Tensor draws = detail::log_gamma_draws(concentration.to(f64).expand(shape), generator);
   return softmax(draws, -1).to(concentration.dtype());
@@ -69,7 +69,7 @@ const Kind beta_kind = {
     .mean = [](const Body& d) { return d[0] / (d[0] + d[1]); },
     .mode =
         [](const Body& d) {
-          // As of a Dirichlet distribution: at an end where both are below 1.
+          // As for a Dirichlet distribution: at an end of the interval if both are below 1.
           const Tensor a = relu(d[0] - 1), b = relu(d[1] - 1);
           const Tensor ends = where(d[0] >= d[1], ones_like(d[0]), 0);
           return where(logical_and(d[0] < 1, d[1] < 1), ends, a / (a + b));
@@ -110,7 +110,7 @@ const Kind dirichlet_kind = {
     .in_support = [](const Body&,
                      const Tensor& x) { return logical_and(all(x >= 0, {-1}), abs(sum(x, {-1}) - 1) < 1e-6); }};
 
-// log Γ(x + 1/2) - log Γ(x), and its derivative: far out by their asymptotic series (DLMF 5.11.13), where the terms of
+// log Γ(x + 1/2) - log Γ(x), and its derivative. Large x use the asymptotic series (DLMF 5.11.13), because the terms of
 // the difference cancel.
 constexpr double far_out = 20;
 Tensor half_step(const Tensor& x) {

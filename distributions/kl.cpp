@@ -1,4 +1,4 @@
-// Divergences by pairs of kinds. Formulas are PyTorch's (torch/distributions/kl.py).
+// Kullback-Leibler divergences by pairs of distributions. Formulas are PyTorch's (torch/distributions/kl.py).
 #include <string_view>
 
 #include "detail/kind.hpp"
@@ -23,7 +23,7 @@ Tensor entropy(const Body& p) { return p.kind->entropy(p); }
 Tensor infinite(const Tensor& a, const Tensor& b) { return full_like(a + b, infinity); }
 Tensor always_infinite(const Body& p, const Body& q) { return infinite(p[0], q[0]); }
 
-// ---- pairs of one kind ----------------------------------------------------------------------------------------------
+// ---- pairs of the same kind -----------------------------------------------------------------------------------------
 
 Tensor normals(const Tensor& p_loc, const Tensor& p_scale, const Tensor& q_loc, const Tensor& q_scale) {
   const Tensor ratio = square(p_scale / q_scale);
@@ -35,7 +35,7 @@ Tensor of_half_normals(const Body& p, const Body& q) {
   return normals(zero, p[0], zero, q[0]);
 }
 
-/// Of the chances of two, which stand in this parameter.
+/// Divergence of the binary probabilities in this parameter.
 Tensor of_two(const Body& p, const Body& q, int parameter) {
   const Tensor yes = probs_of(p, parameter), no = detail::rest_of(p, parameter);
   return detail::log_likelihood(p, yes, no, parameter) - detail::log_likelihood(q, yes, no, parameter);
@@ -113,7 +113,7 @@ Tensor of_multivariate_normals(const Body& p, const Body& q) {
   return half_log_det(q) - half_log_det(p) + 0.5 * (spread + away - static_cast<double>(p.event[0]));
 }
 
-// ---- made of others -------------------------------------------------------------------------------------------------
+// ---- composed distributions -----------------------------------------------------------------------------------------
 
 Tensor of_independents(const Body& p, const Body& q) {
   if (p.count != q.count) {
@@ -129,7 +129,7 @@ Tensor of_transformed(const Body& p, const Body& q) {
   return kl(p.parts[0], q.parts[0]);
 }
 
-// ---- pairs of two kinds ---------------------------------------------------------------------------------------------
+// ---- pairs of different kinds ---------------------------------------------------------------------------------------
 
 Tensor bernoulli_poisson(const Body& p, const Body& q) { return -entropy(p) - xlogy(probs_of(p), q[0]) + q[0]; }
 
@@ -222,7 +222,7 @@ Tensor uniform_normal(const Body& p, const Body& q) {
   return 0.5 * log(2 * pi * variance / square(width)) + (square(width) / 12 + square(middle)) / (2 * variance);
 }
 
-// ---- which ----------------------------------------------------------------------------------------------------------
+// ---- lookup ---------------------------------------------------------------------------------------------------------
 
 struct Row {
   const char *p, *q;

@@ -16,7 +16,7 @@ using detail::Kind;
 
 Tensor solve_lower(const Tensor& lower, const Tensor& b) { return linalg::solve_triangular(lower, b, false); }
 
-// Parameter 1 is the factor, whichever of the three was given.
+// Parameter 1 is the Cholesky factor, whichever of the three was given.
 Tensor half_log_det(const Body& d) { return sum(log(d[1].diagonal(0, -2, -1)), {-1}); }
 Tensor covariance(const Body& d) { return matmul(d[1], d[1].transpose(-2, -1)); }
 double size_of(const Body& d) { return static_cast<double>(d.event[0]); }
@@ -63,7 +63,7 @@ void check_matrix(const Tensor& matrix, const Tensor& loc, const char* name) {
                                             matrix.shape().text(), loc.shape().text())});
 }
 
-/// The factor of a symmetric matrix; ValueError where it is not symmetric or not positive definite.
+/// The Cholesky factor of a symmetric matrix. Raises ValueError if it is not symmetric or not positive definite.
 Tensor factor_of(const Tensor& matrix, const char* name, bool validate) {
   const Tensor turned = matrix.transpose(-2, -1);
   if (validate && detail::has_elements(matrix)) {
@@ -74,13 +74,14 @@ Tensor factor_of(const Tensor& matrix, const char* name, bool validate) {
     });
   }
   try {
-    return linalg::cholesky(0.5 * (matrix + turned));  // of both halves alike, so that gradients are symmetric
+    return linalg::cholesky(0.5 * (matrix + turned));  // symmetrised, so that gradients are symmetric
   } catch (const LinAlgError&) {
     raise<ValueError>({.problem = fmt::format("parameter '{}' of MultivariateNormal is not positive definite", name)});
   }
 }
 
-/// With C the factor of the precision in reversed order, (reversed Cᵀ)⁻¹ is the factor of its inverse.
+/// The Cholesky factor of the inverse: (reversed Cᵀ)⁻¹, where C is the Cholesky factor of the precision in reversed
+/// order.
 Tensor factor_of_inverse(const Tensor& precision_matrix, bool validate) {
   const Tensor turned = factor_of(precision_matrix.flip({-2, -1}), "precision_matrix", validate);
   const Tensor lower = turned.flip({-2, -1}).transpose(-2, -1);

@@ -1,4 +1,4 @@
-// Invertible functions of single numbers, with the logarithm of their derivative.
+// Invertible elementwise functions with the logarithm of their derivative.
 #pragma once
 
 #include <string>
@@ -7,25 +7,25 @@
 
 namespace weft::distributions {
 
-/// A value: y = transform(x), x = transform.inverse()(y).
+/// y = transform(x), x = transform.inverse()(y).
 class WEFT_API Transform {
  public:
   enum class Kind : uint8_t { exp, affine, sigmoid, tanh };
 
-  /// y of x; a new tensor of x's shape, or of what it and an affine transform's numbers broadcast to.
+  /// y of x: a new tensor with x's shape, broadcast with the parameters of an affine transform.
   Tensor operator()(const Tensor& x, Location where = {}) const;
   Transform inverse() const;
-  /// log |dy/dx| at x, where y is this transform of it.
+  /// log |dy/dx| at x, with y = transform(x).
   Tensor log_abs_det_jacobian(const Tensor& x, const Tensor& y, Location where = {}) const;
-  /// Whether y is one that x can become; bool.
+  /// Whether y is in the codomain; bool.
   Tensor in_codomain(const Tensor& y) const;
-  /// 1 where it rises, -1 where it falls; of y's shape or one that broadcasts to it.
+  /// 1 if increasing, -1 if decreasing; of y's shape or one that broadcasts to it.
   Tensor sign() const;
-  /// What x and this transform's own numbers broadcast to.
+  /// The broadcast shape of x and the transform's parameters.
   Dims shape_with(const Dims& x) const;
-  /// The same function: kind, direction and numbers.
+  /// Compares function, direction and parameters.
   bool operator==(const Transform& other) const;
-  /// "ExpTransform", and with "inverse of ".
+  /// "ExpTransform", with the prefix "inverse of " for an inverse.
   std::string text() const;
 
  private:

@@ -1,8 +1,8 @@
-// A training that goes wrong in one step of many, whose recorder keeps that step.
+// A training run with one bad step, which a StepRecorder saves for replay.
 //
 //   weft-bad-step                                    trains until the loss is NaN
-//   ./weft replay step.weft                          what the step was
-//   ./weft replay step.weft -- build/release/examples/weft-bad-step      runs it again, bit for bit
+//   ./weft replay step.weft                          describes the saved step
+//   ./weft replay step.weft -- build/release/examples/weft-bad-step      repeats it bit for bit
 #include <cstdio>
 
 #include <weft/weft.hpp>
@@ -23,7 +23,7 @@ int main() {
   io::StepRecorder recorder("step.weft", {model, &optimizer});
   for (int i = 0; i < 100 && !recorder.found(); ++i) {
     Tensor x = randn({8, 4});
-    if (i == 40) x = x * 1e3;  // a row that nobody scaled: exp overflows
+    if (i == 40) x = x * 1e3;  // an unscaled batch: exp overflows
     recorder.step(step, {{"x", x}, {"y", ones({8, 1})}});
   }
   std::printf("%s\n", recorder.text().c_str());

@@ -1,4 +1,4 @@
-// Measures an op of one's own beside the library's, as `./weft bench --file examples/bench_my_op.cpp` runs it.
+// Compares a user-defined op with library ops; run it with `./weft bench --file examples/bench_my_op.cpp`.
 #include <weft/bench.hpp>
 #include <weft/map/map.hpp>
 #include <weft/weft.hpp>
@@ -8,7 +8,7 @@ using namespace weft;
 int main() {
   const NoGradGuard no_grad;
   const Tensor x = randn({1'000'000}), y = randn({1'000'000});
-  // Each call reads x and y and writes a result; an exponential counts as the eighteen operations of its formula.
+  // Each call reads x and y and writes a result. An exponential counts as 18 operations, the cost of its formula.
   const bench::Comparison result = bench::compare(
       {{"map", [&] { Tensor r = map([](auto a, auto b) { return a * exp(-b); }, x, y); }},
        {"ops", [&] { Tensor r = x * exp(-y); }}},

@@ -1,4 +1,4 @@
-// Trains a small GPT on the characters of a text, prints what it then writes, and leaves a folder with the losses.
+// Trains a small character-level GPT on a text, prints a sample, and writes the losses to a folder.
 #include <charconv>
 #include <chrono>
 #include <cmath>
@@ -19,7 +19,7 @@ Tensor loss_of(const Gpt& model, const data::TokenSample& batch, bool mixed) {
   return cross_entropy(model(batch.inputs).flatten(0, 1), batch.targets.flatten());
 }
 
-// The mean loss over the first batches of a loader, always the same ones.
+// The mean loss over the first batches of a loader, the same ones in every evaluation.
 double evaluate(Gpt& model, const data::TextLoader& loader, Device device, bool mixed) {
   constexpr int64_t batches = 8;
   const NoGradGuard no_grad;
@@ -30,7 +30,7 @@ double evaluate(Gpt& model, const data::TextLoader& loader, Device device, bool 
   return sum / batches;
 }
 
-// Writes `length` characters after the vocabulary's first one.
+// Generates `length` characters after the first character of the vocabulary.
 std::string sample(const Gpt& model, const io::Vocabulary& vocabulary, int64_t context, int64_t length, uint64_t seed,
                    Device device) {
   const generate::GenerateOptions options{.max_new_tokens = length, .sampling = {.temperature = 0.8}, .seed = seed};
@@ -50,7 +50,7 @@ void tell_ignored(const CLI::App& app, const std::string& option, const std::str
   if (app.count(option) > 0) std::cerr << option << " is ignored: " << why << std::endl;
 }
 
-// Trains from `step` to `last`, or until a signal comes. `reached` is called after every step.
+// Trains from `step` to `last`, or until a signal arrives. `reached` is called after every step.
 void fit(Gpt& model, optim::AdamW& optimizer, const Config& config, const data::TextLoader& training,
          const data::TextLoader& validation, io::RunLog& log, int64_t step, int64_t last, Device device, bool mixed,
          const std::function<void(int64_t step, bool ended)>& reached) {
@@ -67,14 +67,14 @@ void fit(Gpt& model, optim::AdamW& optimizer, const Config& config, const data::
     metrics.tokens_per_s = static_cast<double>(config.batch * config.context) / spent.count();
     const bool interrupted = train::EndBySignal::received() != 0;
     ended = step == last || interrupted;
-    // Who sent a signal may not wait for long.
+    // Skips the evaluation after a signal, because the sender may not wait for long.
     if (!interrupted && (ended || step % 50 == 0)) metrics.val_loss = evaluate(model, validation, device, mixed);
     log.record(metrics);
     reached(step, ended);
   }
 }
 
-// Saves in the background every so many steps, and waits for the last one.
+// Saves in the background every few steps, and waits for the last save when training ends.
 class Keeper {
  public:
   Keeper(const Options& o, io::TrainingRun run, SavedRun saved)
@@ -132,7 +132,7 @@ void run(Options o, const CLI::App& app) {
     if (saved) tell_ignored(app, "--data", "no step is left to train");
     if (o.steps > 0) tell_ignored(app, "--steps", o.resume + " has done " + std::to_string(first) + " of them");
   } else if (!o.save.empty()) {
-    io::BackgroundSaver(o.save, {}, nowhere);  // what cannot be written is told before anything is computed
+    io::BackgroundSaver(o.save, {}, nowhere);  // fails early if the folder is not writable
   }
   if (o.threads > 0) set_num_threads(o.threads);
   manual_seed(o.seed);
@@ -173,7 +173,7 @@ void run(Options o, const CLI::App& app) {
   std::cout << "---- sample ----\n" << sample(model, vocabulary, config.context, o.length, o.seed, device) << std::endl;
 }
 
-// Whole numbers of 64 bits, in the words of the command line.
+// A validator for 64-bit integers with a minimum.
 template <class T>
 CLI::Validator whole_number(T least, const char* what) {
   const auto check = [least, what](const std::string& text) {
@@ -216,7 +216,7 @@ int main(int argc, char** argv) {
       ->check(whole_number<int64_t>(0, "a number of characters, 0 or more"))
       ->capture_default_str();
   CLI11_PARSE(app, argc, argv);
-  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error like a full disk
+  std::signal(SIGXFSZ, SIG_IGN);  // report a file size limit as an error, like a full disk
   try {
     run(o, app);
   } catch (const std::exception& error) {

@@ -1,5 +1,5 @@
-// A small GPT on the characters of a text, and what its saved runs say of themselves: of the programs that train it and
-// that write with it.
+// A small character-level GPT and the description of its saved runs, shared by the programs that train it and generate
+// text with it.
 #pragma once
 
 #include <map>
@@ -48,15 +48,15 @@ struct Gpt : nn::Layer<Gpt> {
   }
 };
 
-// It sees the last `context` characters.
+// The model reads only the last `context` characters.
 inline generate::LanguageModel language_model(const Gpt& model, int64_t context, int64_t vocabulary, Device device) {
   return generate::without_cache([=](const Tensor& tokens) { return model(tokens.to(device)); }, vocabulary, context);
 }
 
-// What a user of a command asked for wrongly is told without a line of C++.
+// No source location: errors in command-line arguments are reported without a line of C++.
 inline const Location nowhere = Location::none();
 
-// What a state says of itself: all that is needed to build its model again.
+// The description in a saved run, sufficient to rebuild its model.
 struct SavedRun {
   std::string preset, vocabulary;
   uint64_t seed;

@@ -1,4 +1,4 @@
-// Files of models and tensors into each other: `./weft convert`. What was written is read again and compared.
+// Converts files of models and tensors: `./weft convert`. The output is read back and compared.
 #include <cstring>
 #include <filesystem>
 #include <iostream>
@@ -29,7 +29,7 @@ struct Options {
   bool force = false;
 };
 
-/// What a file holds: a model's tree as JSON text, or tensors.
+/// The contents of a file: a module tree as JSON text, or tensors.
 struct Contents {
   std::string tree = {};
   io::TensorMap tensors = {};
@@ -115,7 +115,7 @@ void write_tensors(const Contents& contents, const Options& options) {
   }
 }
 
-// ---- the check ----
+// ---- verification ----
 
 bool same_values(const Tensor& a, const Tensor& b) {
   if (a.dtype() != b.dtype() || !(a.shape() == b.shape())) return false;
@@ -123,7 +123,7 @@ bool same_values(const Tensor& a, const Tensor& b) {
   const size_t bytes = static_cast<size_t>(a.numel()) * weft::itemsize(a.dtype());
   if (bytes == 0 || std::memcmp(left.data_ptr(), right.data_ptr(), bytes) == 0) return true;
   if (!is_floating(a.dtype())) return false;
-  // JSON keeps that a number is none, not the bits it had.
+  // JSON stores NaN without its bits.
   const DType wide = a.dtype() == DType::f64 ? DType::f64 : DType::f32;
   const Tensor x = left.to(wide), y = right.to(wide);
   return all(logical_or(eq(x, y), logical_and(isnan(x), isnan(y)))).item<bool>();

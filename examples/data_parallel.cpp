@@ -1,7 +1,7 @@
-// Data parallelism: every rank has the model and a share of the data, and gradients are averaged while backward still
-// runs.
+// Data-parallel training: every rank has a copy of the model and a shard of the data. Gradients are averaged while
+// backward is still running.
 //   mpirun -n 4 build/release/examples/weft-data-parallel       four processes
-//   build/release/examples/weft-data-parallel 4                  four threads of this one
+//   build/release/examples/weft-data-parallel 4                  four threads of this process
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -14,7 +14,7 @@ using namespace weft::distributed;
 
 namespace {
 
-/// Points of two half moons, the same on every rank: x [n, 2] and their moon [n].
+/// Points of two half moons, the same on every rank: x [n, 2] and the moon of each point [n].
 std::pair<Tensor, Tensor> moons(int64_t n) {
   const Tensor moon = arange(n) % 2, angle = rand({n}) * M_PI;
   const Tensor side = 1 - 2 * moon.to(f32);
@@ -27,13 +27,13 @@ bool train(const Group& group) {
   const auto [x, y] = moons(512);
   const auto rank = static_cast<size_t>(group.rank());
   const Tensor my_x = x.tensor_split(group.size())[rank], my_y = y.tensor_split(group.size())[rank];
-  // Ranks may have unequally many samples: 1 where they do not.
+  // Weight of this rank's loss: 1 if all ranks have the same number of samples.
   const auto samples = static_cast<double>(my_y.numel());
   const double weight = samples / mean_weight(samples, group);
 
   nn::Sequential model(nn::Linear(2, 32), nn::Tanh(), nn::Linear(32, 2));
   optim::AdamW optimizer(model.parameters(), {.lr = 0.02});
-  const DataParallel replicas(model.parameters(), {.group = group});  // the first rank's values, whatever each one drew
+  const DataParallel replicas(model.parameters(), {.group = group});  // broadcasts the parameters of rank 0
 
   double loss_of_all = 0;
   for (int step = 0; step < 200; ++step) {
@@ -46,7 +46,7 @@ bool train(const Group& group) {
     if (group.rank() == 0 && step % 50 == 0) std::printf("step %3d  loss %.4f\n", step, loss_of_all);
   }
 
-  bool same = true;  // the ranks' models, bit for bit
+  bool same = true;  // whether all ranks have bit-identical models
   for (const Tensor& p : model.parameters()) same = same && p.detach().equal(broadcast(p.detach(), 0, group));
   same = all_reduce(tensor(same), group, ReduceOp::all).item<bool>();
   if (group.rank() == 0) {

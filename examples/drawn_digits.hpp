@@ -1,4 +1,4 @@
-// Digits that are drawn anew in every run, for examples that would else need files.
+// Images of random digits, for examples that would otherwise need data files.
 #pragma once
 
 #include <sstream>
@@ -10,19 +10,19 @@ namespace drawn {
 using namespace weft;
 
 struct Images {
-  Tensor pixels, labels;  ///< f32 [count, 1, 28, 28] from 0 to 1, and i64 [count]
+  Tensor pixels, labels;  ///< f32 [count, 1, 28, 28] in [0, 1], and i64 [count]
 };
 
 inline constexpr int64_t size = 28, classes = 10, most_strokes = 14;
 
-// Points "xy" on a grid of 5 by 9 that a pen goes through; a bar lifts it.
+// The pen path of each digit: points "xy" on a grid of 5 by 9; a bar lifts the pen.
 inline const char* const paths[classes] = {
     "10 30 42 46 38 18 06 02 10",          "12 20 28 | 18 38", "02 10 30 42 43 08 48",
     "01 10 30 42 33 24 34 45 46 38 18 07", "30 05 45 | 30 38", "40 00 03 33 45 46 38 18 07",
     "40 20 03 06 18 38 46 45 34 04",       "00 40 18",         "10 30 42 33 14 05 06 18 38 46 45 34 13 02 10",
     "43 14 03 01 10 30 41 43 46 28"};
 
-// The ends of each digit's strokes, [classes, most_strokes, 2, 2], from -0.5 to 0.5; the last is repeated.
+// End points of each digit's strokes, [classes, most_strokes, 2, 2], in [-0.5, 0.5]; the last stroke is repeated.
 inline Tensor stroke_table() {
   const Tensor table = zeros({classes, most_strokes, 2, 2});
   for (int64_t digit = 0; digit < classes; ++digit) {
@@ -38,8 +38,8 @@ inline Tensor stroke_table() {
   return table;
 }
 
-// Each digit turned, sheared, stretched, moved and drawn with a pen of its own width, with noise: brightness falls off
-// with the distance of a pixel from the nearest stroke.
+// Draws digits with random rotation, shear, scale, position, pen width and noise. Brightness decreases with the
+// distance of a pixel from the nearest stroke.
 inline Images draw_digits(int64_t count) {
   const Tensor table = stroke_table(), labels = randint(0, classes, count);
   Images all{empty({count, 1, size, size}), labels};

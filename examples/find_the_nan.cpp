@@ -1,5 +1,5 @@
-// A small net with four planted faults, one of which makes NaN in one step of many. Weft's tools name them all: the
-// recorder says which layers suffer, the anomaly guard which line made the NaN.
+// A small net with four planted faults, one of which produces NaN in one step of many. Weft's tools find them all:
+// the recorder reports the affected layers, the anomaly guard the line that produced the NaN.
 #include <cstdio>
 #include <string>
 
@@ -8,11 +8,11 @@
 
 using namespace weft;
 
-// Rows divided by their length. A blank row has the length 0, where the root has an infinite slope: the forward is
-// fine, the backward is not.
+// Rows divided by their norms. The norm of a zero row is 0, where sqrt has an infinite slope: its forward is finite,
+// but its backward is not.
 Tensor normalized(const Tensor& x) {
   const Tensor squares = (x * x).sum({1}, true);
-  return x / (sqrt(squares) + 1e-6);  // the planted NaN: it should be sqrt(squares + 1e-12)
+  return x / (sqrt(squares) + 1e-6);  // the planted NaN; correct: sqrt(squares + 1e-12)
 }
 
 struct Net : nn::Layer<Net> {
@@ -32,18 +32,18 @@ struct Net : nn::Layer<Net> {
     register_module("norm", norm);
     register_module("head", head);
     const NoGradGuard unrecorded;
-    dead.bias.fill_(-20.0);  // its ReLU never opens
+    dead.bias.fill_(-20.0);  // the ReLU is never active
   }
 
   Tensor forward(const Tensor& x) const {
     Tensor h = normalized(embed(x));
-    for (const nn::Linear& layer : deep) h = sigmoid(layer(h));  // seven times a slope of at most 1/4
+    for (const nn::Linear& layer : deep) h = sigmoid(layer(h));  // seven factors of at most 1/4 in the gradient
     h = h + relu(dead(h));
     return head(norm(tanh(forgotten(h))));
   }
 };
 
-// The optimizer gets all parameters but those of `forgotten`.
+// The parameters for the optimizer: all but those of `forgotten`, a planted fault.
 std::vector<Tensor> trained(const Net& net) {
   std::vector<Tensor> out;
   for (const nn::NamedTensor& p : net.named_parameters()) {

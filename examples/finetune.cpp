@@ -1,5 +1,5 @@
-// Fine-tunes a small language model by LoRA: a decoder learns the characters of a text, then only adapters learn to
-// answer questions. The loss counts answers alone; the base model stays as it is, bit for bit.
+// Fine-tunes a small language model with LoRA: a decoder is trained on the characters of a text, then only adapters are
+// trained to answer questions. Only answers count in the loss; the base model stays bit for bit the same.
 #include <filesystem>
 #include <iostream>
 #include <stdexcept>
@@ -35,7 +35,7 @@ struct Decoder : nn::Layer<Decoder> {
   }
 };
 
-// What the model is to answer: the letters of a word, backwards. "abc>cba." is one line of it.
+// A question and its answer: the letters of a word, reversed. A line of training text is "abc>cba."
 struct Task {
   std::string prompt, answer;
 };
@@ -47,7 +47,7 @@ Task draw_task(Generator& generator) {
   return {word + ">", std::string(word.rbegin(), word.rend()) + "."};
 }
 
-// Tokens and the labels of what follows each; those of the prompt are masked.
+// Tokens, and for each the next token as its label. Labels within the prompt are masked.
 std::pair<Tensor, Tensor> draw_batch(const io::Vocabulary& vocabulary, Generator& generator) {
   std::vector<Tensor> tokens, labels;
   for (int64_t i = 0; i < batch; ++i) {
@@ -69,7 +69,7 @@ double train_step(const Decoder& model, optim::Optimizer& optimizer, const Tenso
   return loss.item<double>();
 }
 
-// The likeliest character after each, until "." or the context's end.
+// Greedy decoding, until "." or the end of the context.
 std::string answer(const Decoder& model, const io::Vocabulary& vocabulary, const std::string& prompt) {
   const NoGradGuard unrecorded;
   std::string text = prompt;
@@ -86,7 +86,7 @@ std::map<std::string, Tensor> values_of(const nn::Module& model) {
   return out;
 }
 
-// The names of the tensors that are no longer what they were, bit for bit; merged or not is no difference.
+// Names of tensors with other bits than before, ignoring whether adapters are merged.
 std::vector<std::string> changed(const nn::Module& model, const std::map<std::string, Tensor>& before) {
   std::vector<std::string> names;
   for (const auto& [name, tensor] : model.state_dict()) {
@@ -102,7 +102,7 @@ struct Options {
   uint64_t seed = 1;
 };
 
-// A model that writes words of these letters: what a real run would load.
+// Trains a base model on words of these letters; a real program would load one.
 Decoder base_model(const Options& o, const io::Vocabulary& vocabulary, Generator& generator) {
   Decoder model(vocabulary.size());
   nn::ModuleRegistry registry = nn::ModuleRegistry::standard();

@@ -1,4 +1,4 @@
-// Writes text with a model: a folder as published checkpoints have it, or what `./weft train --save` left.
+// Generates text with a published checkpoint folder, or with a run saved by `./weft train --save`.
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
@@ -21,11 +21,11 @@ struct Options {
   generate::GenerateOptions generate{.max_new_tokens = 200, .sampling = {.temperature = 0.8}};
 };
 
-// A model, and what its tokens mean.
+// A model with its tokenizer.
 struct Writer {
   generate::LanguageModel model;
   std::function<std::vector<int64_t>(const std::string&)> encode;
-  // Bytes, which may end within a character.
+  // Decodes to bytes, which may end within a character.
   std::function<std::string(const std::vector<int64_t>&)> decode;
   std::vector<int64_t> ends = {};
 };
@@ -72,7 +72,7 @@ Writer of_run(const std::string& folder, const Options& o) {
   return {.model = language_model(gpt, config.context, vocabulary.size(), device),
           .encode =
               [=](const std::string& text) {
-                // A text begins behind the vocabulary's first character.
+                // Without a prompt, generation starts with the first character of the vocabulary.
                 return text.empty() ? std::vector<int64_t>{0} : vocabulary.encode(text, nowhere).to_vector<int64_t>();
               },
           .decode = [=](const std::vector<int64_t>& tokens) { return vocabulary.decode(tensor(tokens)); }};
@@ -82,7 +82,7 @@ Writer writer_of(const std::string& folder, const Options& o) {
   return is_checkpoint(folder) ? of_checkpoint(folder, o) : of_run(folder, o);
 }
 
-// How many of the bytes are whole characters of UTF-8.
+// Number of bytes that form complete UTF-8 characters.
 size_t whole_characters(const std::string& bytes) {
   for (size_t back = 1; back <= std::min<size_t>(3, bytes.size()); ++back) {
     const auto byte = static_cast<unsigned char>(bytes[bytes.size() - back]);
@@ -93,7 +93,7 @@ size_t whole_characters(const std::string& bytes) {
   return bytes.size();
 }
 
-// How many of the last bytes of the text may be the beginning of this one.
+// Length of the longest suffix of `text` that is a proper prefix of `stop`.
 size_t begun(const std::string& stop, const std::string& text) {
   for (size_t n = std::min(stop.size() - 1, text.size()); n > 0; --n) {
     if (text.ends_with(stop.substr(0, n))) return n;
@@ -101,7 +101,7 @@ size_t begun(const std::string& stop, const std::string& text) {
   return 0;
 }
 
-// Prints what comes, until one of the stops is in it.
+// Prints tokens as they arrive, until the text contains one of the stop strings.
 class Printer {
  public:
   Printer(const Writer& writer, const std::vector<std::string>& stops) : writer_(writer), stops_(stops) {}

@@ -1,4 +1,4 @@
-// Trains an LSTM on the characters of a text, and prints what it then writes.
+// Trains a character-level LSTM on a text, and prints a sample.
 #include <iostream>
 
 #include <CLI/CLI.hpp>
@@ -19,7 +19,7 @@ struct CharLstm : nn::Layer<CharLstm> {
     Tensor logits;  // [batch, length, vocabulary]
     LstmState state;
   };
-  // tokens [batch, length], and the state that stands behind the text before them
+  // tokens [batch, length], and the LSTM state after the preceding text
   Result forward(const Tensor& tokens, const LstmState& state) const {
     const nn::LSTMResult r = lstm(embedding(tokens), state);
     return {head(r.output), {r.hidden, r.cell}};
@@ -38,7 +38,8 @@ double evaluate(const CharLstm& model, const data::TextLoader& loader) {
   return sum / 4;
 }
 
-// One character after the other, each drawn from softmax(logits / temperature); the state is all that is carried on.
+// Generates one character at a time, drawn from softmax(logits / temperature). Only the LSTM state is kept between
+// steps.
 std::string write(const CharLstm& model, const io::Vocabulary& vocabulary, int64_t length) {
   const NoGradGuard no_grad;
   std::vector<int64_t> tokens = {0};
@@ -58,7 +59,7 @@ struct Options {
   uint64_t seed = 1;
 };
 
-// Whether the last loss of text that was held back is good enough.
+// Trains the model. Returns whether the final validation loss is low enough.
 bool run(const Options& o) {
   manual_seed(o.seed);
   const std::string text = io::read_text(o.data);

@@ -1,4 +1,4 @@
-// The support matrix: which op works on which dtype and device, found by running every op's own samples.
+// Prints the support matrix of ops by dtype and device, determined by running every op's own samples.
 #include <fstream>
 #include <iostream>
 #include <map>
@@ -21,7 +21,7 @@ namespace {
 
 struct Column {
   DType dtype;
-  const char* label;  // four rows of the header
+  const char* label;  // for four rows of the header
 };
 constexpr Column columns[] = {{weft::boolean, "bool"}, {weft::u8, "u8  "},  {weft::i8, "i8  "},  {weft::i16, "i16 "},
                               {weft::i32, "i32 "},     {weft::i64, "i64 "}, {weft::f16, "f16 "}, {weft::bf16, "bf16"},
@@ -44,7 +44,7 @@ void require_gradients(weft::Values& arguments) {
   }
 }
 
-/// Waits for what is queued, and forgets what failed there.
+/// Waits for queued work and discards its errors.
 void forget_queued(Device device) {
   try {
     weft::synchronize(device);
@@ -54,8 +54,8 @@ void forget_queued(Device device) {
   }
 }
 
-/// Runs every sample of an op; true where all of them work. An op that refuses its own samples in this dtype has
-/// answered.
+/// Runs all samples of an op; returns whether all of them work. An op that rejects its own samples does not support the
+/// dtype.
 bool works(const OpRecord& op, DType dtype, Device device, bool backward) {
   try {
     weft::SampleMaker make(dtype, device);
@@ -130,14 +130,14 @@ nlohmann::json as_json(const OpRecord& op, const Row& row, const std::vector<Dev
 
 }  // namespace
 
-// A bar would end the cell.
+// Escapes bars, which would end the table cell.
 std::string in_cell(const std::string& text) {
   std::string out;
   for (const char c : text) out += c == '|' ? std::string("\\|") : std::string(1, c);
   return out;
 }
 
-// The reference of all ops, from the records alone.
+// Prints the reference of all ops, generated from their records.
 void print_markdown(const std::string& only) {
   std::cout << "# Ops\n\nWritten by `./weft ops --markdown`, from the records of the ops.\n\n| op | gradient | "
                "document |\n|---|---|---|\n";

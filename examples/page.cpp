@@ -1,4 +1,4 @@
-// `./weft page` and `./weft explain`: the page, the text or the suspects of runs that were logged.
+// `./weft page` and `./weft explain`: write the page, the text or the suspects of logged runs.
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -33,7 +33,7 @@ std::string without_end(std::string path) {
   return path;
 }
 
-/// The run's name: that of its folder, or of the log.
+/// The name of a run: that of its folder or log file.
 std::string title_of(const std::string& path) {
   const std::string whole = without_end(path);
   return whole.substr(whole.rfind('/') + 1);
@@ -41,7 +41,7 @@ std::string title_of(const std::string& path) {
 
 bool is_log(const std::string& path) { return path.ends_with(".jsonl"); }
 
-/// Where a page goes unless the user says: into the run's folder, or beside the log.
+/// The default path of a page: in the run's folder, or beside the log.
 std::string beside(const std::string& path, const std::string& name) {
   if (!is_log(path)) return without_end(path) + "/" + name;
   const size_t slash = path.rfind('/');

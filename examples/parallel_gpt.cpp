@@ -1,6 +1,6 @@
-// Trains a small GPT on several ranks by a plan.
-//   ./weft train --ranks 4 --plan dp2-tp2                                            processes, by mpirun
-//   mpirun -n 4 build/release/examples/weft-parallel-gpt --plan pp2-tp2              the same by hand
+// Trains a small GPT on several ranks with a parallelization plan.
+//   ./weft train --ranks 4 --plan dp2-tp2                                            processes, started by mpirun
+//   mpirun -n 4 build/release/examples/weft-parallel-gpt --plan pp2-tp2              the same, started by hand
 //   build/release/examples/weft-parallel-gpt --plan dp2-zero2                        threads of this process
 #include <cstdio>
 #include <iostream>

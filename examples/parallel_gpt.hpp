@@ -1,5 +1,5 @@
-// A small GPT on the characters of a text, trained by ranks as a plan says: "dp2-tp2" are two replicas of two tensor-
-// parallel ranks each. One program for all plans: what is in one part sends nothing.
+// A small character-level GPT, trained on several ranks with a plan. "dp2-tp2" means two replicas of two
+// tensor-parallel ranks each. One program supports all plans: dimensions of size 1 need no communication.
 #pragma once
 
 #include <fstream>
@@ -19,15 +19,15 @@ using namespace weft::distributed;
 
 struct Plan {
   int dp = 1, pp = 1, ep = 1, tp = 1;
-  /// Of ShardedOptimizer; 0 where each rank has the whole state.
+  /// ZeRO stage of ShardedOptimizer; 0 means that each rank has the whole state.
   int zero = 0;
-  /// Tensor-parallel ranks have sequences in parts between the layers.
+  /// Sequence parallelism: sequences are sharded over tensor-parallel ranks between the layers.
   bool cuts_sequences = false;
-  /// Each token goes through two of eight experts.
+  /// Mixture of eight experts, two per token.
   bool has_experts = false;
   int ranks() const { return dp * pp * ep * tp; }
 };
-/// "dp2-tp2", "pp2", "dp2-zero1", "sp2", "ep2"; ValueError for any other text.
+/// Parses "dp2-tp2", "pp2", "dp2-zero1", "sp2", "ep2". Raises ValueError for any other text.
 inline Plan plan_of(const std::string& text) {
   Plan plan;
   const std::map<std::string, int*> sizes = {{"dp", &plan.dp}, {"pp", &plan.pp}, {"ep", &plan.ep},
@@ -61,7 +61,7 @@ struct Embed : nn::Layer<Embed> {
   }
 };
 
-/// nn::TransformerBlock with experts in the place of its hidden layer.
+/// nn::TransformerBlock with a mixture of experts as its hidden layer.
 struct ExpertBlock : nn::Layer<ExpertBlock> {
   nn::LayerNorm norm1, norm2;
   nn::SelfAttention attention;
@@ -89,7 +89,7 @@ struct Head : nn::Layer<Head> {
   Tensor forward(const Tensor& x) const { return logits(norm(x)); }
 };
 
-/// A model for one process.
+/// The model for a single process.
 inline nn::Sequential gpt(const TransformerSizes& sizes) {
   nn::Sequential model{Embed(sizes)};
   for (int64_t i = 0; i < sizes.layers; ++i) {
@@ -99,7 +99,7 @@ inline nn::Sequential gpt(const TransformerSizes& sizes) {
   return model.append(Head(sizes));
 }
 
-/// The sizes that are trained here.
+/// The sizes of this example's model.
 inline TransformerSizes sizes_of(int64_t vocabulary, bool has_experts = false) {
   return {.layers = layers,
           .width = width,
@@ -111,7 +111,7 @@ inline TransformerSizes sizes_of(int64_t vocabulary, bool has_experts = false) {
           .experts = has_experts ? 8 : 0};
 }
 
-/// How its modules are shared out along "tp" and "ep".
+/// How modules are sharded along "tp" and "ep".
 inline std::vector<ModuleSplit> splits(bool has_experts = false) {
   std::vector<ModuleSplit> all{{"token$", VocabParallelOptions{}},        {"qkv$", ColumnParallelOptions{.blocks = 3}},
                                {"logits$", ColumnParallelOptions{}},      {"proj$", RowParallelOptions{}},
@@ -126,7 +126,7 @@ inline std::vector<ModuleSplit> splits(bool has_experts = false) {
   return all;
 }
 
-/// The characters of a text as numbers.
+/// A text as character indices.
 struct Text {
   Tensor tokens;
   int64_t characters = 0;
@@ -140,7 +140,8 @@ struct Text {
     for (const char c : text) all.push_back(numbers[c]);
     tokens = tensor(std::span<const int64_t>(all));
   }
-  /// [count, context + 1] from places at random: those of sequences first, … of a step's batch, alike on every rank.
+  /// Random windows [count, context + 1] of the text: sequences `first`, `first` + 1, … of the step's batch, the same
+  /// on all ranks.
   Tensor windows(int step, int64_t first, int64_t count) const {
     Generator generator(1000 + static_cast<uint64_t>(step));
     const Tensor begins = randint(0, tokens.size(0) - context - 1, {batch}, i64, &generator).narrow(0, first, count);
@@ -148,8 +149,8 @@ struct Text {
   }
 };
 
-/// What is left of a training in the folder `out`, which rank 0 writes: losses, their curve, and a page of the
-/// gradients of all ranks.
+/// Output of a run in the folder `out`, written by rank 0: losses, their curve, and a page with the gradients of all
+/// ranks.
 struct Log {
   std::optional<io::RunLog> losses;
   std::optional<GradientRecorder> recorder;
@@ -175,23 +176,23 @@ struct Log {
   }
 };
 
-/// Trains for some steps and returns their losses, the same on every rank of the group, which are as many as the
-/// plan's.
+/// Trains for `steps` steps. Returns the losses, the same on every rank. The group must have the plan's number of
+/// ranks.
 inline std::vector<double> train(const Plan& plan, const Group& group, const Text& text, int steps,
                                  const std::string& out = {}) {
   const Mesh mesh({plan.dp, plan.pp, plan.ep, plan.tp}, {"dp", "pp", "ep", "tp"}, group);
   const int64_t own = batch / (plan.dp * plan.ep);
   manual_seed(1);
-  // A number of rows that ranks divide.
+  // Rounds the vocabulary up, so that the ranks divide it.
   const ParallelModel model = parallelize(gpt(sizes_of((text.characters + 7) / 8 * 8, plan.has_experts)),
                                           {.mesh = mesh,
                                            .splits = splits(plan.has_experts),
                                            .sequence_parallel = plan.cuts_sequences,
                                            .micro_batches = plan.pp > 1 ? static_cast<int>(own) : 1,
                                            .shard_stage = plan.zero});
-  Log log(out, model, group, steps);  // before the training, which takes gradients away
+  Log log(out, model, group, steps);  // created before the training, which takes gradients away
   ParallelTraining training(model, optim::AdamW(model.parameters(), {.lr = 3e-3}));
-  // Each rank along "tp" has some of the logits.
+  // Each rank along "tp" has a shard of the logits.
   const auto loss = [&](const Tensor& logits, const Tensor& targets) {
     return parallel_cross_entropy(logits, targets, {.group = model.tensor_parallel()});
   };

@@ -1,4 +1,4 @@
-// What training a transformer costs on a mesh of devices, worked out and not run.
+// Estimates the cost of training a transformer on a mesh of devices, without running it.
 //   ./weft plan gpt3 --plan dp16-sp8-pp8-zero1 --batch 1536 --machine h100
 //   ./weft plan --layers 32 --width 4096 --heads 32 --devices 1024 --batch 1024
 //   ./weft plan --layers 4 --width 256 --dtype float32 --plan dp2 --machine this --ranks 2
@@ -26,7 +26,7 @@ struct Wish {
   int64_t batch = 0;
 };
 
-/// f(group) on this machine's ranks, those of mpirun or else so many threads; this process's result.
+/// Calls f(group) on the ranks of mpirun, or else on `threads` threads. Returns this process's result.
 template <class F>
 auto on_ranks(int threads, F f) {
   const Group all = world();
@@ -46,7 +46,7 @@ Machine measured(const Wish& wish) {
                   [](const Group& group) { return measure_machine(group); });
 }
 
-/// Of two measurements the mean.
+/// The mean of two measurements.
 Machine between(const Machine& a, const Machine& b) {
   Machine out = a;
   out.flops = out.narrow_flops = (a.flops + b.flops) / 2;
@@ -57,8 +57,8 @@ Machine between(const Machine& a, const Machine& b) {
 }
 
 struct Run {
-  double seconds = 0;  ///< of a step, the median
-  int64_t bytes = 0;   ///< sent by rank 0 in one
+  double seconds = 0;  ///< of a step, median
+  int64_t bytes = 0;   ///< sent by rank 0 per step
 };
 /// Trains on random tokens.
 Run run_steps(const TransformerSizes& sizes, const TrainingPlan& plan, int steps, const Group& group) {
@@ -121,7 +121,7 @@ std::string plan_table(const Wish& wish, Machine machine) {
   if (plan.checkpoint || wish.sizes.experts > 0) throw ValueError("checkpoints and experts are not run here");
   const Run run =
       on_ranks(plan.devices(), [&](const Group& group) { return run_steps(wish.sizes, plan, wish.steps, group); });
-  // The machine may do something else besides, now more, now less.
+  // Averages with a second measurement after the run, because the load of the machine may vary.
   if (wish.machine == "this") machine = between(machine, measured(wish));
   const StepCost cost = cost_of(wish.sizes, plan, machine);
   double bytes = 0;

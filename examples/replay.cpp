@@ -1,4 +1,5 @@
-// Runs again what AnomalyGuard or BreakOn left in a folder, or says what a StepRecorder left: ./weft replay FOLDER
+// Repeats a case that AnomalyGuard or BreakOn saved, or describes a step that a StepRecorder saved: ./weft replay
+// FOLDER
 #include <cstdio>
 #include <string>
 

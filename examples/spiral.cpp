@@ -1,4 +1,4 @@
-// Trains a small network to tell the arms of a spiral apart, and draws the plane as it sees it.
+// Trains a small network to classify the arms of a spiral, and draws its predictions over the plane.
 #include <cmath>
 #include <cstdio>
 #include <iostream>
@@ -24,7 +24,7 @@ double accuracy(const nn::Sequential& model, const Points& points) {
   return (argmax(model(points.x), 1) == points.y).to(f64).mean().item<double>();
 }
 
-// How sure the model is of each arm, over the square around the spiral.
+// Draws the predicted probability of each arm over the square around the spiral.
 void save_plane(const nn::Sequential& model, const std::string& path) {
   const NoGradGuard no_grad;
   constexpr int64_t n = 64;

@@ -1,4 +1,4 @@
-// One process generates text, another shows it as it comes; tokens go between them through a generate::TokenQueue.
+// One process generates text, another displays it as it arrives; a generate::TokenQueue passes the tokens.
 //   weft-token-server                 # both, by fork
 //   weft-token-server show 3          # in one terminal
 //   weft-token-server generate 3      # in another
@@ -22,7 +22,7 @@ const std::string text = "a thread is spun, a thread is dyed, and on the loom th
 
 std::vector<int64_t> encode(const std::string& characters) { return {characters.begin(), characters.end()}; }
 
-// A small model of bytes that knows one sentence by heart.
+// A small byte-level model that has memorised one sentence.
 nn::CausalLM trained_model(int64_t steps) {
   manual_seed(1);
   nn::CausalLM model({.vocabulary = 128, .width = 64, .layers = 2, .heads = 4, .context = 256});
@@ -63,7 +63,7 @@ int show(int queue_id) {
   return 1;
 }
 
-// Forked before anything is computed: threads of a parent are not in its child.
+// Forks before any computation, because a child process does not inherit the threads of its parent.
 int both(int queue_id, int64_t steps) {
   generate::TokenQueue::remove(queue_id);
   const pid_t shower = fork();

@@ -1,5 +1,5 @@
-// A tour of Weft in everyday expressions: each line shows one, and what it gives. The program checks every line and
-// ends with their number; `./weft build release weft_tour` builds it.
+// A tour of Weft in everyday expressions: each line shows an expression and its result. The program checks every line
+// and prints their number. Build it with `./weft build release weft_tour`.
 #include <array>
 #include <cmath>
 #include <cstdio>
@@ -21,7 +21,7 @@ void count(bool right, const std::string& actual, Location where) {
   ++wrong;
   std::printf("%s: got %s\n", where.text().c_str(), actual.c_str());
 }
-// The elements in row-major order, within a rounding error.
+// Compares the elements in row-major order, up to rounding errors.
 void is(const Tensor& actual, std::initializer_list<double> expected, Location where = {}) {
   const std::vector<double> values = actual.to_vector<double>();
   bool right = values.size() == expected.size();

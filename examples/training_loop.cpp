@@ -1,4 +1,4 @@
-// A network learns XOR: the whole of a training loop.
+// A complete training loop: a network learns XOR.
 #include <cstdio>
 
 #include <weft/weft.hpp>

@@ -1,5 +1,5 @@
-// Trains a variational autoencoder (Kingma and Welling 2014) on drawn digits, and leaves pictures of digits that it
-// made up, of what it remembers of given ones, and of the way from one to another.
+// Trains a variational autoencoder (Kingma and Welling 2014) on drawn digits, and writes three pictures: new digits,
+// reconstructions of given ones, and interpolations between digits.
 #include <filesystem>
 #include <iostream>
 
@@ -33,10 +33,10 @@ struct Vae : nn::Layer<Vae> {
   Tensor forward(const Tensor& z) const { return pixels(gelu(imagined(z))); }
 };
 
-// A draw from the code's distribution, through which gradients flow.
+// A reparametrised draw from the code's distribution, through which gradients flow.
 Tensor draw(const Vae::Code& code) { return code.mean + exp(code.log_variance * 0.5) * randn_like(code.mean); }
 
-// The negative evidence bound per image, in nats: what the pixels cost, and the code.
+// The negative evidence lower bound per image, in nats: reconstruction loss plus KL divergence.
 Tensor loss_of(const Vae& model, const Tensor& x) {
   const Vae::Code code = model.encode(x);
   const Tensor cost =
@@ -69,7 +69,7 @@ void save_pictures(const Vae& model, const Tensor& given, const Options& o) {
   std::cout << "pictures: " << o.out << "/samples.svg, remembered.svg, way.svg" << std::endl;
 }
 
-// Whether the last loss of digits that were held back is good enough.
+// Trains the model. Returns whether the final validation loss is low enough.
 bool run(const Options& o) {
   manual_seed(o.seed);
   std::cout << "drawing " << o.images << " digits" << std::endl;

@@ -1,5 +1,5 @@
-// Trains a small ConvNet to read digits, and leaves pictures of what it learned and where it errs. The images are IDX
-// files (MNIST, Fashion-MNIST), or digits that the program draws itself.
+// Trains a small ConvNet to recognise digits, and writes pictures of its predictions and errors. The images are IDX
+// files (MNIST, Fashion-MNIST), or drawn by the program.
 #include <chrono>
 #include <filesystem>
 #include <iomanip>
@@ -13,10 +13,10 @@
 using namespace weft;
 using drawn::classes, drawn::draw_digits, drawn::Images, drawn::size;
 
-// What a user of the command asked for wrongly is told without a line of C++.
+// No source location: errors in command-line arguments are reported without a line of C++.
 const Location nowhere = Location::none();
 
-// The part of a folder in the form in which MNIST is published.
+// The training or test images of a folder with MNIST's file names.
 Images read_images(const std::string& folder, bool train) {
   const auto [pixels, labels] = data::load_mnist(folder, train, nowhere);
   if (pixels.size(2) != size || pixels.size(3) != size || labels.numel() == 0 ||
@@ -110,7 +110,7 @@ void run(const Options& o) {
   std::cout << net << "\n" << net.parameter_count() << " parameters" << std::endl;
   optim::AdamW optimizer(net.parameters(), {.lr = o.lr});
   Tensor read = predictions(net, test.pixels, device);
-  manual_seed(o.seed);  // from here on every device draws the same
+  manual_seed(o.seed);  // from here on all devices draw the same numbers
   Generator shuffle(o.seed);
   for (int64_t epoch = 1; epoch <= o.epochs; ++epoch) {
     train_epoch(net, optimizer, training, o, device, epoch, shuffle);

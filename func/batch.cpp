@@ -1,3 +1,7 @@
+// vmap batches kernels instead of ops, because free functions have no place for a batched tensor type without a cost
+// for every call. The function runs on one example, and a recorder receives each kernel call before it runs. A view
+// whose address differs between examples gets one more dimension, or the kernel runs once per example. Ops that need
+// values fall back to a loop.
 #include "batch.hpp"
 
 #include <algorithm>
@@ -19,7 +23,7 @@ using weft::detail::UnrecordedScope;
 
 namespace {
 
-/// What fresh memory holds again and again: no program writes that by chance.
+/// Fill pattern of new memory: a program is unlikely to write it.
 constexpr uint64_t fresh = 0x9E3779B97F4A7C15;
 constexpr size_t fewest_words = 4;
 
@@ -54,7 +58,7 @@ void ExampleMemory::free(void* data, size_t bytes) {
   {
     const std::lock_guard lock(mutex_);
     const auto found = blocks_.find(static_cast<const char*>(data));
-    all = std::move(found->second.all);  // dies after the lock
+    all = std::move(found->second.all);  // destroyed after the lock is released
     blocks_.erase(found);
     last = closed_ && blocks_.empty();
   }
@@ -202,14 +206,14 @@ void Batch::run(RecordedKernel& call, const std::vector<ExampleMemory::Place>& p
   }
 }
 
-// ---- what goes in and comes out -------------------------------------------------------------------------------------
+// ---- inputs and outputs ---------------------------------------------------------------------------------------------
 
 Tensor Batch::example_of(const Tensor& x, int dim) {
   const NoGradGuard unrecorded;
   const Tensor first = x.detach().select(dim, 0), example = empty(first.shape(), {first.dtype(), first.device()});
   example.copy_(first);
   const ExampleMemory::Place place = memory_->find(example.raw_view().data);
-  if (place.block == nullptr) return example;  // without elements
+  if (place.block == nullptr) return example;  // no elements
   const UnrecordedScope own;
   place.block->all = x.detach().movedim(dim, 0).contiguous();
   place.block->is_input = true;

@@ -1,4 +1,4 @@
-// A function that runs on one example while its kernels run on all of them. Not public.
+// Runs a function on one example while its kernels process all examples. Not public.
 #pragma once
 
 #include <map>
@@ -12,17 +12,16 @@
 
 namespace weft::func::detail {
 
-/// Memory on the CPU for what the function makes of its example. A block of which the examples differ has another one
-/// beside it with those of all examples, one behind the other. It lives until the batch and every tensor in it are
-/// gone.
+/// Allocates CPU memory for the function's results for its example. If the examples differ in a block, a second block
+/// holds the values of all examples, one after the other. It lives until the batch and all tensors in it are destroyed.
 class ExampleMemory final : public Allocator {
  public:
   struct Block {
     size_t size;
     bool touched = false;   ///< a kernel has written to it
-    bool is_input = false;  ///< `all` may be memory of the caller's
+    bool is_input = false;  ///< `all` may be the caller's memory
     bool handed_out = false;
-    Tensor all = {};  ///< count times size bytes where the examples differ
+    Tensor all = {};  ///< count * size bytes if the examples differ, else undefined
   };
   explicit ExampleMemory(Allocator& below) : below_(below) {}
 
@@ -34,13 +33,13 @@ class ExampleMemory final : public Allocator {
   void set_limit(size_t bytes) override { below_.set_limit(bytes); }
 
   struct Place {
-    Block* block = nullptr;  ///< null for memory of others
+    Block* block = nullptr;  ///< null for other memory
     int64_t offset = 0;
   };
   Place find(const void* address);
-  /// The blocks of which the examples differ.
+  /// The blocks in which the examples differ.
   std::vector<std::pair<char*, Tensor>> spread_blocks();
-  /// False for a block that holds what it held when it was made, as far as that can be told.
+  /// False if the block still has its initial contents, as far as can be determined.
   static bool was_written(const Block& block, const char* data);
   void close();
 
@@ -51,19 +50,19 @@ class ExampleMemory final : public Allocator {
   bool closed_ = false;
 };
 
-/// While it lives, the thread's kernels run for `count` examples. What a batch has no way for is refused: then the
-/// function ran on the first example alone.
+/// While it exists, the thread's kernels run for `count` examples. An unsupported operation sets `refused`: the
+/// function has then run on the first example only.
 class Batch final : public weft::detail::KernelRecorder {
  public:
   Batch(int64_t count, bool draws_alike);
   ~Batch();
 
-  /// The first example of `x` along `dim`, which stands for all of them.
+  /// The first example of `x` along `dim`, which represents all of them.
   Tensor example_of(const Tensor& x, int dim);
-  /// [count, ...]: what became of all examples where `example` was made of the first.
+  /// [count, ...]: the values for all examples that correspond to `example`.
   Tensor all_of(const Tensor& example);
   bool refused() const { return refused_; }
-  /// The function writes to its inputs, of which the first example is a copy: it has to run again.
+  /// Whether the function wrote to its inputs: the first example is a copy, so the function must then run again.
   bool wrote_inputs() const { return wrote_inputs_; }
 
   weft::Allocator& memory(Device device, weft::Allocator& below) override;
@@ -80,7 +79,7 @@ class Batch final : public weft::detail::KernelRecorder {
   void run(RecordedKernel& call, const std::vector<ExampleMemory::Place>& places);
   /// Calls `check` with each example in place of the first.
   void check_each(const Callback<void()>& check);
-  /// Gives the block a part for each example, with what it holds now.
+  /// Gives the block separate memory for each example, with its current contents.
   void spread(ExampleMemory::Block& block, const char* data);
 
   const int64_t count_;

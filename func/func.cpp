@@ -28,7 +28,7 @@ Tensor Function::operator()(std::initializer_list<Tensor> inputs, Location where
 
 namespace {
 
-/// Stands for `x` in a function: its gradients are asked for here, and flow on to x where that requires one.
+/// A tensor in place of `x` inside a function: gradients are computed for it, and flow on to x if x requires one.
 Tensor traced(const Tensor& x) {
   check_floating(checked(x));
   if (grad_mode().enabled && x.requires_grad()) return x.view(x.shape());
@@ -77,7 +77,7 @@ void check_like(const std::vector<Tensor>& given, const std::vector<Tensor>& wan
   }
 }
 
-/// Gradients of the outputs that depend on anything, weighted; zeros for inputs that none of them depends on.
+/// Weighted gradients of the outputs that depend on an input; zeros for inputs that no output depends on.
 std::vector<Tensor> weighted_gradients(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
                                        const std::vector<Tensor>& weights, bool create_graph, bool strict) {
   std::vector<Tensor> connected, seeds;
@@ -106,7 +106,7 @@ std::vector<Tensor> zeros_like_all(const std::vector<Tensor>& tensors) {
   return out;
 }
 
-/// The gradients as a function of cotangents, which are linear in them: their gradients are the tangents.
+/// The gradients as a function of the cotangents, in which they are linear: their derivative gives the tangents.
 struct Transposed {
   std::vector<Tensor> cotangents, gradients;
 
@@ -124,7 +124,7 @@ int64_t elements(const std::vector<Tensor>& tensors) {
   return n;
 }
 
-/// 1 at element `at`, else 0.
+/// Basis vector: 1 at element `at`, else 0.
 Tensor basis(const Tensor& like, int64_t at) {
   const NoGradGuard unrecorded;
   const Tensor out = zeros({like.numel()}, {like.dtype(), like.device()});
@@ -140,7 +140,7 @@ Dims joined(const Dims& a, const Dims& b) {
 
 using Matrix = std::vector<std::vector<Tensor>>;
 
-/// [of][by] from `pass(of, element)`, which gives derivatives of that element by all of `by`.
+/// Matrix [of][by]: `pass(of, element)` returns the derivatives of that element with respect to all of `by`.
 template <class Pass>
 Matrix by_rows(const std::vector<Tensor>& of, const std::vector<Tensor>& by, Pass&& pass) {
   Matrix all;
@@ -264,7 +264,7 @@ Hvp hvp(const Function& f, const std::vector<Tensor>& inputs, const std::vector<
 
 namespace {
 
-/// The gradients, with the value before them where it is wanted.
+/// The gradients, preceded by the value if `with_value`.
 Outputs gradients_at(const Function& f, const std::vector<int>& argnums, std::span<const Tensor> inputs,
                      bool with_value, Location where) {
   const CallScope call("func.grad", where);

@@ -1,15 +1,15 @@
-// Transforms of functions of tensors: derivatives of whole functions, and functions over batches.
+// Function transforms: derivatives of functions of tensors, and functions over batches.
 //
 //   const auto f = [](const Tensor& x) { return (x * x).sum(); };
 //   func::grad(f)(x);                       // 2 x
 //   func::jacobian([](const Tensor& x) { return sin(x); }, {x})[0][0];
 //   func::vmap(func::grad(f))({batch});     // a gradient for each row of the batch
 //
-// A function takes tensors, one or several, or a span of them, and returns a tensor, several, or Outputs, whose `aux`
-// passes through undifferentiated. It is called with tensors that stand for the inputs; what it captures is constant.
-// Transforms may be nested, and errors of a function that one made name the place where it was made. Results have a
-// graph where an input requires a gradient or `create_graph` is set; else they are detached. DTypeError where an input
-// that is differentiated is not floating.
+// A function takes one or several tensors, or a span of them. It returns a tensor, several tensors, or Outputs, with an
+// `aux` that is not differentiated. It is called with tensors that represent the inputs; captured tensors are
+// constants. Transforms may be nested. Errors inside a transformed function have the location where the transform was
+// created. Results have a graph if an input requires a gradient or `create_graph` is set; otherwise they are detached.
+// DTypeError is raised if a differentiated input is not floating-point.
 #pragma once
 
 #include <concepts>
@@ -24,7 +24,7 @@
 
 namespace weft::func {
 
-/// What a function returns: outputs, which are differentiated, and others, which are not.
+/// The result of a function: differentiated outputs, and auxiliary ones that are not differentiated.
 struct Outputs {
   Outputs() = default;
   Outputs(Tensor output) { tensors.push_back(std::move(output)); }       // NOLINT: converts implicitly
@@ -42,7 +42,7 @@ template <class F, size_t... i>
 constexpr bool takes_tensors(std::index_sequence<i...>) {
   return std::is_invocable_v<F&, AnyTensor<i>...>;
 }
-/// How many tensors F takes, from 1 to 6; 0 where it takes a span of them.
+/// The number of tensors that F takes, from 1 to 6; 0 if it takes a span of tensors.
 template <class F, size_t n = 1>
 constexpr size_t tensor_count() {
   if constexpr (n > 6) return 0;
@@ -52,8 +52,8 @@ constexpr size_t tensor_count() {
 WEFT_API void check_count(size_t given, size_t wanted, Location where);
 }  // namespace detail
 
-/// A function of tensors, from anything that can be called with them. ValueError where it is called with another number
-/// of tensors than it takes.
+/// A function of tensors; converts from any callable. A call with another number of tensors than it takes raises
+/// ValueError.
 class WEFT_API Function {
  public:
   template <class F>
@@ -71,7 +71,7 @@ class WEFT_API Function {
     }
   }
   Outputs operator()(std::span<const Tensor> inputs) const { return call_(inputs); }
-  /// The first output.
+  /// Returns the first output.
   Tensor operator()(std::initializer_list<Tensor> inputs, Location where = {}) const;
   Tensor operator()(const Tensor& input, Location where = {}) const { return (*this)({input}, where); }
 
@@ -80,16 +80,17 @@ class WEFT_API Function {
 };
 
 struct Options {
-  /// Gives results a graph of their own.
+  /// Record a graph of the results.
   bool create_graph = false;
-  /// AutogradError where an output does not depend on an input; else its derivative is 0.
+  /// Raise AutogradError if an output does not depend on an input; otherwise its derivative is 0.
   bool strict = false;
 };
 
-/// The outputs at the inputs, and what takes gradients of the outputs to those of the inputs, as often as it is called.
+/// The outputs, and a vector-Jacobian product that may be called repeatedly.
 struct WEFT_API Vjp {
   std::vector<Tensor> outputs, aux;
-  /// Of one cotangent for each output, with its shape (ShapeError); in the order of the inputs.
+  /// Returns a gradient for each input, in order, from one cotangent for each output. Raises ShapeError unless each has
+  /// its output's shape.
   std::vector<Tensor> operator()(const std::vector<Tensor>& cotangents, Location where = {}) const;
 
   std::vector<Tensor> traced_inputs, traced_outputs;
@@ -97,18 +98,18 @@ struct WEFT_API Vjp {
 };
 WEFT_API Vjp vjp(const Function& f, const std::vector<Tensor>& inputs, Options options = {}, Location where = {});
 
-/// The outputs, and how they change where the inputs change by the tangents, each of its input's shape (ShapeError).
-/// Exact; by differentiating the gradient, which is linear in the cotangent. AutogradError for an op whose gradient has
-/// none.
+/// Outputs, and their directional derivatives along the tangents (Jacobian-vector product). Exact: computed as the
+/// derivative of the gradient, which is linear in the cotangent. Raises ShapeError unless each tangent has its input's
+/// shape, AutogradError for an op with a gradient that is not differentiable.
 struct Jvp {
   std::vector<Tensor> outputs, tangents, aux;
 };
 WEFT_API Jvp jvp(const Function& f, const std::vector<Tensor>& inputs, const std::vector<Tensor>& tangents,
                  Options options = {}, Location where = {});
 
-/// By which side a jacobian is built: a pass for each element of the outputs, or for each of the inputs.
+/// How a Jacobian is computed: one backward pass per output element, or one forward pass per input element.
 enum class JacobianMode : uint8_t {
-  automatic,  ///< the one of fewer passes
+  automatic,  ///< the mode with fewer passes
   reverse,
   forward
 };
@@ -117,15 +118,15 @@ struct JacobianOptions {
   bool create_graph = false;
   bool strict = false;
 };
-/// [output][input]: all derivatives, of the output's shape followed by the input's.
+/// All derivatives, [output][input]: each has the output's shape followed by the input's.
 WEFT_API std::vector<std::vector<Tensor>> jacobian(const Function& f, const std::vector<Tensor>& inputs,
                                                    JacobianOptions options = {}, Location where = {});
 
-/// [input][input]: second derivatives of a function's only output, which has one element (ShapeError).
+/// Second derivatives, [input][input], of a function with one output of one element; otherwise raises ShapeError.
 WEFT_API std::vector<std::vector<Tensor>> hessian(const Function& f, const std::vector<Tensor>& inputs,
                                                   Options options = {}, Location where = {});
 
-/// The output of one element, and the hessian's product with a direction, without the hessian.
+/// The output, of one element, and the product of the Hessian with a direction, without computing the Hessian.
 struct Hvp {
   Tensor output;
   std::vector<Tensor> products;
@@ -133,33 +134,33 @@ struct Hvp {
 WEFT_API Hvp hvp(const Function& f, const std::vector<Tensor>& inputs, const std::vector<Tensor>& direction,
                  Options options = {}, Location where = {});
 
-/// The function that gives the gradients of f's only output, which has one element, by the inputs at `argnums`; its aux
-/// is f's.
+/// Returns the function that computes the gradients of f's only output, which must have one element, with respect to
+/// the inputs at `argnums`. Its aux is that of f.
 WEFT_API Function grad(const Function& f, std::vector<int> argnums = {0}, Location where = {});
-/// The same with f's output before the gradients.
+/// As grad, with f's output before the gradients.
 WEFT_API Function grad_and_value(const Function& f, std::vector<int> argnums = {0}, Location where = {});
 
-/// What random ops of the default generators do in a vmap.
+/// Behaviour in a vmap of random ops that use the default generators.
 enum class Randomness : uint8_t {
-  error,      ///< ValueError
+  error,      ///< raise ValueError
   different,  ///< each example has its own draws
-  same        ///< all examples have those of the first
+  same        ///< all examples have the draws of the first
 };
 struct VmapOptions {
-  /// Along which dimension each input has its examples; nothing for an input that all examples share. One stands for
-  /// all.
+  /// The example dimension of each input; none for an input that all examples share. A single entry applies to all
+  /// inputs.
   std::vector<std::optional<int>> in_dims = {0};
-  /// Where the outputs, and aux, get theirs. One stands for all.
+  /// The example dimension of each output; aux uses dimension 0. A single entry applies to all outputs.
   std::vector<int> out_dims = {0};
   Randomness randomness = Randomness::error;
 };
-/// The function that does to batches what f does to examples. f runs on the first one, and its kernels on all: in one
-/// call where they have room for a dimension more, else example by example. Where that does not go, f is called for
-/// each example in order: on a device, where a gradient is to flow through, where f reads values (item), writes to what
-/// it shares with others, or draws `different` numbers; it is called once more where it writes to its inputs.
-/// Without examples f is called once with a stand-in, from which the outputs have their shapes and dtypes. ValueError
-/// where no input has an example dimension and where their numbers differ; IndexError for a dimension that a tensor
-/// lacks.
+/// Returns the function that applies f to each example of a batch. f runs on the first example, and its kernels on all:
+/// in one call if they support another dimension, else example by example. If that is not possible, f is called for
+/// each example in order. This happens on a device, if a gradient flows through f, and if f reads values (item), writes
+/// to tensors that it shares with others, or draws `different` numbers. f is called once more if it writes to its
+/// inputs. Without examples f is called once with a placeholder, to determine shapes and dtypes of the outputs. Raises
+/// ValueError if no input has an example dimension or if their sizes differ, IndexError for a dimension that a tensor
+/// does not have.
 WEFT_API Function vmap(const Function& f, VmapOptions options = {}, Location where = {});
 
 }  // namespace weft::func

@@ -17,7 +17,7 @@ namespace weft::func {
 
 namespace {
 
-/// What stands at `i`, or the only one.
+/// The entry at `i`, or the only one.
 template <class T>
 const T& at(const std::vector<T>& list, size_t i, size_t count, const char* what) {
   if (list.size() == 1) return list[0];
@@ -25,7 +25,6 @@ const T& at(const std::vector<T>& list, size_t i, size_t count, const char* what
   raise<ValueError>({.problem = fmt::format("{} {} for {} tensors", list.size(), what, count)});
 }
 
-/// How many examples there are.
 int64_t count_examples(std::span<const Tensor> inputs, const std::vector<std::optional<int>>& in_dims) {
   int64_t count = -1;
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -42,7 +41,7 @@ int64_t count_examples(std::span<const Tensor> inputs, const std::vector<std::op
   return count;
 }
 
-/// Keeps to what was said of random draws, from one example to the next.
+/// Enforces the randomness option from one example to the next.
 class Draws {
  public:
   explicit Draws(Randomness randomness) : randomness_(randomness) {
@@ -68,7 +67,7 @@ class Draws {
   std::vector<std::pair<Generator*, GeneratorState>> generators_;
 };
 
-/// When it goes, the default generators are as they were.
+/// Restores the states of the default generators at destruction.
 class DrawsBack {
  public:
   DrawsBack() {
@@ -87,7 +86,7 @@ class DrawsBack {
   std::vector<std::pair<Generator*, GeneratorState>> generators_;
 };
 
-/// Stacks the i-th of every example's tensors.
+/// Stacks the i-th tensors of all examples.
 std::vector<Tensor> stacked(const std::vector<std::vector<Tensor>>& examples, const std::vector<int>& out_dims,
                             const char* what) {
   std::vector<Tensor> out;
@@ -115,7 +114,7 @@ struct Call {
   Draws draws;
 
   std::optional<int> dim(size_t i) const { return at(options.in_dims, i, inputs.size(), "in_dims"); }
-  /// f of one example.
+  /// Calls f with one example.
   Outputs of(const std::vector<Tensor>& example) {
     draws.before_example();
     Outputs out = [&] {
@@ -127,7 +126,7 @@ struct Call {
   }
 };
 
-/// Whether nothing but the results of kernels is to come out of f: no graph that leads to the inputs, no recording.
+/// Whether f may run once for all examples: no gradient flows to the inputs, and no step is being recorded.
 bool may_run_at_once(const Call& call) {
   if (call.count == 1 || weft::detail::step_recorder != nullptr) return false;
   return std::ranges::all_of(
@@ -147,8 +146,7 @@ bool has_graph(const std::vector<Tensor>& tensors) {
   return std::ranges::any_of(tensors, [](const Tensor& t) { return checked(t).requires_grad(); });
 }
 
-/// What f gives of all examples at once or, where that does not go, of the first alone; and nothing where f has to run
-/// again.
+/// The result of f for all examples if `complete`, otherwise for the first one. No outputs if f must run again.
 struct AtOnce {
   bool complete = false;
   std::optional<Outputs> outputs;
@@ -166,7 +164,7 @@ AtOnce run_at_once(Call& call) {
   return {true, Outputs(of_all(batch, first.tensors, call.options.out_dims), of_all(batch, first.aux, {0}))};
 }
 
-/// An example where there is none, on the graph of x: few functions refuse ones, identity matrices, and the index 0.
+/// A placeholder example on the graph of x. Ones, identity matrices and index 0 are valid for most functions.
 Tensor stand_in(const Tensor& x, int dim) {
   const Tensor zero = sum(x, dim).to(x.dtype());
   if (!is_floating(x.dtype()) && !is_complex(x.dtype())) return zero;
@@ -175,7 +173,8 @@ Tensor stand_in(const Tensor& x, int dim) {
   return zero + eye(sizes[sizes.size() - 2], sizes.back(), {zero.dtype(), zero.device()});
 }
 
-/// Of no examples: the outputs' shapes are those of a stand-in, and nothing that it drew counts.
+/// Result for a batch without examples, with the shapes of a placeholder's outputs. The generators' states are
+/// restored.
 Outputs mapped_of_none(Call& call) {
   const DrawsBack draws;
   std::vector<Tensor> example;

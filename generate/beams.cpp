@@ -17,14 +17,13 @@ double over_length(double score, size_t length, double penalty) {
   return score / std::pow(static_cast<double>(std::max<size_t>(length, 1)), penalty);
 }
 
-/// The step from beam `from` by a token.
 struct Step {
   size_t from;
   int64_t token;
   double score;
 };
 
-/// The likeliest n of all steps from these beams, of equal ones the first.
+/// The n most likely steps from these beams; among equals the first.
 std::vector<Step> best_steps(const std::vector<Beam>& beams, const Logits& logits, const Tokens& prompt, size_t n,
                              const SamplingOptions& sampling, Location where) {
   std::vector<Step> all;
@@ -42,7 +41,7 @@ std::vector<Step> best_steps(const std::vector<Beam>& beams, const Logits& logit
   return all;
 }
 
-/// Continuations that ended, the best `most` of them.
+/// The best `most` finished continuations.
 class Ended {
  public:
   Ended(size_t most, double penalty) : most_(most), penalty_(penalty) {}
@@ -52,7 +51,7 @@ class Ended {
     all_.insert(place, {value, {std::move(beam.made), beam.score, finish}});
     if (all_.size() > most_) all_.pop_back();
   }
-  /// Whether none that goes on from a score can come among them, however long it becomes.
+  /// Whether no continuation of a beam with this score can still be among them, at any length.
   bool outdoes(double score, size_t now, size_t longest) const {
     if (all_.size() < most_) return false;
     const double best = std::max(over_length(score, now + 1, penalty_), over_length(score, longest, penalty_));

@@ -26,7 +26,7 @@ constexpr const char* op = "load_causal_lm";
   raise<NotImplementedError>({.op = op, .problem = what + " is not there yet"}, where);
 }
 
-/// The value, unless it is missing or null.
+/// The value, or `otherwise` if it is missing or null.
 template <class T>
 T value_or(const json& config, const char* key, T otherwise) {
   const auto found = config.find(key);
@@ -34,7 +34,7 @@ T value_or(const json& config, const char* key, T otherwise) {
 }
 
 RopeOptions rope_of(const json& config, int64_t context, Location where) {
-  // Version 5 of the package has one dictionary, older ones two entries.
+  // transformers 5 has one dictionary, older versions have two entries.
   json given = value_or(config, "rope_parameters", value_or(config, "rope_scaling", json::object()));
   RopeOptions rope{.theta = value_or(given, "rope_theta", value_or(config, "rope_theta", 10000.0))};
   const std::string type = value_or(given, "rope_type", value_or<std::string>(given, "type", "default"));
@@ -106,7 +106,7 @@ nn::CausalLMOptions llama_options(const json& config, const std::string& type, L
                         .mlp_bias = value_or(config, "mlp_bias", false),
                         .qk_norm = type == "qwen3",
                         .tied = value_or(config, "tie_word_embeddings", false)};
-  // Beyond the length that it was trained on its base grows.
+  // With dynamic NTK scaling the context is longer than the trained length.
   if (o.rope.scaling == RopeScaling::dynamic_ntk)
     o.context = static_cast<int64_t>(static_cast<double>(context) * o.rope.factor);
   const bool slides = type == "mistral" || (type != "llama" && value_or(config, "use_sliding_window", false));
@@ -132,7 +132,7 @@ int64_t elements_of(const io::TensorMap& files) {
   return out;
 }
 
-/// Before anything is built: a config of a billion layers would take all memory.
+/// Checked before the model is built: a config with a billion layers would exhaust memory.
 void check_layers(const io::TensorMap& files, const nn::CausalLMOptions& o, Location where) {
   int64_t count = 0;
   for (const auto& [name, tensor] : files) {
@@ -150,7 +150,7 @@ void check_layers(const io::TensorMap& files, const nn::CausalLMOptions& o, Loca
       {.op = op, .problem = fmt::format("config.json says {} layers, the weights are of {}", o.layers, count)}, where);
 }
 
-/// f(the config); FormatError where it is no JSON, or a field has another type.
+/// Returns f(config). Raises FormatError if the text is not JSON or a field has another type.
 template <class F>
 auto from_config(std::string_view text, Location where, F&& f) {
   try {
@@ -173,8 +173,8 @@ std::string dtype_named_in(const json& config) {
   return value_or<std::string>(config, "dtype", value_or<std::string>(config, "torch_dtype", ""));
 }
 
-/// The dtype of the weights; where they have several, `said`, or that of most elements. Masks and positions are no
-/// weights.
+/// The dtype of the weights. If they have several, the config's, or that of most elements. Masks and positions are
+/// ignored.
 std::optional<DType> dtype_of(const io::TensorMap& files, std::string_view said) {
   std::map<DType, int64_t> elements;
   for (const auto& [name, tensor] : files) {
@@ -186,7 +186,7 @@ std::optional<DType> dtype_of(const io::TensorMap& files, std::string_view said)
   return std::ranges::max_element(elements, {}, [](const auto& entry) { return entry.second; })->first;
 }
 
-/// From the names of the files to those of nn::CausalLM.
+/// A mapping from the names in the files to those of nn::CausalLM.
 std::string mapping_of(const io::TensorMap& files, const nn::CausalLMOptions& o) {
   std::string out;
   const auto has = [&](std::string_view part) {

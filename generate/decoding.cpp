@@ -65,9 +65,9 @@ class Cached final : public Decoding {
   const nn::CausalLM model_;
   const std::optional<nn::DraftHeads> heads_;
   const int64_t capacity_;
-  /// Of as many rows as are read first: beams come of one.
+  /// Created with the number of rows of the first read: beams start from one row.
   std::optional<nn::CausalLMCache> cache_;
-  /// Of the tokens that were read last, and where each row's last one stands among them.
+  /// Hidden states of the last tokens read, and the index of each row's last one.
   Tensor hidden_;
   std::vector<int64_t> ends_;
 };

@@ -47,17 +47,16 @@ void check_options(const LanguageModel& model, const GenerateOptions& o, Locatio
   if (s.temperature != 1 || s.top_k != 0 || s.top_p != 1 || s.min_p != 0) refuse("beams draw nothing");
 }
 
-/// A prompt and what comes of it.
 struct Sequence {
   int64_t number;
   Tokens all;
   Sampler draw;
   Generation made = {};
-  /// What the model's own heads propose.
+  /// Tokens proposed by the model's own draft heads.
   Tokens ahead = {};
 };
 
-/// Sequences under way, each a row of the model's and of the draft's.
+/// Unfinished sequences; each is a row of the model's and the draft's decoding.
 class Run {
  public:
   Run(const LanguageModel& model, const std::vector<Tokens>& prompts, const GenerateOptions& options, Location where)
@@ -99,8 +98,8 @@ class Run {
 
   bool has_heads() const { return !draft_ && model_.draft_heads > 0 && options_.draft_tokens > 0; }
 
-  /// How many tokens the draft may propose for every row: so that none is read that could not be drawn. None behind a
-  /// prompt, of whose tokens no logits are wanted but the last one's.
+  /// The number of tokens that the draft may propose for every row, so that no token beyond a limit is read. 0 directly
+  /// after a prompt, which returns logits for its last token only.
   int64_t tokens_ahead() const {
     int64_t ahead = options_.draft_tokens;
     for (const Sequence& s : rows_) {
@@ -133,7 +132,7 @@ class Run {
     return out;
   }
 
-  /// back[r] tokens were read behind the one of whose logits row r drew last.
+  /// Asks the draft heads for proposals. back[r]: number of tokens read after the one from which row r was last drawn.
   void ask_heads(const std::vector<int64_t>& back) {
     const Logits logits = decoding_->draft(back);
     const int64_t heads = std::min(model_.draft_heads, options_.draft_tokens);
@@ -168,7 +167,7 @@ class Run {
     }
     if (has_heads()) ask_heads(back);
     if (ahead == 0) return;
-    // What was proposed and not drawn is forgotten.
+    // Discards tokens that were proposed but not drawn.
     decoding_->keep_common(texts_of_rows());
     if (draft_) draft_->keep_common(texts_of_rows());
   }
@@ -179,7 +178,7 @@ class Run {
     return out;
   }
 
-  /// Whether the next token is the proposed one, and the sequence goes on behind it.
+  /// Draws the next token. Returns true if it equals the proposed one and the sequence continues.
   bool draw_next(Sequence& s, std::span<const float> logits, const int64_t* proposed) {
     const Sampler::Drawn drawn = s.draw(logits, s.all, where_);
     const bool same = proposed != nullptr && drawn.token == *proposed;
@@ -187,7 +186,7 @@ class Run {
     return take(s, drawn) && same;
   }
 
-  /// Whether the sequence goes on behind the token.
+  /// Appends a drawn token. Returns whether the sequence continues.
   bool take(Sequence& s, const Sampler::Drawn& drawn) {
     s.all.push_back(drawn.token);
     s.made.tokens.push_back(drawn.token);

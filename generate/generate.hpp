@@ -1,4 +1,4 @@
-// Text from a language model, token by token.
+// Text generation with a language model.
 //
 //   const LanguageModel model = without_cache(gpt, vocabulary, context);
 //   const std::vector<Generation> out = generate::generate(
@@ -17,42 +17,44 @@
 namespace weft::generate {
 
 enum class Finish : uint8_t {
-  length,         ///< max_new_tokens, or the model's context is full
-  end_token,      ///< which is the last of the tokens
-  stop_sequence,  ///< which is the end of the tokens
-  stopped,        ///< on_token said so
+  length,         ///< max_new_tokens is reached, or the model's context is full
+  end_token,      ///< the last token is an end token
+  stop_sequence,  ///< the tokens end with a stop sequence
+  stopped,        ///< on_token returned false
 };
 
 struct TokenEvent {
-  /// Number of the prompt.
+  /// Index of the prompt.
   int64_t sequence;
   int64_t token;
-  /// By the model, before sampling options change it.
+  /// From the model's logits, before sampling options modify them.
   double log_probability;
-  /// Given with the last token.
+  /// Set for the last token.
   std::optional<Finish> finish;
 };
 
 struct GenerateOptions {
   int64_t max_new_tokens = 128;
   SamplingOptions sampling = {};
-  /// The same prompt gives the same text by the same seed, whichever prompts stand behind it, with a draft too: bit by
-  /// bit for a CausalLM on the CPU, elsewhere up to the rounding of logits. Prompt i draws from stream i.
+  /// A prompt and a seed give the same text, independent of later prompts and of a draft: bit for bit for a CausalLM on
+  /// the CPU, otherwise up to rounding of logits. Prompt i draws from random stream i.
   uint64_t seed = 0;
   std::vector<int64_t> end_tokens = {};
-  /// Sought in what is generated alone.
+  /// Searched in the generated tokens only.
   std::vector<std::vector<int64_t>> stop_sequences = {};
-  /// As soon as a token is known, in the order of prompts within a step; false ends its sequence. Not with beams.
+  /// Called for each token, in the order of prompts within a step; returning false ends the sequence. Not supported
+  /// with beams.
   Callback<bool(const TokenEvent& event)> on_token = {};
-  /// Above 1, so many continuations are followed at once, and the one of the highest log-probability, divided by
-  /// length ^ length_penalty, is the result: of all that were finished, or not finished when the length was reached.
-  /// Nothing is drawn, and options of sampling but the penalty are refused.
+  /// Number of beams. If above 1, beam search returns the continuation with the highest log-probability divided by
+  /// length ^ length_penalty. It chooses among continuations that finished or reached the maximum length. Nothing is
+  /// drawn; sampling options other than the penalty raise an error.
   int64_t beams = 1;
   double length_penalty = 1;
-  /// A faster model of the same vocabulary that proposes `draft_tokens` tokens, which the model then reads at once: the
-  /// result is the one that the model gives alone, since the model draws every token, and the draft's count only where
-  /// they are the same (as Leviathan et al. 2023, with draws in common instead of draws anew). Not with beams.
-  /// Without one a model's own draft_heads propose as many at most; 0 lets them rest, and beams do not ask them.
+  /// A faster model with the same vocabulary, which proposes `draft_tokens` tokens that the model then reads in one
+  /// call. Does not change the result: the model draws every token, and a proposal is accepted only if it equals the
+  /// drawn token (as Leviathan et al. 2023, but with common draws instead of resampling). Not supported with beams.
+  /// Without a draft, the model's own draft_heads propose up to `draft_tokens` tokens; 0 disables them, and beams do
+  /// not use them.
   std::optional<LanguageModel> draft = {};
   int64_t draft_tokens = 4;
 };
@@ -60,16 +62,16 @@ struct GenerateOptions {
 struct Generation {
   /// Without the prompt.
   std::vector<int64_t> tokens;
-  /// Of all of them, by the model.
+  /// Sum over all tokens, from the model's logits.
   double log_probability = 0;
   Finish finish = Finish::length;
-  /// How many tokens were proposed by a draft or by the model's own heads, and how many of them the model drew, too.
+  /// Number of tokens proposed by the draft or the draft heads, and how many of them were accepted.
   int64_t proposed = 0, accepted = 0;
 };
 
-/// Continues each prompt; there may be any number, of different lengths. Nothing is recorded for backward. ValueError
-/// for an empty prompt, a token beyond the vocabulary, options that say nothing, a draft of another vocabulary, and a
-/// prompt that fills the context.
+/// Generates a continuation of each prompt; prompts may differ in length. Not recorded. Raises ValueError for an empty
+/// prompt, a token beyond the vocabulary, contradictory options, a draft with another vocabulary, and a prompt that
+/// fills the context.
 WEFT_API std::vector<Generation> generate(const LanguageModel& model, const std::vector<std::vector<int64_t>>& prompts,
                                           const GenerateOptions& options = {}, Location where = {});
 

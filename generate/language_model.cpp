@@ -46,7 +46,7 @@ class Anew final : public Decoding {
     const std::vector<int64_t> part(text.end() - seen, text.end());
     return model_(tensor(part).unsqueeze(0)).select(0, 0).narrow(0, seen - 1, 1);
   }
-  /// [n, vocabulary]; behind the text's end there are zeros.
+  /// Logits after each token, [n, vocabulary]; padded with zeros after the end of the text.
   Tensor behind_each(const std::vector<int64_t>& text, int64_t before, int64_t n) const {
     std::vector<Tensor> each;
     if (window_ == 0 || std::ssize(text) <= window_) {

@@ -1,4 +1,4 @@
-// What generate() asks of a language model: to read tokens, sequence by sequence, and to say what may come next.
+// The interface of a language model for generate(): reads tokens, row by row, and returns logits of the next ones.
 #pragma once
 
 #include <cstdint>
@@ -10,37 +10,37 @@
 
 namespace weft::generate {
 
-/// Sequences that a model has read, and reads on. Rows are sequences of any lengths.
+/// Sequences that a model has read so far. Rows are sequences of any lengths.
 class WEFT_API Decoding {
  public:
   virtual ~Decoding() = default;
 
-  /// Reads the first counts[r] tokens of row r of `tokens` [rows, n], i64; what is behind them says nothing. The logits
-  /// behind each token, [rows, n, vocabulary], floating; with `only_last` those behind each row's last, [rows, 1,
-  /// vocabulary]. Counts are at least 1.
+  /// Reads the first counts[r] tokens of row r of `tokens` [rows, n], i64; the remaining ones are padding. Counts are
+  /// at least 1. Returns the floating-point logits after each token, [rows, n, vocabulary], or with `only_last` those
+  /// after each row's last token, [rows, 1, vocabulary].
   virtual Tensor read(const Tensor& tokens, std::span<const int64_t> counts, bool only_last) = 0;
-  /// Row r has read its first lengths[r] tokens alone, no more than it has.
+  /// Truncates row r to its first lengths[r] tokens, at most its length.
   virtual void shorten(std::span<const int64_t> lengths) = 0;
-  /// Row i is now what row rows[i] was; there may be more rows or fewer, up to those that it was made for.
+  /// Replaces row i by row rows[i]. The number of rows may change, up to the number at construction.
   virtual void take_rows(std::span<const int64_t> rows) = 0;
-  /// Of a model with draft_heads: what they say from behind the token that stands back[r] before the last one of those
-  /// that row r read last, logits [rows, draft_heads, vocabulary] of the tokens behind the next one.
+  /// For a model with draft_heads: logits [rows, draft_heads, vocabulary] of the tokens after the next one. They are
+  /// computed at the token back[r] positions before the last one that row r read in the last call.
   virtual Tensor draft(std::span<const int64_t> back);
 };
 
-/// A value; copies are the same model.
+/// A handle: copies refer to the same model.
 struct LanguageModel {
   int64_t vocabulary = 0;
-  /// How many tokens a sequence may have; 0: any number.
+  /// Maximum number of tokens in a sequence; 0 means unlimited.
   int64_t context = 0;
-  /// For at most so many rows, none read yet, of at most `capacity` tokens each.
+  /// Starts an empty decoding for at most `rows` rows of at most `capacity` tokens.
   Callback<std::unique_ptr<Decoding>(int64_t rows, int64_t capacity)> begin;
-  /// So many tokens behind the next one its own further heads propose.
+  /// Number of tokens after the next one that the model's draft heads propose.
   int64_t draft_heads = 0;
 };
 
-/// Of any causal model from tokens [batch, length], i64, to logits [batch, length, vocabulary], which reads all tokens
-/// anew for each one. With a `window` it sees the last so many alone, and a sequence may be longer.
+/// Wraps any causal model that maps tokens [batch, length], i64, to logits [batch, length, vocabulary]. It reads all
+/// tokens again for each new one. With a `window` it reads only the last `window` tokens, and sequences may be longer.
 WEFT_API LanguageModel without_cache(Callback<Tensor(const Tensor& tokens)> model, int64_t vocabulary,
                                      int64_t window = 0);
 

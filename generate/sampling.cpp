@@ -15,7 +15,7 @@ namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-/// As doubles. ValueError for NaN and where none is finite.
+/// The logits as doubles. Raises ValueError for NaN and if none is finite.
 std::vector<double> checked_logits(std::span<const float> logits, Location where) {
   std::vector<double> out(logits.begin(), logits.end());
   const bool has_nan = std::ranges::any_of(out, [](double x) { return std::isnan(x) || x == infinity; });
@@ -45,7 +45,7 @@ bool is_before(const Candidate& a, const Candidate& b) {
   return a.probability != b.probability ? a.probability > b.probability : a.token < b.token;
 }
 
-/// exp(x / temperature), 1 at the largest.
+/// exp(x / temperature), scaled to a maximum of 1.
 std::vector<double> weights_of(const std::vector<double>& logits, double temperature) {
   const double largest = *std::ranges::max_element(logits);
   std::vector<double> out(logits.size());
@@ -53,12 +53,12 @@ std::vector<double> weights_of(const std::vector<double>& logits, double tempera
   return out;
 }
 
-/// Sorts the first n.
+/// Sorts the n most likely candidates to the front.
 void bring_forward(std::vector<Candidate>& all, int64_t n) {
   std::partial_sort(all.begin(), all.begin() + std::min(n, std::ssize(all)), all.end(), is_before);
 }
 
-/// How many of the likeliest have together at least `share` of `sum`. They are sorted then.
+/// Number of the most likely candidates with a total of at least `share` of `sum`. They are then sorted.
 int64_t count_of_share(std::vector<Candidate>& all, double share, double sum) {
   double have = 0;
   int64_t sorted = 0;
@@ -76,7 +76,7 @@ double sum_of(const std::vector<Candidate>& all) {
   return sum;
 }
 
-/// Not sorted where nothing asked for it; probabilities are weights.
+/// Candidates after all filters, with unnormalised probabilities; sorted only if a filter requires it.
 std::vector<Candidate> kept(const std::vector<double>& logits, const SamplingOptions& o) {
   if (o.temperature == 0) {
     const auto best = std::ranges::max_element(logits);
@@ -145,7 +145,8 @@ Sampler::Drawn Sampler::operator()(std::span<const float> logits, std::span<cons
   std::vector<double> own = checked_logits(logits, where);
   penalise(own, sequence, options_.repetition_penalty, where);
   std::vector<Candidate> stay = kept(own, options_);
-  // In the order of likelihood, so that models that agree in most of it draw the same token with the same number.
+  // Inverse transform over sorted candidates, so that models with similar probabilities draw the same token from the
+  // same random number.
   const int64_t place = options_.temperature == 0 ? 1 : count_of_share(stay, uniform(), sum_of(stay));
   const int64_t token = stay[static_cast<size_t>(place - 1)].token;
   return {token, logits[static_cast<size_t>(token)] - log_sum_exp(logits)};

@@ -1,4 +1,4 @@
-// Which token comes next, of a model's logits.
+// Sampling of the next token from a model's logits.
 //
 //   generate::Sampler draw({.temperature = 0.8, .top_p = 0.95}, 7);
 //   const int64_t next = draw(logits, tokens).token;
@@ -13,44 +13,44 @@
 
 namespace weft::generate {
 
-/// Applied in this order; each left out by its default.
+/// Applied in this order; the defaults disable each option.
 struct SamplingOptions {
-  /// Above 1, logits of tokens that the sequence has are divided by it where they are positive and else multiplied
-  /// (Keskar et al. 2019).
+  /// If above 1, the logits of tokens already in the sequence are divided by it if positive, else multiplied (Keskar et
+  /// al. 2019).
   double repetition_penalty = 1;
-  /// What logits are divided by. 0 takes the likeliest token, of equal ones the lowest, and draws nothing.
+  /// Divisor of the logits. 0 takes the most likely token, among equals the lowest, without a random draw.
   double temperature = 1;
-  /// The so many likeliest tokens stay, and of those that are as likely as the last one the lowest.
+  /// Keep the k most likely tokens, among equals the lowest; 0 keeps all.
   int64_t top_k = 0;
-  /// As few of the likeliest tokens stay as have together at least this probability, one at least (Holtzman et al.
-  /// 2020).
+  /// Keep the fewest most likely tokens with a total probability of at least this, at least one (Holtzman et al. 2020).
   double top_p = 1;
-  /// Tokens stay that are at least so many times as likely as the likeliest (Nguyen et al. 2024).
+  /// Keep tokens with at least this fraction of the highest probability (Nguyen et al. 2024).
   double min_p = 0;
 };
-/// ValueError for a temperature or min_p below 0, a penalty that is not above 0, top_k below 0, top_p outside of (0,
-/// 1], min_p above 1, and for NaN.
+/// Raises ValueError for NaN, a temperature or min_p below 0, a penalty that is not above 0, top_k below 0, top_p
+/// outside of (0, 1], and min_p above 1.
 WEFT_API void check(const SamplingOptions& options, Location where = {});
 
-/// A token that may come next.
+/// A token and its probability.
 struct Candidate {
   int64_t token;
   double probability;
 };
-/// The tokens that stay and their probabilities, the likeliest first, of equal ones the lowest. `sequence` is what the
-/// penalty looks at. In double. ValueError where no logit is finite, for NaN, and for tokens beyond the logits.
+/// The remaining tokens with their probabilities, most likely first, among equals the lowest. The penalty applies to
+/// tokens of `sequence`. Computed in double. Raises ValueError if no logit is finite, for NaN, and for tokens beyond
+/// the logits.
 WEFT_API std::vector<Candidate> candidates(std::span<const float> logits, std::span<const int64_t> sequence,
                                            const SamplingOptions& options, Location where = {});
 
-/// Draws the tokens of one sequence. What comes of a seed depends on nothing else: one number is drawn for a token, by
-/// the same bits on every device and machine, and `sequence_number` takes a stream of its own.
+/// Draws the tokens of one sequence. The result depends only on the seed: each token uses one random number, with the
+/// same bits on every device and machine. Each `sequence_number` has its own random stream.
 class WEFT_API Sampler {
  public:
   explicit Sampler(SamplingOptions options = {}, uint64_t seed = 0, uint64_t sequence_number = 0, Location where = {});
 
   struct Drawn {
     int64_t token;
-    /// By the model, before options change it.
+    /// From the model's logits, before options modify them.
     double log_probability;
   };
   Drawn operator()(std::span<const float> logits, std::span<const int64_t> sequence, Location where = {});
@@ -62,7 +62,7 @@ class WEFT_API Sampler {
   GeneratorState state_;
 };
 
-/// What log-probabilities are less than logits, in double.
+/// The difference between logits and log-probabilities, in double.
 WEFT_API double log_sum_exp(std::span<const float> logits);
 
 }  // namespace weft::generate

@@ -1,4 +1,4 @@
-// Rows of a Decoding with what they have read. Not public.
+// Rows of a Decoding with the tokens that they have read. Not public.
 #pragma once
 
 #include <memory>
@@ -12,11 +12,11 @@ namespace weft::generate {
 
 using Tokens = std::vector<int64_t>;
 
-/// Logits of rows, on the host.
+/// Logits of all rows, on the host.
 class Logits {
  public:
   explicit Logits(const Tensor& logits);
-  /// Behind the i-th of the tokens that were read of row r.
+  /// Logits after the i-th token that row r read.
   std::span<const float> row(size_t r, size_t i) const {
     return std::span(values_).subspan((r * width_ + i) * vocabulary_, vocabulary_);
   }
@@ -30,12 +30,12 @@ class Reader {
  public:
   Reader(std::unique_ptr<Decoding> decoding, int64_t rows)
       : decoding_(std::move(decoding)), read_(static_cast<size_t>(rows)) {}
-  /// Reads what rows have not read of their texts, which begin with what they have.
+  /// Reads the unread rest of each row's text, which begins with the tokens read before.
   Logits read_rest(const std::vector<Tokens>& texts, bool only_last);
-  /// Forgets what is not the same in these texts, and their last tokens.
+  /// Truncates each row to its common prefix with the text, without the text's last token.
   void keep_common(const std::vector<Tokens>& texts);
   void take_rows(const std::vector<int64_t>& rows);
-  /// Of the model's own heads, as Decoding::draft.
+  /// Logits of the model's draft heads, see Decoding::draft.
   Logits draft(const std::vector<int64_t>& back) { return Logits(decoding_->draft(back)); }
 
  private:
@@ -43,7 +43,7 @@ class Reader {
   std::vector<Tokens> read_;
 };
 
-/// Whether a text ends with its last token.
+/// The finish reason if the last token ends the text.
 std::optional<Finish> finish_of(const Tokens& made, const GenerateOptions& options);
 
 Generation best_of_beams(const LanguageModel& model, const Tokens& prompt, const GenerateOptions& options,

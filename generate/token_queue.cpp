@@ -26,7 +26,7 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-/// A message is one or more packets, which the system writes whole or not at all.
+/// A message consists of one or more packets, which the system writes atomically.
 struct Header {
   char name[4] = {'W', 'T', 'Q', 'u'};
   uint8_t version = 1;
@@ -55,7 +55,7 @@ std::string path_of(int id) {
   raise<IoError>({.op = "TokenQueue", .problem = fmt::format("queue {}: {}", id, problem)}, where);
 }
 
-/// Whether the pipe is ready before the deadline.
+/// Waits until the pipe is ready or the deadline passes; returns whether it is ready.
 bool wait_for(int file, short what, clock::time_point deadline) {
   for (;;) {
     int milliseconds = -1;
@@ -73,8 +73,8 @@ bool wait_for(int file, short what, clock::time_point deadline) {
 
 constexpr auto glance = std::chrono::milliseconds(20);
 
-/// A lock of the pipe, which the system gives back where its process ends. A descriptor of its own: processes that
-/// were forked share the others'.
+/// A lock of the pipe, which the system releases when the process ends. It opens its own descriptor, because forked
+/// processes share the locks of inherited ones.
 class PipeLock {
  public:
   explicit PipeLock(int pipe) : file_(open(fmt::format("/proc/self/fd/{}", pipe).c_str(), flags)) {}
@@ -107,7 +107,7 @@ struct TokenQueue::Impl {
   TokenQueueOptions options;
   int file = -1;
   uint64_t next_message = 0;
-  /// While a message of several packets is not whole.
+  /// Held while a message of several packets is incomplete.
   std::optional<PipeLock> sending;
 
   ~Impl() {
@@ -117,7 +117,7 @@ struct TokenQueue::Impl {
   void open_pipe(Location where) {
     const std::string path = path_of(id);
     if (mkfifo(path.c_str(), 0600) != 0 && errno != EEXIST) refuse(id, std::strerror(errno), where);
-    // Both ways, so that neither end waits for the other nor is told that it went.
+    // Opened for reading and writing, so that neither end blocks in open or is notified when the other closes.
     file = open(path.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW);
     if (file < 0) refuse(id, fmt::format("{}: {}", path, std::strerror(errno)), where);
     struct stat about {};
@@ -128,7 +128,7 @@ struct TokenQueue::Impl {
     if (fcntl(file, F_GETPIPE_SZ) < capacity) fcntl(file, F_SETPIPE_SZ, capacity);
   }
 
-  /// Whether there was room for it before the deadline.
+  /// Writes a packet. Returns false if there was no room before the deadline.
   bool put(const Packet& packet, clock::time_point deadline, Location where) const {
     const size_t bytes = sizeof(Header) + size_t{8} * packet.header.tokens;
     for (;;) {
@@ -139,7 +139,7 @@ struct TokenQueue::Impl {
     }
   }
 
-  /// As many of these bytes as lie there.
+  /// Reads up to `bytes` bytes, as available. Returns the number.
   size_t take(void* to, size_t bytes, Location where) const {
     size_t have = 0;
     while (have < bytes) {
@@ -161,7 +161,7 @@ struct TokenQueue::Impl {
     drop(problem + "; what was queued is dropped", where);
   }
 
-  /// The next packet, or none.
+  /// Reads the next packet. Returns false if there is none.
   bool take_packet(Packet& packet, Location where) {
     const size_t have = take(&packet.header, sizeof(Header), where);
     if (have == 0) return false;
@@ -180,10 +180,11 @@ struct TokenQueue::Impl {
   }
 
   bool has_packet() const { return waiting || wait_for(file, POLLIN, clock::now()); }
-  /// Whether the rest of a message will not come: its sender locks the pipe until all of it is there, or it ends.
+  /// Whether the rest of a message will not arrive. The sender locks the pipe until the message is complete or the
+  /// process ends.
   bool is_abandoned() const { return rest && PipeLock(file).can_take(LOCK_SH) && !has_packet(); }
 
-  /// A message of which a part has come.
+  /// A message that was received in part.
   struct Rest {
     Header first;
     uint32_t packets = 0;
@@ -194,7 +195,7 @@ struct TokenQueue::Impl {
     }
   };
   std::optional<Rest> rest;
-  /// The first packet of the next one, where the one before was not whole.
+  /// The first packet of the next message, if the previous one was incomplete.
   std::optional<Packet> waiting;
 };
 

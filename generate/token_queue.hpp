@@ -1,4 +1,4 @@
-// Tokens from the process that generates them to the one that shows them.
+// Passes tokens from the process that generates them to a process that displays them.
 //
 //   generate::TokenQueue queue(3);                       // in both processes
 //   queue.send(tokens, is_last, rank);                   // tokens [batch], step by step, in the first
@@ -16,39 +16,39 @@ namespace weft::generate {
 struct TokenMessage {
   /// [batch], i64, on the CPU.
   Tensor tokens;
-  /// Whether nothing follows.
+  /// Whether this is the last message.
   bool stop = false;
 };
 
 struct TokenQueueOptions {
-  /// How long `send` waits where the queue is full.
+  /// Time that `send` waits if the queue is full.
   double send_seconds = 60;
-  /// How long `receive` waits for a message.
+  /// Time that `receive` waits for a message.
   double receive_seconds = std::numeric_limits<double>::infinity();
-  /// How much the queue holds at least, where the system allows it; unread messages count.
+  /// Minimum capacity of the queue, if the system allows it. Unread messages use it.
   int64_t capacity_bytes = int64_t{1} << 20;
 };
 
-/// A queue of messages between processes of one user, found by its number; queues of other numbers are others. It is a
-/// named pipe, whose messages last as long as one process has it. One thread sends at a time and one receives; ends may
-/// come and go, and be killed.
+/// A message queue between processes of one user, identified by a number. It is a named pipe: messages are kept as long
+/// as any process has it open. One thread may send and one receive at a time; both ends may be opened, closed and
+/// killed at any time.
 class WEFT_API TokenQueue {
  public:
-  /// ValueError for a negative number; IoError where no pipe can be made.
+  /// Raises ValueError for a negative number; IoError if the pipe cannot be created.
   explicit TokenQueue(int queue_id, TokenQueueOptions options = {}, Location where = {});
   ~TokenQueue();
   TokenQueue(TokenQueue&&) noexcept;
 
-  /// Rank 0 sends, other ranks return at once. `tokens` are [batch] or [batch, 1] integers of 64 or 32 bits, on any
-  /// device, of any number. IoError where the queue stays full: the message is not sent then, or its receiver is told
-  /// that it is not whole. ShapeError, DTypeError.
+  /// Sends a message from rank 0; other ranks return at once. `tokens` are [batch] or [batch, 1] integers of 64 or 32
+  /// bits, on any device, of any number. Raises ShapeError, DTypeError, and IoError if the queue stays full. The
+  /// message is then not sent, or the receiver detects that it is incomplete.
   void send(const Tensor& tokens, bool stop, int rank = 0, Location where = {});
-  /// The next message; none where there is none, or with `block` none came in time. FormatError for a message that is
-  /// not whole, as soon as the process that was sending it has ended, and for bytes that are none: they are dropped,
-  /// and the next call goes on behind them.
+  /// Returns the next message. Returns nothing if there is none, or with `block` if none arrives in time. Raises
+  /// FormatError for invalid bytes, and for an incomplete message as soon as its sender has ended. They are discarded,
+  /// and the next call continues after them.
   std::optional<TokenMessage> receive(bool block, Location where = {});
 
-  /// Removes the pipe; processes that have it go on among themselves.
+  /// Removes the pipe. Processes that have it open can continue to use it.
   static void remove(int queue_id);
 
  private:

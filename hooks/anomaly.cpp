@@ -30,7 +30,7 @@ namespace {
 
 // ---- backward ---------------------------------------------------------------------------------------------------
 
-// The nodes from a root down to `target`, by edges.
+// Returns the nodes from a root down to `target`, along edges.
 std::vector<const Node*> path_to(const Node& target, std::span<const Edge> roots) {
   std::vector<std::pair<const Node*, int>> stack;
   std::unordered_set<const Node*> seen;
@@ -44,7 +44,7 @@ std::vector<const Node*> path_to(const Node& target, std::span<const Edge> roots
         for (const auto& step : stack) path.push_back(step.first);
         return path;
       }
-      // A node's inputs have lower orders: below the target's there is no way to it.
+      // A node's inputs have lower orders, so no path leads to the target from below it.
       if (next == node->edge_count || node->order <= target.order) {
         stack.pop_back();
         continue;
@@ -72,7 +72,7 @@ std::string path_text(const Node& target, std::span<const Edge> roots) {
 class GradientCheck final : public BackwardWatch {
  public:
   explicit GradientCheck(detail::KernelFaults& faults) : faults_(faults) {}
-  /// Whether a node runs, whose gradients are looked at afterwards. A node that threw is not told of again.
+  /// Whether the running node's gradients are checked afterwards. A node that threw is not reported again.
   bool inside() const { return inside_ && detail::memory_use == detail::MemoryUse::backward; }
 
   void before(const BackwardPass&, Node& node, std::span<const Tensor>) override { inside_ = !node.accumulates; }
@@ -134,7 +134,7 @@ class GradientCheck final : public BackwardWatch {
 
 }  // namespace
 
-// What kernels of a backward make is looked at once, by node, where that is done at all.
+// In backward, gradients are checked by node, if at all; kernels are not checked separately.
 struct AnomalyGuard::State final : KernelObserver {
   explicit State(AnomalyOptions options) : faults(std::move(options.repro)) {
     if (options.backward) backward.emplace(gradients);

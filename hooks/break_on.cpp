@@ -55,7 +55,7 @@ struct Place {
   unsigned line = 0;
 };
 
-// "net.cpp:41" or "41"; line 0 where it is none.
+// Parses "net.cpp:41" or "41"; line 0 if malformed.
 Place place_in(std::string_view text) {
   const size_t colon = text.rfind(':');
   const std::string_view digits = colon == std::string_view::npos ? text : text.substr(colon + 1);
@@ -70,7 +70,7 @@ bool ends_in_path(std::string_view file, std::string_view end) {
   return end.empty() || file.size() == end.size() || file[file.size() - end.size() - 1] == '/';
 }
 
-// Letters to insert, remove or replace.
+// Edit distance.
 size_t edits_between(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), size_t{0});
@@ -84,7 +84,7 @@ size_t edits_between(std::string_view a, std::string_view b) {
   return row.back();
 }
 
-// A debugger, or a handler of the program's.
+// Whether a debugger or a handler of the program receives SIGTRAP.
 bool somebody_waits_for_traps() {
   struct sigaction now = {};
   if (::sigaction(SIGTRAP, nullptr, &now) == 0 && now.sa_handler != SIG_DFL) return true;
@@ -99,7 +99,7 @@ bool somebody_waits_for_traps() {
 
 namespace detail {
 
-// What the debugger's commands show (weft_gdb.py); null between stops.
+// Read by the debugger commands (weft_gdb.py); null between stops.
 extern constinit Atomic<const BreakEvent*> last_stop;
 constinit Atomic<const BreakEvent*> last_stop{nullptr};
 
@@ -153,7 +153,7 @@ struct BreakOn::State final : KernelObserver, BackwardWatch {
     stop(event_of(node, incoming, outgoing), left);
   }
 
-  // What nothing met is probably misspelt.
+  // If nothing matched, the name is probably misspelled.
   void warn_of_nothing_met() const {
     const bool names = !options.op.empty() || place.line != 0 || in_module;
     if (was_here || !names || !anything_ran) return;
@@ -178,16 +178,16 @@ struct BreakOn::State final : KernelObserver, BackwardWatch {
   const bool in_module;
   Place place;
   int64_t met = 0, stops = 0;
-  /// Calls of the module that run.
+  /// Number of running calls of the module.
   int64_t inside_module = 0;
-  /// The node that a module's forward made, and that is about to run.
+  /// The next node to run that the module's forward created.
   const Node* node_of_module = nullptr;
   std::vector<ScopedHook> hooks;
   std::optional<BackwardWatchGuard> backward;
   std::optional<ObserverGuard> forward;
 
  private:
-  // By its name, or by that of its in-place form.
+  // Matches the name of an op or of its in-place form.
   bool named(const char* op) const {
     if (op == nullptr) return false;
     const std::string_view name = op;
@@ -260,8 +260,8 @@ struct BreakOn::State final : KernelObserver, BackwardWatch {
     else detail::stop_at_op(event);
   }
 
-  // A node is stopped at as a whole, not at its kernels; what a function of the user's calls in it is not of it. A node
-  // that threw is still noted when its backward is over.
+  // A node stops as a whole, not at its kernels; ops that a user function calls inside it are not part of it. A node
+  // that threw is still set after its backward.
   bool is_of_node(const KernelCall& call) const {
     if (detail::memory_use != detail::MemoryUse::backward) return false;
     return running.op != nullptr && call.entry == running.op && call.where.line() == running.where.line() &&
@@ -271,7 +271,7 @@ struct BreakOn::State final : KernelObserver, BackwardWatch {
   bool stopping = false;
   CallPlace running;
   bool anything_ran = false, was_here = false, met_op = false;
-  /// Names of ops that ran, until the one that is meant does.
+  /// Names of the ops that ran, until one matches.
   std::set<std::string, std::less<>> others;
 };
 
@@ -302,7 +302,7 @@ BreakOn::~BreakOn() {
   state_->backward.reset();
   try {
     state_->warn_of_nothing_met();
-  } catch (const std::exception&) {  // what a handler of warnings throws
+  } catch (const std::exception&) {  // an exception of the warning handler
   }
 }
 
@@ -323,8 +323,8 @@ void BreakOn::enter(const Weak<State>& weak) {
   if (state && state->thread == std::this_thread::get_id()) ++state->inside_module;
 }
 
-// The nodes between the outputs and the inputs are the module's: each says so before it runs. The hooks live as long as
-// the nodes.
+// The nodes between the outputs and the inputs belong to the module; a hook on each marks it before it runs. The hooks
+// live as long as the nodes.
 void BreakOn::leave(const Weak<State>& weak, std::span<const Tensor> inputs, std::span<const Tensor> outputs) {
   const Shared<State> state = weak.lock();
   if (!state || state->thread != std::this_thread::get_id()) return;

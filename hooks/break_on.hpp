@@ -1,13 +1,13 @@
-// Stopping a program at an op: for a debugger, or for a function of the program's own.
+// Breakpoints at ops, for a debugger or a callback.
 //
 //   BreakOn stop({.op = "softmax"});                       // before each softmax of this thread, forward and backward
-//   BreakOn stop({.line = "net.cpp:41"});                  // before what that line calls
-//   BreakOn stop({.non_finite = true});                    // after the op that makes the first NaN or infinity
+//   BreakOn stop({.line = "net.cpp:41"});                  // before the ops called at that line
+//   BreakOn stop({.non_finite = true});                    // after the op that produces the first NaN or infinity
 //   BreakOn stop(model, {.module = "blocks.2"});           // inside a module
 //   BreakOn stop({.op = "exp", .call = [](const BreakEvent& e) { std::puts(e.text().c_str()); }});
 //
-// Under gdb (`./weft gdb PROGRAM`) `weft where` then goes to the program's line, and `print x` and `weft graph x` show
-// tensors and the graph: docs/hooks.md.
+// Under gdb (`./weft gdb PROGRAM`), `weft where` selects the frame of the program's line, and `print x` and `weft graph
+// x` show tensors and the graph: docs/hooks.md.
 #pragma once
 
 #include <span>
@@ -21,58 +21,56 @@
 
 namespace weft {
 
-/// Where a BreakOn stopped. Its parts live as long as the stop.
+/// The op at which a BreakOn stopped. References are valid only during the stop.
 struct BreakEvent {
-  /// The op as the graph names it, and the program's line that called it in the forward.
+  /// The op's name in the graph, and the program's line that called it in the forward.
   const char* op;
   Location where;
   bool backward = false;
-  /// It has run already, and made something not finite.
+  /// The op has already run, and produced NaN or infinity.
   bool after = false;
-  /// Forward: the kernel of the op that runs, and its operands. What it writes has values `after` alone.
+  /// Forward: the running kernel of the op, and its operands. Outputs have values only if `after` is true.
   const char* kernel = nullptr;
   std::span<const View*const> inputs = {}, outputs = {};
-  /// Backward: the op's node, the gradients of its outputs and, `after`, those of its inputs; undefined where none
-  /// flows.
+  /// Backward: the op's node, the gradients of its outputs and, if `after` is true, those of its inputs; undefined if
+  /// no gradient flows.
   const Node* node = nullptr;
   std::span<const Tensor> incoming = {}, outgoing = {};
-  /// Where its reproduction was left, in words; null where none was.
+  /// Describes where the reproduction was saved; null if none was.
   const char* left = nullptr;
 
-  /// A line with the op and its place, and one for each operand or gradient with dtype, shape and range. A device's
-  /// values are waited for.
+  /// Returns a line with the op and its location, and one for each operand or gradient with dtype, shape and range.
+  /// Synchronises with the device to read values.
   WEFT_API std::string text() const;
 };
 
-/// What is given must hold all at once; nothing given stands for every op.
+/// All given conditions must hold; an unset condition matches every op.
 struct BreakOptions {
-  /// The name of the op that runs, or of the one that the program called, in which it runs; "log" stands for "log_",
-  /// too.
+  /// Name of the running op, or of the op that the program called and that runs it; "log" also matches "log_".
   std::string op = {};
-  /// "net.cpp:41", with as much of the path as tells it apart: the line that called the op in the forward.
+  /// "net.cpp:41", with as much of the path as is needed to be unique: the line that called the op in the forward.
   std::string line = {};
-  /// The path of a module ("" is the model itself): ops of its forward, and their backward.
+  /// Path of a module ("" for the model itself): the ops of its forward, and their backward.
   std::string module = {};
-  /// Stops after an op that makes NaN without one in its inputs, or infinities from finite inputs.
+  /// Stops after an op that produces NaN from inputs without NaN, or infinities from finite inputs.
   bool non_finite = false;
-  /// Passes over so many first.
+  /// Number of matches to skip.
   int64_t skip = 0;
-  /// With `non_finite`: the folder in which the first of them leaves its reproduction, as AnomalyOptions::repro.
+  /// With `non_finite`: folder for the reproduction of the first fault, as in AnomalyOptions::repro.
   std::string repro = "repro";
-  /// Called instead of stopping the process. It may compute; what it throws is the error of the op, whose outputs are
-  /// then not returned.
+  /// Called instead of stopping the process. It may compute. If it throws, the exception becomes the error of the op.
   Callback<void(const BreakEvent&)> call = {};
 };
 
-/// While it lives, the kernels and the backward passes of this thread stop at what the options say, with SIGTRAP after
-/// a text on stderr; where nobody waits for that signal, the text says so and the program goes on. An op of several
-/// kernels stops at each, one that runs none, such as a view, in its backward alone. Several may live at once.
-/// To be destroyed on its own thread; where nothing that ran was what the options name, it warns then.
+/// While it exists, the matching kernels and backward passes of this thread stop: it prints a text to stderr and raises
+/// SIGTRAP. If nothing handles that signal, the text says so and the program continues. An op with several kernels
+/// stops at each; an op without kernels, such as a view, stops only in its backward. Several can exist at once. Must be
+/// destroyed on its own thread; warns then if no op matched.
 class WEFT_API BreakOn {
  public:
-  /// ValueError for a line without a number, a negative `skip`, and for a module without its model.
+  /// Raises ValueError for a line without a number, a negative `skip`, and a module without its model.
   explicit BreakOn(BreakOptions options, Location where = {});
-  /// Inside `options.module` of the model; ValueError where it has none of this path.
+  /// Restricts stops to `options.module` of the model. Raises ValueError if there is no module with this path.
   template <class Module>
     requires requires(const Module& m) { m.named_modules(); }
   BreakOn(const Module& model, BreakOptions options, Location where = {}) : BreakOn(std::move(options), true, where) {
@@ -86,7 +84,7 @@ class WEFT_API BreakOn {
   ~BreakOn();
   BreakOn(const BreakOn&) = delete;
 
-  /// How often it stopped.
+  /// Number of stops.
   int64_t stops() const;
 
  private:
@@ -95,7 +93,7 @@ class WEFT_API BreakOn {
   const std::string& module_path() const;
   [[noreturn]] void raise_no_module(Location where) const;
   static void enter(const Weak<State>& state);
-  /// Without outputs where the call failed.
+  /// Without outputs if the call failed.
   static void leave(const Weak<State>& state, std::span<const Tensor> inputs, std::span<const Tensor> outputs);
   void own(HookHandle hook);
 

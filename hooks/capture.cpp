@@ -1,3 +1,7 @@
+// A captured step is the list of its kernel calls. Two recordings must agree call by call and address by address
+// before one is replayed, which finds everything that the host does differently in each step. Fresh CPU memory is
+// filled with a pattern, so values that the host wrote are found. Settings that the host reads are part of the key
+// of a recording (tensor/configuration.hpp); Python adds the variables that the step's code names.
 #include "capture.hpp"
 
 #include <algorithm>
@@ -20,11 +24,11 @@ namespace weft::detail {
 namespace {
 
 constexpr const char* op = "capture";
-/// A step settles after one or two: states are made in the first, and memory finds its place.
+/// A step settles after one or two attempts: the first creates states, then the memory stays the same.
 constexpr int most_attempts = 6;
 constexpr size_t most_dropped_kinds = 1024;
 
-/// What a recording depends on besides the leaves.
+/// Key of a recording: everything that it depends on apart from the leaves.
 std::string kind_of(std::span<const Tensor> inputs, std::string_view settings) {
   std::string kind(settings);
   CallBytes bytes(kind);
@@ -63,7 +67,7 @@ void put(const std::vector<Tensor>& targets, std::span<const Tensor> values) {
   for (size_t i = 0; i < targets.size(); ++i) targets[i].copy_(values[i]);
 }
 
-/// What is kept for one kind of inputs.
+/// Recordings for one key.
 struct Entry {
   std::string kind;
   std::vector<Tensor> inputs;
@@ -83,10 +87,10 @@ struct Entry {
 
 struct StepReplayer::State {
   CaptureOptions options;
-  std::list<Entry> entries;  ///< the one that was used last comes first
+  std::list<Entry> entries;  ///< most recently used first
   CaptureStats stats = {};
   bool warm = false;
-  std::vector<size_t> dropped_kinds = {};  ///< their hashes
+  std::vector<size_t> dropped_kinds = {};  ///< hashes of dropped keys
 
   Entry& entry_of(std::span<const Tensor> inputs, std::string_view settings, Location where) {
     std::string kind = kind_of(inputs, settings);
@@ -168,7 +172,7 @@ std::vector<Tensor> StepReplayer::run(Run run, void* step, std::span<const Tenso
                                       std::string_view settings) {
   State& state = *state_;
   check_inputs(inputs, where);
-  if (step_recorder != nullptr) return run(step, inputs);  // inside another one, which records it
+  if (step_recorder != nullptr) return run(step, inputs);  // an outer capture records it
   if (!state.warm) {
     std::vector<Tensor> outputs = detached(run(step, inputs));
     state.warm = true;

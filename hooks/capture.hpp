@@ -1,4 +1,4 @@
-// A training step that is captured runs again as the list of kernels that it was, without ops, graph and allocations.
+// Captures a training step and replays it as a list of kernels, without ops, graph and allocations.
 //
 //   auto step = capture([&](const Tensor& x, const Tensor& y) {
 //     optimizer.zero_grad();
@@ -9,18 +9,17 @@
 //   });
 //   for (const auto& [x, y] : batches) losses.push_back(step(x, y).item<double>());
 //
-// The step's first call runs as it is, and so do the next two, which are recorded: where both did the same work on the
-// same memory, later calls replay it, with the same bits. Inputs of other shapes, dtypes or devices are recorded anew,
-// and so is a step whose parameters, states or gradients got other memory since. Each setting has its own recording:
-// modes and hooks of modules, replaced members, leaves that require a gradient or hold one, autocast and gradient
-// modes. Numbers and flags of the program's own that the step refers to are not seen in C++: call forget() after a
-// change.
+// The first call runs the step eagerly. The next two calls are recorded; if both did the same work on the same memory,
+// later calls replay it, with the same bits. The step is recorded again for inputs of other shapes, dtypes or devices,
+// and if parameters, states or gradients have moved to other memory. Each combination of settings has a separate
+// recording: modes and hooks of modules, replaced members, leaves that require a gradient or hold one, autocast and
+// gradient modes. Changes of C++ variables that the step reads are not detected: call forget() after them.
 //
-// What is replayed: kernels and copies on every device, random draws (each replay draws anew from its generators),
-// gradients of leaves, optimizers with their present learning rates, versions of what is written in place. What the
-// step does besides that on the host is not: values that are read (`item`), learning rates that are set, shapes that
-// follow from values and streams that are changed inside the step make it one that cannot be captured, and say so with
-// their line; counters of the program's own stay as they are.
+// Replayed: kernels and copies on every device, random draws (each replay draws new numbers from its generators),
+// gradients of leaves, optimizers with their current learning rates, versions of tensors written in place. Other host
+// code of the step is not replayed: a counter, for example, stays unchanged. A step cannot be captured if it reads
+// values (`item`), sets learning rates, has shapes that depend on values or switches streams. Then it raises an error
+// with the line.
 #pragma once
 
 #include <span>
@@ -35,19 +34,19 @@
 namespace weft {
 
 struct CaptureOptions {
-  /// So many recordings are kept, of kinds of inputs (their shapes, dtypes and devices) and of settings; the oldest
-  /// goes first. A warning tells where that goes on.
+  /// Number of recordings to keep, for different inputs (shapes, dtypes and devices) and settings; the oldest is
+  /// dropped first. Warns if recordings are dropped repeatedly.
   int most_recordings = 8;
 };
 
 struct CaptureStats {
-  int64_t eager = 0;     ///< calls that ran the step, recorded ones among them
-  int64_t recorded = 0;  ///< of those
+  int64_t eager = 0;     ///< calls that ran the step, including recorded ones
+  int64_t recorded = 0;  ///< of the eager calls
   int64_t replayed = 0;
-  int64_t recordings = 0;  ///< that are kept now
-  int64_t kernels = 0;     ///< of the recording that was used last
-  int64_t batched = 0;     ///< of them, those whose commands the device repeats by itself, without host code
-  size_t bytes = 0;        ///< memory that recordings hold for what is computed inside the step
+  int64_t recordings = 0;  ///< currently kept
+  int64_t kernels = 0;     ///< of the most recently used recording
+  int64_t batched = 0;     ///< of these, kernels that the device repeats in a batch, without host code
+  size_t bytes = 0;        ///< memory that recordings hold for tensors inside the step
 };
 
 namespace detail {
@@ -61,7 +60,7 @@ class WEFT_API StepReplayer {
   StepReplayer(StepReplayer&&) noexcept;
   StepReplayer& operator=(StepReplayer&&) noexcept;
   ~StepReplayer();
-  /// `settings` is what else a recording depends on.
+  /// `settings` identifies further state on which a recording depends.
   std::vector<Tensor> run(Run run, void* step, std::span<const Tensor> inputs, Location where,
                           std::string_view settings = {});
   CaptureStats stats() const;
@@ -87,22 +86,22 @@ std::vector<Tensor> run_step(F& step, std::span<const Tensor> inputs, std::index
 
 }  // namespace detail
 
-/// A step of `capture`. It may be moved to another one when that is made; used by one thread at a time. It keeps the
-/// leaves whose gradients it replays.
+/// A step returned by `capture`. Movable. For use by one thread at a time. Keeps the leaves with replayed gradients
+/// alive.
 template <class F>
 class CapturedStep {
  public:
   CapturedStep(F step, CaptureOptions options) : step_(std::move(step)), replayer_(options) {}
 
-  /// What the step returns, detached: nothing, a tensor or a vector of tensors. Those of a replay lie in the
-  /// recording's own memory, which the next call writes over: clone() what is to be kept. The inputs are copied.
-  /// NotImplementedError, after the step has run, where it cannot be captured; errors of the step as they are.
+  /// Returns the results of the step, detached: nothing, a tensor or a vector of tensors. Results of a replay are in
+  /// the recording's memory, which the next call overwrites: clone() them to keep them. The inputs are copied. Raises
+  /// NotImplementedError, after the step has run, if it cannot be captured. Errors of the step are passed on.
   template <class... Inputs>
   auto operator()(const Inputs&... inputs) {
     static_assert((std::is_convertible_v<const Inputs&, const Tensor&> && ...), "capture what is no tensor");
     return at(Location::none(), inputs...);
   }
-  /// The same, with the place for errors.
+  /// Same, with a location for errors.
   template <class... Inputs>
   auto at(Location where, const Inputs&... inputs) {
     using Result = std::invoke_result_t<F&, const Inputs&...>;
@@ -116,7 +115,7 @@ class CapturedStep {
   }
 
   CaptureStats stats() const { return replayer_.stats(); }
-  /// Drops all recordings and their memory; the next calls record anew.
+  /// Drops all recordings and their memory; the next calls record again.
   void forget() { replayer_.forget(); }
 
  private:
@@ -124,8 +123,8 @@ class CapturedStep {
   detail::StepReplayer replayer_;
 };
 
-/// `step` takes any number of tensors by const reference, captures the rest, and returns nothing, a tensor or a vector
-/// of them. It and what it refers to must live as long as what this returns.
+/// `step` takes tensors by const reference, captures other values, and returns nothing, a tensor or a vector of them.
+/// `step`'s references must outlive the result.
 template <class F>
 CapturedStep<F> capture(F step, CaptureOptions options = {}) {
   return CapturedStep<F>(std::move(step), options);

@@ -16,7 +16,7 @@ namespace weft::detail {
 
 namespace {
 
-// Of a stream, or of a device's default generator.
+// State of a stream's generator, or of a device's default generator.
 struct RandomState {
   Device device;
   GeneratorState state;
@@ -25,13 +25,13 @@ struct RandomState {
   Generator& generator() const { return stream != nullptr ? *stream : default_generator(device); }
 };
 
-// The stream that is this thread's default generator.
+// The stream that is this thread's default generator, or null.
 constinit thread_local const Shared<Generator>* current_stream = nullptr;
 Shared<Generator> this_threads_stream() { return current_stream != nullptr ? *current_stream : nullptr; }
 // This thread's innermost checkpointed call.
 constinit thread_local CheckpointCall::State* running_call = nullptr;
 
-// The generators of these devices as they were then, until the end of the scope.
+// Sets these generators to their saved states during the scope.
 class ReplayedRandom {
  public:
   explicit ReplayedRandom(const std::vector<RandomState>& then) {
@@ -49,7 +49,7 @@ class ReplayedRandom {
   std::vector<RandomState> now_;
 };
 
-// A second run is no part of the calls around backward.
+// A recomputation does not belong to the checkpointed calls around backward.
 class SecondRun {
  public:
   SecondRun() : outer_(std::exchange(running_call, nullptr)) {}
@@ -69,16 +69,16 @@ struct CheckpointCall::State {
   std::vector<Saved> inputs;
   std::vector<bool> needs_gradient;
   std::vector<RandomState> random;
-  // The default generator then, where it was a stream.
+  // The default generator during the call, if it was a stream.
   Shared<Generator> stream;
-  // The call in which this one is made.
+  // The enclosing checkpointed call.
   State* outer = nullptr;
   AutocastMode autocast = autocast_mode;
-  // The function returned from its first run.
+  // Whether the first run of the function is complete.
   bool complete = false;
-  // What each saved tensor was like, in the order in which ops saved them.
+  // Layouts of the saved tensors, in the order in which ops saved them.
   std::vector<Layout> layouts;
-  // Filled by a second run; each is taken once.
+  // Recomputed tensors; each is taken once.
   std::vector<Tensor> values;
 
   [[noreturn]] void raise_different(const std::string& what) const {
@@ -91,7 +91,7 @@ struct CheckpointCall::State {
   }
 
   std::vector<Tensor> kept_inputs() const {
-    // Only for Saved::get: a name and a place for its errors.
+    // Supplies a name and a location for errors of Saved::get.
     struct Call : Node {
       using Node::Node;
       ~Call() { drop_unpacked(*this); }
@@ -159,7 +159,7 @@ struct CheckpointCall::State {
 CheckpointCall::CheckpointCall(std::vector<Tensor> inputs, Function again, Location where)
     : state_(Shared<State>::make()) {
   state_->where = where;
-  state_->autocast.caches = false;  // the scope may be over by then
+  state_->autocast.caches = false;  // the scope may have ended by then
   state_->again = std::move(again);
   state_->stream = this_threads_stream();
   state_->random.push_back({Device(), default_generator().state()});

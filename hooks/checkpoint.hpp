@@ -1,5 +1,5 @@
-// Checkpointing trades time for memory: the tensors that the ops of a function keep for backward are dropped and
-// computed again (Chen et al. 2016).
+// Activation checkpointing trades time for memory: tensors that the ops of a function save for backward are dropped and
+// recomputed (Chen et al. 2016).
 //
 //   Tensor h = checkpoint([&](const Tensor& x) { return block(x); }, x);
 #pragma once
@@ -17,7 +17,7 @@ namespace weft {
 
 namespace detail {
 
-/// One checkpointed call: its inputs, its random state, and what the second run of its function computes.
+/// One checkpointed call: its inputs, its random state, and the recomputed tensors.
 class WEFT_API CheckpointCall {
  public:
   using Function = Callback<void(std::span<const Tensor> inputs)>;
@@ -25,7 +25,7 @@ class WEFT_API CheckpointCall {
   CheckpointCall(std::vector<Tensor> inputs, Function again, Location where);
   ~CheckpointCall();
   CheckpointCall(const CheckpointCall&) = delete;
-  /// The scope in which the function runs the first time.
+  /// Returns the scope in which the function runs the first time.
   SavedTensorHooks hooks();
 
   struct State;
@@ -34,10 +34,11 @@ class WEFT_API CheckpointCall {
   Shared<State> state_;
 };
 
-/// Checkpointed functions that draw from `stream` draw the same again: to be called before they do.
+/// Registers a generator before a checkpointed function draws from it, so that the recomputation draws the same
+/// numbers.
 WEFT_API void note_stream(const Shared<Generator>& stream);
 
-/// While it lives, `stream` is the thread's default generator of the CPU, and checkpoints replay it.
+/// While it exists, `stream` is the thread's default CPU generator, and checkpoints replay it.
 class WEFT_API StreamGuard {
  public:
   explicit StreamGuard(const Shared<Generator>& stream);
@@ -52,13 +53,14 @@ class WEFT_API StreamGuard {
 
 }  // namespace detail
 
-/// `fn(inputs...)`, keeping only the inputs for backward: when backward first needs a tensor that an op inside saved,
-/// `fn` runs again on the inputs, from the same random state, and recomputes all of them. So `fn` must compute the same
-/// again: AutogradError where it saves other tensors than before, and where an input was written to since. Gradients
-/// are bitwise those without it; captured parameters get theirs; `create_graph` works; calls nest. `fn` takes tensors,
-/// captures the rest, and returns anything. It and what it refers to must live until backward has run. Running
-/// statistics of batch and instance normalisation move the first time alone (`recomputing()`, autograd/mode.hpp).
-/// Modules are checkpointed by name: nn/checkpointing.hpp.
+/// Returns `fn(inputs...)` and keeps only the inputs for backward. When backward first needs a saved tensor, `fn` runs
+/// again on the inputs, from the same random state, and recomputes all saved tensors. Gradients are bitwise equal to
+/// those without checkpointing, also those of captured parameters; `create_graph` and nested calls work.
+///
+/// `fn` takes tensors, captures other values, and returns anything. It and its references must live until backward has
+/// run. It must be deterministic: raises AutogradError if it saves different tensors in the second run, or if an input
+/// was modified since. Running statistics of batch and instance normalisation are updated only the first time
+/// (`recomputing()`, autograd/mode.hpp). Modules are checkpointed by name: nn/checkpointing.hpp.
 template <class F, class... Inputs>
 auto checkpoint_at(Location where, F fn, const Inputs&... inputs) {
   static_assert((std::is_convertible_v<const Inputs&, const Tensor&> && ...), "capture what is no tensor");

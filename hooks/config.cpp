@@ -38,7 +38,7 @@ std::string modes() {
       tf32_state().matmul ? "on" : "off", detail::tf32_override() ? " by NVIDIA_TF32_OVERRIDE" : "");
 }
 
-// Patterns such as WEFT_TEST_* name no single variable.
+// Skip patterns such as WEFT_TEST_*, which are not single variables.
 std::string values_of_settings() {
   std::string text;
   for (const Setting& s : settings()) {

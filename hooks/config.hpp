@@ -1,4 +1,4 @@
-// What this build is, and how it is set: for reports of faults.
+// The configuration of this build, for bug reports.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace weft {
 
-/// Lines for people: version and compiler, processor and vector instructions in use, threads, what it was built with,
-/// the devices that are there (drivers are started), the modes of this thread, and each setting with what it says
+/// Returns lines for people: version and compiler, processor and vector instructions in use, threads, build options,
+/// available devices (initialises their drivers), the modes of this thread, and the value of each setting
 /// (docs/settings.md).
 WEFT_API std::string config();
 

@@ -11,7 +11,7 @@ namespace weft::detail {
 
 namespace {
 
-/// A queue that nobody else has, while it lives.
+/// Exclusive use of a queue.
 struct OwnQueue {
   OwnQueue(Backend& b, int index) : backend(b), queue(b.take_queue(index)) {}
   ~OwnQueue() { backend.return_queue(queue); }
@@ -68,7 +68,7 @@ int64_t DeviceTimes::time_of(const Fence& mark, int64_t earliest) {
   const auto time = clock.host + static_cast<int64_t>(mark.milliseconds_since(*clock.zero) * 1e6);
   const auto period = static_cast<int64_t>(mark.clock_period() * 1e6);
   if (period <= 0) return time;
-  const int64_t missing = earliest - period / 8 - time;  // the two clocks agree but for so much
+  const int64_t missing = earliest - period / 8 - time;  // tolerance for the difference of the two clocks
   return missing <= 0 ? time : time + (missing + period - 1) / period * period;
 }
 

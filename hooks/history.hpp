@@ -1,4 +1,4 @@
-// What a run's gradients, activations and parameters did, step by step: what a GradientRecorder keeps.
+// The data of a GradientRecorder: gradients, activations and parameters of a run, step by step.
 #pragma once
 
 #include <optional>
@@ -15,7 +15,7 @@ namespace weft {
 /// One parameter or activation in one step.
 struct Observation {
   std::optional<Statistics> value = {}, gradient = {};
-  /// |change of the weights since the last recorded step| / |weights|, in Euclidean norms.
+  /// Norm of the weights' change since the last recorded step, divided by the norm of the weights (Euclidean).
   std::optional<double> update_ratio = {};
   Shared<const Histogram> value_histogram = {}, gradient_histogram = {};
 };
@@ -23,7 +23,7 @@ struct Observation {
 struct RecordedStep {
   int64_t step = 0;
   std::optional<double> loss;
-  /// In the order of `History::watched`; shorter where more was watched later.
+  /// In the order of `History::watched`; shorter if more tensors were watched later.
   std::vector<Observation> of;
 };
 
@@ -32,46 +32,46 @@ enum class WatchedKind : uint8_t { parameter, activation };
 struct Watched {
   std::string name;
   WatchedKind kind = WatchedKind::parameter;
-  /// First recorded step where an element was NaN or infinite.
+  /// First recorded step with a NaN or infinite element.
   std::optional<int64_t> bad_value = {}, bad_gradient = {};
-  /// What follows 1 in its dtype, less 1.
+  /// Machine epsilon of the dtype.
   double epsilon = 0x1p-23;
-  /// It required a gradient when it was given.
+  /// Whether it required a gradient when the recorder was constructed.
   bool trained = true;
-  /// Of an activation: the op that makes it, and the line that calls that; empty where it is not known.
+  /// For an activation: the op that produced it, and the calling line; empty if unknown.
   std::string op = {}, place = {};
 };
 
-/// A line of the program that calls an op which backward passed.
+/// A line of the program that called an op in the backward graph.
 struct OpSite {
   std::string op, place;
-  /// Indices into `History::watched`: the parameters that the op reads, itself or through the op before it.
+  /// Indices into `History::watched`: the parameters that the op reads, directly or through the previous op.
   std::vector<size_t> parameters = {};
 };
 
-/// One call of an op, as a gradient passed it on its way back.
+/// One op call that a gradient passed in backward.
 struct Passage {
   static constexpr int32_t loss = -1;
   /// Index into `History::sites`.
   size_t site = 0;
-  /// Index into the trace: the passage that sent most of the gradient that arrived.
+  /// Index into the trace: the passage that contributed most to the incoming gradient.
   int32_t from = loss;
-  /// Euclidean norms of the gradient of the op's result, and of the largest that it sent on.
+  /// Euclidean norms of the gradient of the op's result, and of the largest gradient that it sent on.
   double arrived = 0, left = 0;
   /// Elements of the result.
   int64_t count = 0;
-  /// Of an activation function, whose slope is known of each element: how many elements were looked at, and the shares
-  /// whose slope is 0, and under 1/100.
+  /// For an activation function with known slopes: the number of sampled elements, and the fractions of them with a
+  /// slope of 0, and below 1/100.
   int64_t slopes = 0;
   double closed = 0, flat = 0;
-  /// Extremes of what the activation function keeps for its backward.
+  /// Minimum and maximum of the tensor that the activation function saved for backward.
   double low = 0, high = 0;
 };
 
-/// How a parameter's gradient came in a traced step.
+/// The arrival of a parameter's gradient in a traced step.
 struct Arrival {
   size_t which = 0;
-  /// Index into the trace: the passage that sent most of it.
+  /// Index into the trace: the passage that contributed most.
   int32_t from = Passage::loss;
   double norm = 0;
 };
@@ -79,44 +79,46 @@ struct Arrival {
 /// A backward pass, op by op.
 struct Trace {
   int64_t step = 0;
-  /// As backward ran: the loss first.
+  /// In execution order, the loss first.
   std::vector<Passage> passages;
   std::vector<Arrival> arrivals;
 };
 
-/// An op whose operands were both expanded: one had fewer dimensions, and the other 1 where that one had more.
+/// An op with two expanded operands: one had fewer dimensions, and the other had size 1 in a dimension where the first
+/// was larger.
 struct MutualBroadcast {
   std::string op, place, left = {}, right = {}, result = {};
   int64_t steps = 0;
 };
 
-/// What lay on one device, as a MemoryHistory saw it that lived beside the recorder.
+/// Memory of one device, from a MemoryHistory that existed together with the recorder.
 struct MemoryRecord {
   std::string device = {};
-  /// Bytes of a step at its highest, and at its end.
+  /// Peak bytes of a step, and bytes at its end.
   struct Total {
     int64_t step = 0;
     size_t peak = 0, kept = 0;
   };
-  /// Of a long run some are kept.
+  /// Thinned in a long run.
   std::vector<Total> totals = {};
-  /// The course of one step, about the highest so far or the last that was traced, and what stood where it was highest.
+  /// The course of one step, either with nearly the highest peak so far or the last traced one, and the largest tensors
+  /// at its peak.
   int64_t step = -1;
   std::vector<MemoryMoment> curve = {};
   std::vector<std::string> at_peak = {};
-  /// Lines that keep more from step to step, each a sentence.
+  /// Sentences about lines that keep more memory from step to step.
   std::vector<std::string> growth = {};
 };
 
-/// All that a recorder keeps.
+/// All data of a recorder.
 struct History {
-  /// Parameters in the order given, then activations in order of their first appearance.
+  /// Parameters in the given order, then activations in order of their first appearance.
   std::vector<Watched> watched;
   std::vector<RecordedStep> steps;
-  /// Every so many steps one was recorded; of a long run some are kept.
+  /// Interval between recorded steps; the list is thinned in a long run.
   int64_t every = 1;
   std::vector<OpSite> sites = {};
-  /// Of the first steps and of some after them.
+  /// Of the first steps and some later ones.
   std::vector<Trace> traces = {};
   std::vector<MutualBroadcast> broadcasts = {};
   ProgramFacts program = {};

@@ -1,12 +1,12 @@
-// What fills the memory: every tensor by the line that made it and by what it is for, where it stood highest, and which
-// line keeps more from step to step.
+// Attributes memory to lines and purposes: every tensor with the line that created it, the peak of a step, and the
+// lines that keep more memory from step to step.
 //
 //   MemoryHistory history(model);                       // from here on
 //   for (…) { …; optimizer.step(); history.step(); }
 //   fmt::print("{}{}", history.snapshot().text(), history.growth_text());
 //
-// While no history lives nothing is noted but tensors of a megabyte and more. Tensors of up to 64 bytes on the CPU lie
-// in their own heads: neither memory_stats nor this counts them.
+// Without a history, only tensors of a megabyte and more are tracked. CPU tensors of up to 64 bytes are stored inside
+// the tensor object; neither memory_stats nor this counts them.
 #pragma once
 
 #include <cstdint>
@@ -23,11 +23,11 @@
 namespace weft {
 
 enum class MemoryKind : uint8_t {
-  parameter,   ///< of those that were named
-  gradient,    ///< of those, and what backward made
-  activation,  ///< made forward while gradients are recorded, batches too
-  optimizer,   ///< made by an optimizer's step
-  other        ///< results that nothing records, and without a history all of the rest
+  parameter,   ///< a named parameter
+  gradient,    ///< gradient of a named parameter, or created by backward
+  activation,  ///< created by a recorded forward; includes batches
+  optimizer,   ///< created by an optimizer's step
+  other        ///< results without a graph; without a history everything else
 };
 inline constexpr int memory_kind_count = 5;
 WEFT_API std::string_view to_string(MemoryKind kind);
@@ -35,60 +35,62 @@ WEFT_API std::string_view to_string(MemoryKind kind);
 struct LiveMemory {
   size_t bytes = 0;
   MemoryKind kind = MemoryKind::other;
-  std::string name = {};  ///< of a named parameter, and "NAME.grad"; else empty
-  std::string op = {};    ///< that made it; empty where no op did
+  std::string name = {};  ///< of a named parameter, or "NAME.grad"; else empty
+  std::string op = {};    ///< the op that created it; empty if none
   Location where = Location::none();
-  std::string module = {};  ///< the path of the module that ran then, where the history knows the model
-  int64_t step = -1;        ///< of the history; -1 before it
+  std::string module = {};  ///< path of the module that created it, if the history has the model
+  int64_t step = -1;        ///< step of the history; -1 before it
 };
 
-/// All that lives on one device. The sum of `tensors` and `unknown` is `stats.allocated`.
+/// All memory of one device. The sum of `tensors` and `unknown` is `stats.allocated`.
 struct MemorySnapshot {
   Device device;
   MemoryStats stats;
-  std::vector<LiveMemory> tensors;  ///< the largest first
+  std::vector<LiveMemory> tensors;  ///< largest first
 
   size_t known() const;
   size_t of(MemoryKind kind) const;
-  /// Of running kernels' workspaces, and of tensors that nothing noted.
+  /// Bytes of running kernels' workspaces and of untracked tensors.
   size_t unknown() const;
-  /// Held for tensors to come.
+  /// Bytes held by the allocator for later tensors.
   size_t cached() const;
-  /// Lines for people: sums by kind, then tensors of one line, op, module and kind together, the most bytes first.
+  /// Returns lines for people: sums by kind, then groups of tensors with the same line, op, module and kind, largest
+  /// first.
   std::string text(size_t most_lines = 20) const;
-  /// One object of JSON, with each tensor.
+  /// Returns one JSON object that lists each tensor.
   std::string json() const;
 };
 
-/// What was noted of a device: without a history tensors of a megabyte and more. Parameters and their gradients are
-/// known however small they are. DeviceError where there is no such device.
+/// Returns the tracked memory of a device; without a history, tensors of a megabyte and more. Parameters and their
+/// gradients are included regardless of size. Raises DeviceError if the device does not exist.
 WEFT_API MemorySnapshot memory_snapshot(Device device = {}, const NamedTensors& parameters = {}, Location where = {});
 
-/// A line whose tensors take more bytes from step to step: in number in three steps in a row, in bytes in seven, or as
-/// a trend over 15 steps or more in which some fall. What fills up to a limit, or again after it was emptied, is none.
+/// A line that keeps more memory from step to step: the number of tensors grew in three consecutive steps, the
+/// bytes grew in seven, or there is a trend over at least 15 steps despite some decreases. Buffers that fill up to a
+/// limit, or refill after being emptied, do not count.
 struct MemoryGrowth {
   std::string op = {};
   Location where = Location::none();
   MemoryKind kind = MemoryKind::other;
-  int64_t steps = 0;           ///< that were looked at
-  double bytes_each_step = 0;  ///< on average over those
+  int64_t steps = 0;           ///< number of steps considered
+  double bytes_each_step = 0;  ///< average over these steps
   size_t bytes = 0, tensors = 0;
 };
 
-/// What lay in memory at one moment of a step, by kind.
+/// Memory at one moment of a step, by kind.
 struct MemoryMoment {
-  double at = 0;  ///< from 0, the step's begin, to 1
+  double at = 0;  ///< from 0, the start of the step, to 1
   size_t bytes[memory_kind_count] = {};
   size_t sum() const;
 };
 
-/// Notes every tensor on every device from construction to destruction. One lives at a time; ValueError for a second.
-/// Functions may be called by any thread.
+/// Tracks every tensor on every device during its lifetime. Only one can exist; raises ValueError for a second one.
+/// Thread-safe.
 class WEFT_API MemoryHistory {
  public:
   explicit MemoryHistory(Location where = {});
   explicit MemoryHistory(NamedTensors parameters, Location where = {});
-  /// Knows the model's parameters, and says by which module a tensor was made.
+  /// Includes the model's parameters, and records which module created a tensor.
   template <class Module>
     requires requires(const Module& m) { m.named_parameters(); }
   explicit MemoryHistory(const Module& module, Location where = {}) : MemoryHistory(names_of(module), where) {
@@ -97,23 +99,23 @@ class WEFT_API MemoryHistory {
   ~MemoryHistory();
   MemoryHistory(const MemoryHistory&) = delete;
 
-  /// Ends a step; to be called after the optimizer's step.
+  /// Ends a step; call it after the optimizer's step.
   void step();
-  /// With names of more parameters.
+  /// `more` names further parameters.
   MemorySnapshot snapshot(Device device = {}, const NamedTensors& more = {}) const;
-  /// Lines that keep more from step to step, the fastest first.
+  /// Returns the lines that keep more memory from step to step, the fastest growth first.
   std::vector<MemoryGrowth> growth() const;
-  /// The same for people: empty where nothing grows.
+  /// Returns the same for people; empty if nothing grows.
   std::string growth_text() const;
 
-  /// The last step that ended, on one device: at most so many moments, with the highest among them.
+  /// Returns the last completed step on one device: at most `most` moments, including the peak.
   std::vector<MemoryMoment> curve(Device device = {}, size_t most = 500) const;
-  /// What lay there when it was highest.
+  /// Returns the memory at the peak of the last completed step.
   MemorySnapshot peak(Device device = {}) const;
-  /// Those on which something lay in it, and how many steps ended.
+  /// Devices that held memory in the last completed step, and the number of completed steps.
   std::vector<Device> devices() const;
   int64_t steps() const;
-  /// The curve as a picture, with the lines that hold most of its peak.
+  /// Returns the curve as SVG, with the lines that hold most memory at the peak.
   std::string svg(Device device = {}) const;
 
  private:

@@ -1,4 +1,4 @@
-// Tensors with names for display by the tools.
+// Named tensors for display in tools.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ namespace weft {
 
 using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
 
-/// All parameters of a module, by path.
+/// Returns all parameters of a module, by path.
 template <class Module>
   requires requires(const Module& m) { m.named_parameters(); }
 NamedTensors names_of(const Module& module) {

@@ -31,7 +31,7 @@ namespace {
 
 Atomic<bool> one_runs{false};
 
-/// What a thread remembers between its events of one run.
+/// A thread's state between the events of a run.
 struct ThreadNow {
   int64_t run = 0, begin = 0;
   size_t allocated = 0;
@@ -39,18 +39,19 @@ struct ThreadNow {
     const Node* node;
     int64_t begin;
   };
-  /// Nodes that run, the innermost last: recomputing nodes run backward passes of their own.
+  /// Running nodes, the innermost last; recomputing nodes run nested backward passes.
   std::vector<Running> nodes;
-  /// The newest scope whose forward was remembered.
+  /// The last scope with a remembered forward.
   int64_t scope = 0;
-  /// The device's stream before the kernel that runs.
+  /// The device's stream before the running kernel.
   Shared<Fence> mark = {};
-  /// Spans of the kernel that runs, which its device's vendor was told of.
+  /// Number of the running kernel's spans that are open in the vendor's profiler.
   int told = 0;
   const plugin::VendorProfiler* vendor = nullptr;
 };
 ThreadNow& now() {
-  static thread_local const auto of_thread = std::make_unique<ThreadNow>();  // static memory of threads is scarce
+  // on the heap, since static thread-local memory is limited
+  static thread_local const auto of_thread = std::make_unique<ThreadNow>();
   return *of_thread;
 }
 
@@ -97,7 +98,7 @@ struct Profiler::State : KernelObserver, BackwardWatch {
 
   std::mutex mutex;
   std::vector<ProfiledEvent> events;
-  /// Spans of which the device may not have come to the end.
+  /// Spans that the device may not have completed.
   struct Queued {
     ProfiledEvent event;
     Shared<Fence> begin, end;
@@ -105,21 +106,21 @@ struct Profiler::State : KernelObserver, BackwardWatch {
   };
   std::deque<Queued> queued;
   std::vector<ProfiledEvent> spans;
-  /// The end of each stream's last span.
+  /// End of each stream's last span.
   std::map<const Queue*, int64_t> ends;
   detail::DeviceTimes times;
-  /// The plug-ins' own, while they run.
+  /// Running profilers of plug-ins.
   std::vector<plugin::VendorProfiler*> vendors;
   size_t lost = 0;
   std::map<std::thread::id, int> threads;
-  /// Recorded ops of the forward by their place, the newest last: backward meets them in reverse.
+  /// Recorded forward ops by location, the newest last, since backward runs in reverse.
   std::unordered_map<uintptr_t, std::vector<size_t>> forwards;
 };
 
-// ---- what plug-ins are told -----------------------------------------------------------------------------------------
+// ---- plug-ins -------------------------------------------------------------------------------------------------------
 
 void Profiler::State::tell_begin(const KernelCall& call) {
-  tell_end();  // of a kernel that failed
+  tell_end();  // for a previous kernel that failed
   const plugin::VendorProfiler* const vendor = plugin::vendor_profiler(call.device.type);
   if (vendor == nullptr) return;
   now().vendor = vendor;
@@ -145,7 +146,6 @@ void Profiler::State::start_vendors() {
   }
 }
 
-// All are stopped, then the first failure is raised.
 void Profiler::State::stop_vendors() {
   tell_end();
   std::exception_ptr failure;
@@ -210,7 +210,7 @@ void Profiler::State::keep_span(const ProfiledEvent& about, Shared<Fence> done, 
   measure(false);
 }
 
-/// Times what the devices have done by now, or all; one that was lost has no times.
+/// Computes the times of completed spans, or of all if `wait`. Spans of a lost device have no times.
 void Profiler::State::measure(bool wait) {
   for (; !queued.empty(); queued.pop_front()) {
     auto& [span, begin, end, ended] = queued.front();
@@ -258,7 +258,7 @@ void Profiler::State::keep(ProfiledEvent&& event, const KernelScope* within) {
   events.push_back(std::move(event));
 }
 
-// An op of several kernels is one op: they follow each other and differ.
+// Kernels of one op follow each other and differ, so they count once.
 void Profiler::State::remember_forward(const ProfiledEvent& event, const KernelScope* within) {
   if (within != nullptr) {
     if (within->number <= now().scope) return;
@@ -291,7 +291,7 @@ Profiler::Profiler(ProfilerOptions options) : state_(new State(options)) {}
 Profiler::~Profiler() {
   try {
     if (state_->running) stop();
-  } catch (...) {  // a plug-in's failure has nobody to be told to
+  } catch (...) {  // a destructor cannot report a plug-in's error
   }
 }
 

@@ -1,4 +1,4 @@
-// Measures a program's time kernel by kernel, forward and backward.
+// Measures the time of kernels, forward and backward.
 //
 //   Profiler profiler;
 //   profiler.start();
@@ -19,30 +19,30 @@
 namespace weft {
 
 struct ProfilerOptions {
-  /// Waits for a device after each of its kernels, so that times are of execution, not of queueing.
+  /// Synchronises with a device after each of its kernels, so that times measure execution, not queueing.
   bool synchronize = true;
-  /// Records also when the work of each kernel ran on its device's stream, whether that is waited for or not.
+  /// Also records when each kernel ran on its device's stream, with or without `synchronize`.
   bool device_spans = true;
-  /// Events beyond this many are counted but not kept.
+  /// Further events are counted but not kept.
   size_t most_events = 1000000;
 };
 
 enum class ProfiledKind : uint8_t {
   kernel,  ///< one kernel, on the host
-  node,    ///< a node of the graph that backward ran, around its kernels
-  span,    ///< the work of a kernel on its device's stream
-  /// What the profiler of a plug-in's vendor measured: `op` is its name of it, `device` and `stream` where it ran, the
-  /// stream -1 where that is none of Weft's.
+  node,    ///< one backward node, around its kernels
+  span,    ///< the execution of a kernel on its device's stream
+  /// An event of a plug-in vendor's profiler: `op` is the vendor's name, `device` and `stream` its location; `stream`
+  /// is -1 for a stream that Weft does not own.
   measured,
 };
 
 struct ProfiledEvent {
   ProfiledKind kind = ProfiledKind::kernel;
   bool backward = false;
-  /// The op that the program called, or the name of the optimizer or Function for all that it runs; in backward the op
-  /// whose gradient is computed.
+  /// The op that the program called, or the name of the optimizer or Function around all ops that it runs; in backward,
+  /// the op of the node.
   std::string op;
-  /// The op that the program called, of which `op` is a part; `op` itself where it is none's.
+  /// The outer op that the program called and that runs `op`; otherwise equal to `op`.
   std::string called = {};
   /// Slot of the kernel table; empty for a node.
   const char* kernel = "";
@@ -55,42 +55,40 @@ struct ProfiledEvent {
   DType dtype = DType::f32;
   Dims shape = {};
   int thread = 0;
-  /// Of a span: from when the stream came to this kernel, by the device's clock, to when it was done, both in the
-  /// host's time. Of another kind, where the kernel runs; no stream.
+  /// For a span: its stream; `begin` and `end` are device times, converted to the host's clock. For another kind: the
+  /// device of the kernel, without a stream.
   Device device = {};
   int stream = -1;
-  /// For a node: the index of the event of the forward kernel that made it, if there is one.
+  /// For a node: the index of the forward kernel's event that created it, if any.
   std::optional<size_t> forward = {};
 };
 
 struct TableOptions {
-  /// A row for each op and line of the program, instead of one for each op.
+  /// One row for each op and line of the program, instead of one for each op.
   bool by_line = false;
   size_t rows = 25;
 };
 
-/// Records the kernels of all threads, and the graph's nodes that run on the thread that started it. Only one runs at a
-/// time. It must be stopped by the thread that started it, while no other computes; its destructor stops it.
+/// Records the kernels of all threads, and the backward nodes that run on the thread that started it. Only one can run
+/// at a time. It must be stopped by the same thread, while no other thread computes; the destructor stops it.
 class WEFT_API Profiler {
  public:
   explicit Profiler(ProfilerOptions options = {});
   ~Profiler();
   Profiler(const Profiler&) = delete;
 
-  /// Drops the events of an earlier run. ValueError while a profiler runs; DeviceError where that of a plug-in fails,
-  /// which runs and is told of each op as long as this one does.
+  /// Drops earlier events and starts. Also starts the profilers of plug-ins, which are notified of each op. Raises
+  /// ValueError while a profiler runs; DeviceError if a plug-in's profiler fails.
   void start(Location where = {});
-  /// ValueError unless it runs; DeviceError where a plug-in's fails, when all others have stopped.
+  /// Raises ValueError unless it runs; DeviceError if a plug-in's profiler fails, after all others have stopped.
   void stop(Location where = {});
 
-  /// In order of their end on the host, then spans in order of their queueing, then what plug-ins measured; may be
-  /// empty.
+  /// Host events in order of their end, then spans in queueing order, then events of plug-ins; may be empty.
   const std::vector<ProfiledEvent>& events() const;
-  /// Ops by the time of their kernels, for a terminal.
+  /// Returns a table of ops by kernel time, for a terminal.
   std::string table(const TableOptions& options = {}) const;
-  /// Chrome's trace format: a row for each thread, and for each stream of a device; around the kernels of an op that is
-  /// made of others a slice with the name that the program called. Arrows lead from an op of the forward to its node in
-  /// backward.
+  /// Returns Chrome's trace format: a row for each thread and each device stream. Kernels of a composite op are
+  /// enclosed in a slice with the name of the called op. Arrows connect a forward op with its node in backward.
   std::string chrome_trace() const;
 
  private:

@@ -1,5 +1,5 @@
-// A profile in Chrome's trace format, https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU:
-// complete events (X), flows from (s) one slice to (f) another, and names of rows (M).
+// Chrome's trace format, https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU: complete
+// events (X), flows between slices (s, f), and names of rows (M).
 #include "profiler.hpp"
 
 #include <algorithm>
@@ -16,8 +16,8 @@ namespace weft {
 
 namespace {
 
-/// Threads are rows of process 1; each device is a process behind it, with its streams as rows, and another one for
-/// what its vendor's profiler measured.
+/// Threads are rows of process 1. Each device is a further process with its streams as rows; events of its vendor's
+/// profiler form another process.
 struct Row {
   int process, row;
   auto operator<=>(const Row&) const = default;
@@ -48,15 +48,15 @@ class Trace {
   }
 
  private:
-  /// The kernels of a call of the program's, which follow each other on a row.
+  /// Consecutive kernels of one op call on a row.
   struct Call {
     const ProfiledEvent* first = nullptr;
     int64_t end = 0;
-    bool has_parts = false;  ///< kernels of other ops than the one that was called
+    bool has_parts = false;  ///< has kernels of other ops than the called one
 
     bool goes_on_with(const ProfiledEvent& e) const {
       if (first == nullptr || first->called != e.called || !same_place(first->where, e.where)) return false;
-      // Where its first kernel comes again, the program has called it again.
+      // If the first kernel occurs again, it is a new call.
       return first->backward == e.backward && (first->op != e.op || std::string_view(first->kernel) != e.kernel);
     }
   };

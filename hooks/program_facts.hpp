@@ -1,4 +1,4 @@
-// What a program did around its net, as a GradientRecorder saw it in the steps that it traced.
+// Facts about the program around the net, from the traced steps of a GradientRecorder.
 #pragma once
 
 #include <cstdint>
@@ -8,13 +8,13 @@
 
 namespace weft {
 
-/// Where the way from a parameter without a gradient to the loss ends. Places are "net.cpp:12".
+/// The point where the path from a parameter without a gradient to the loss is cut. Places are "net.cpp:12".
 struct Cut {
   enum class Kind : uint8_t {
     detached,    ///< `detach`
-    read,        ///< its number was read, as by `item`
+    read,        ///< its value was read, such as by `item`
     unrecorded,  ///< an op ran in a NoGradGuard
-    integers,    ///< an op gave integers or booleans
+    integers,    ///< an op returned integers or booleans
     unused,      ///< no op read the parameter
   };
   /// Index into `History::watched`.
@@ -25,12 +25,12 @@ struct Cut {
 
 /// A gradient hook that returned another gradient.
 struct HookChange {
-  std::string place;                 ///< where it was registered
-  std::string op, at;                ///< of whose result, and its place
-  std::optional<size_t> which = {};  ///< the parameter, where it is on one
-  int64_t step = 0;                  ///< the last
+  std::string place;                 ///< location where it was registered
+  std::string op, at;                ///< the op with the hook on its result, and its location
+  std::optional<size_t> which = {};  ///< the parameter, if the hook is on one
+  int64_t step = 0;                  ///< the last step
   int64_t times = 0, steps = 0;
-  /// |after| / |before|, the nearest to 1 of all times; and the least angle between them, as its cosine.
+  /// after| / |before|, the value nearest to 1 over all calls; and the cosine of the smallest angle between them.
   double factor = 1, cosine = 1;
 };
 
@@ -41,7 +41,7 @@ struct Clipping {
   double norm = 0, limit = 0;
 };
 
-/// What an optimizer was told of one parameter in one step.
+/// An optimizer's options for one parameter in one step.
 struct ParameterStep {
   size_t which = 0;
   double rate = 0, decay = 0;
@@ -50,70 +50,70 @@ struct ParameterStep {
 struct OptimizerSteps {
   int64_t step = 0;
   std::string optimizer, place;
-  /// Where the rate was set to 0 in this step; empty where it was not.
+  /// The line that set the rate to 0 in this step; empty if none.
   std::string zero_place = {};
   std::vector<ParameterStep> of = {};
 };
 
-/// f32 that the program itself made 16-bit, with a gradient.
+/// A cast by the program from f32 to a 16-bit dtype, with a gradient.
 struct HalfCast {
   std::string place;
   int64_t steps = 0, last = -1;
 };
 
-/// What a loss of the library compared, in all traced steps.
+/// The inputs of a library loss, over all traced steps.
 struct LossSeen {
   std::string op, place;
   int64_t steps = 0, last = -1;
-  /// Of predictions and targets: rows, and in how many steps all rows of predictions were equal.
+  /// Rows of predictions and targets, and the number of steps in which all prediction rows were equal.
   int64_t rows = 0, steps_of_equal_predictions = 0;
-  /// Every target was this.
+  /// The value of every target, if they are all equal.
   std::optional<double> only_target = {};
   bool several_targets = false;
-  /// Counts of the classes, where targets are classes.
+  /// Class counts, if the targets are classes.
   std::vector<int64_t> classes = {};
-  /// Sums over targets that are numbers, by column: n, Σx, Σx².
+  /// For numeric targets, by column: n, Σx, Σx².
   int64_t numbers = 0;
   std::vector<double> sums = {}, squares = {};
-  /// Predictions are what the model returned, in its memory; or as many numbers.
+  /// The predictions are in the memory of the model's output, or have the same number of elements.
   bool of_model = false, sized_as_model = false;
 };
 
-/// Two names of one module with parameters, or of two parameters over the same memory.
+/// Two names of one module with parameters, or of two parameters with the same memory.
 struct SharedParts {
   std::string first, second, kind;
   bool is_module = true;
 };
 
-/// Calls of the model itself.
+/// Calls of the model.
 struct ModelCalls {
-  /// Its first part that works otherwise in training: "drop (Dropout)"; empty where there is none.
+  /// The first submodule that behaves differently in training, such as "drop (Dropout)"; empty if none.
   std::string active_part = {};
-  /// Recorded steps whose calls led to a gradient, and the last of them in a row where all ran in evaluation mode.
+  /// Number of recorded steps with a gradient, and the number of the last consecutive ones that ran in evaluation mode.
   int64_t trained = 0, trained_in_evaluation = 0;
   std::string place = {};
-  /// Calls without a gradient in training mode, between how many steps, and whether a result went into a loss.
+  /// Calls without a gradient in training mode, the steps with such calls, and whether a result was used in a loss.
   int64_t unrecorded = 0, unrecorded_steps = 0, last_unrecorded = -1;
   bool unrecorded_feeds_loss = false, unrecorded_was_followed = false;
   std::string unrecorded_place = {};
-  /// Recorded steps whose inputs were those of the step before, the last in a row; the tensor was another one.
+  /// Consecutive last recorded steps with the same inputs as the step before, in another tensor.
   int64_t same_inputs = 0, inputs = 0, rows = 0;
-  /// The program calls it with one and the same tensor.
+  /// The program calls the model with the identical tensor.
   bool same_tensor = false;
-  /// Traced steps where all rows of its result were equal though rows of the input differ, the last in a row.
+  /// Consecutive last traced steps in which all output rows were equal although input rows differed.
   int64_t equal_rows = 0;
-  /// The op that made them equal.
+  /// The op that made the rows equal.
   std::string equal_op = {}, equal_place = {};
 };
 
-/// A batch norm that got batches of one, in training.
+/// A batch norm that received batches of one sample in training.
 struct SingleBatches {
   std::string name, place;
   int64_t single = 0, steps = 0;
 };
 
-/// Several calls of one module in a step, in order, in the last step where there were several and in the first that was
-/// not finite: rms of each result and of its gradient; NaN where it is not finite, negative where there is none.
+/// Successive calls of one module in a step: the last step with several calls, or the first that was not finite. RMS of
+/// each result and its gradient; NaN if not finite, negative if there is none.
 struct CallCourse {
   size_t which = 0;
   int64_t step = 0;

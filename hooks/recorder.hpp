@@ -28,32 +28,32 @@
 namespace weft {
 
 struct RecorderOptions {
-  /// Records every so many steps; the others cost nothing.
+  /// Records every n-th step; other steps cost nothing.
   int64_t every = 1;
-  /// Makes histograms every so many recorded steps.
+  /// Makes histograms in every n-th recorded step.
   int64_t histogram_every = 10;
   /// Watches the outputs of a model's modules, and their gradients.
   bool activations = true;
-  /// Follows a backward pass op by op in the first steps, and then every so many recorded ones; 0 never.
+  /// Traces the backward pass op by op in the first steps, then in every n-th recorded step; 0 disables tracing.
   int64_t trace_every = 10;
-  /// About how many steps a long run keeps in memory, evenly spread; `on_step` sees them all.
+  /// Approximate number of evenly spread steps kept in memory in a long run; `on_step` receives all of them.
   int64_t kept_steps = 512;
 };
 
-/// Puts x on the page of the recorders of this thread, those that it made or that it ended the last step of, as their
-/// `watch` does; deep in a forward it needs no way to them. Returns x. Where none lives it does nothing. ValueError
-/// where x is undefined.
+/// Adds x to the recorders of this thread (those that it constructed or last stepped), like their `watch`.
+/// Can be called deep inside a forward without a reference to the recorder. Returns x; without a recorder it has no
+/// effect. Raises ValueError if x is undefined.
 WEFT_API Tensor watch(const Tensor& x, const std::string& name, Location where = {});
 
-/// Watches the gradients of parameters through post-accumulate hooks, so as backward leaves them, before clipping.
-/// Copies share one recorder, whose hooks are removed with the last. Not for several training loops at once.
+/// Watches the gradients of parameters through post-accumulate hooks, before clipping. Copies share one recorder; the
+/// hooks are removed with the last copy. Not for several training loops at once.
 class WEFT_API GradientRecorder {
  public:
-  /// ValueError for a parameter that is undefined or not a leaf, and for intervals or kept_steps below 1. For a
-  /// parameter that requires no gradient only values are watched.
+  /// Raises ValueError for a parameter that is undefined or not a leaf, and for intervals or kept_steps below 1. If a
+  /// parameter requires no gradient, only its values are watched.
   explicit GradientRecorder(NamedTensors parameters, RecorderOptions options = {}, Location where = {});
 
-  /// All parameters of a module, the outputs of the modules below it, each under its path, and how it is called.
+  /// Watches all parameters of a module, the outputs of its submodules by path, and the calls of the module.
   template <class Module>
     requires requires(const Module& m) { m.named_parameters(); }
   explicit GradientRecorder(const Module& module, RecorderOptions options = {}, Location where = {})
@@ -63,23 +63,22 @@ class WEFT_API GradientRecorder {
     if constexpr (requires { module.named_modules(); }) watch_model(module.named_modules());
   }
 
-  /// Records any tensor of the forward and, if one flows, its gradient. Several under one name in one step are
-  /// combined. ValueError where it is undefined; one that is not floating is ignored.
+  /// Records any tensor of the forward and, if one flows, its gradient. Tensors with the same name in one step are
+  /// combined. Raises ValueError if it is undefined; ignores tensors that are not floating-point.
   void watch(const std::string& name, const Tensor& activation, Location where = {});
-  /// Ends a step; to be called after the optimizer's step.
+  /// Ends a step; call it after the optimizer's step.
   void step(std::optional<double> loss = {}, Location where = {});
-  /// The number of the step that comes, counted from 1, such as that of a run that goes on; a recorder that is not told
-  /// counts from 0. ValueError for a number below 1.
+  /// Sets the number of the next step, for a resumed run; such numbers start at 1. By default steps are counted from 0.
+  /// Raises ValueError for a number below 1.
   void set_step(int64_t step, Location where = {});
-  /// Steps that an earlier process recorded, as if this had: they come before its own. What is not watched any more is
-  /// kept, too.
+  /// Prepends the steps of an earlier process. Tensors that are not watched any more are kept.
   void remember(const History& earlier);
 
-  /// False once a recorded value or gradient held NaN or infinity.
+  /// False once a recorded value or gradient contained NaN or infinity.
   bool finite() const;
   const History& history() const;
   std::vector<Suspect> suspects() const { return find_suspects(history()); }
-  /// Calls `call` at the end of every recorded step, with all that was observed in it.
+  /// Calls `call` at the end of every recorded step, with all observations of the step.
   void on_step(Callback<void(const History&, const RecordedStep&)> call);
 
  private:
@@ -107,7 +106,7 @@ class WEFT_API GradientRecorder {
       watch_modules(child, name_here + ".");
     }
   }
-  /// `modules` are the model itself and all below, with their paths.
+  /// `modules`: the model and all submodules, with their paths.
   template <class Modules>
   void watch_model(Modules modules) {
     for (auto& [name, module] : modules) note_part(name, module.class_name(), module.extra_repr());
@@ -118,7 +117,7 @@ class WEFT_API GradientRecorder {
     own(modules.front().second.register_forward_hook(see));
     find_shared(modules.front().second, "", modules);
   }
-  /// A module that another path leads to, too.
+  /// Notes modules that are reachable by more than one path.
   template <class Module, class Modules>
   void find_shared(const Module& module, const std::string& path, const Modules& modules) {
     for (auto& [name, child] : module.named_children()) {

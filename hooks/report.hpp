@@ -1,4 +1,4 @@
-// What a GradientRecorder saw, for readers: a page, two runs beside each other, text for a terminal, lines of JSON.
+// Reports of a GradientRecorder: an HTML page, a comparison of two runs, text for a terminal, JSON lines.
 #pragma once
 
 #include <string>
@@ -9,9 +9,9 @@
 
 namespace weft {
 
-/// The report as one self-contained HTML page, for a file or a notebook: curves, heat map, histograms, suspects. Of a
-/// long run each column stands for several steps, with their extremes. `note` stands under the title, such as why the
-/// run ended.
+/// Returns the report as one self-contained HTML page, for a file or a notebook: curves, heat map, histograms,
+/// suspects. In a long run each column covers several steps, with their extremes. `note` is shown below the title, such
+/// as the reason why the run ended.
 WEFT_API std::string report_html(const History& history, const std::string& title = "Gradients",
                                  const std::string& note = "");
 
@@ -19,26 +19,27 @@ struct TitledHistory {
   std::string title;
   const History& history;
 };
-/// Two runs beside each other as one page: their losses and suspects, and of each tensor the figures of both.
+/// Returns one page that compares two runs: their losses and suspects, and for each tensor the figures of both.
 WEFT_API std::string comparison_html(const TitledHistory& left, const TitledHistory& right);
 
 struct ReportTextOptions {
-  /// Width of the terminal; at least 60 are taken.
+  /// Width of the terminal; at least 60.
   int columns = 100;
-  /// How many parameters and activations are shown, the suspects first; 0 shows all.
+  /// Number of parameters and activations to show, the suspects first; 0 shows all.
   size_t rows = 40;
-  /// Draws with letters, where a terminal has no blocks.
+  /// Draws with ASCII characters, for terminals without block characters.
   bool ascii = false;
 };
-/// The report for a terminal: suspects, the loss, and a line with a small curve for each parameter and activation.
+/// Returns the report for a terminal: suspects, the loss, and a line with a small curve for each parameter and
+/// activation.
 WEFT_API std::string report_text(const History& history, const std::string& title = "Gradients",
                                  const ReportTextOptions& options = {});
 
-/// The suspects alone, a paragraph each: the kind of trouble and the sentence, in lines of `columns`.
+/// Returns only the suspects, one paragraph each: the kind of trouble and the sentence, wrapped to `columns`.
 WEFT_API std::string suspects_text(const std::vector<Suspect>& suspects, int columns = 100);
 
-/// One line of JSON with what was recorded in a step, and the backward pass if it was traced; docs/gradients.md has its
-/// fields: {"step":0,"loss":2.3,"tensors":{"a.weight":{"gradient":{"count":…,…}}}}.
+/// Returns one line of JSON with the recorded data of a step, including the backward trace if there is one. Fields:
+/// docs/gradients.md. {"step":0,"loss":2.3,"tensors":{"a.weight":{"gradient":{"count":…,…}}}}.
 WEFT_API std::string json_line(const History& history, const RecordedStep& step);
 
 }  // namespace weft

@@ -6,14 +6,13 @@ namespace weft {
 
 namespace {
 
-// What is kept of a tensor, and what it was.
 struct Moved {
   Tensor kept;
   Device device;
   DType dtype;
 };
 
-// Somebody else keeps it alive anyway.
+// Parameters are kept alive anyway.
 bool is_parameter(const Tensor& t) { return t.requires_grad() && t.is_leaf(); }
 
 Tensor moved_back(const Moved& moved) {

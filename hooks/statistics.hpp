@@ -8,7 +8,7 @@
 
 namespace weft {
 
-/// Mean, deviation, norm and extremes are those of the finite elements, 0 where there is none.
+/// Mean, deviation, norm and extremes of the finite elements; 0 if there are none.
 struct Statistics {
   int64_t count = 0, zeros = 0, non_finite = 0;
   double mean = 0;
@@ -16,21 +16,21 @@ struct Statistics {
   double norm = 0;       ///< square root of the sum of squares
   double low = 0, high = 0;
 
-  /// norm / √count: the typical magnitude of an element, whatever the size of the tensor.
+  /// norm / √count: the typical magnitude of an element, independent of the size of the tensor.
   double rms() const;
-  /// Share of elements that are exactly 0, in [0, 1].
+  /// Fraction of elements that are exactly 0, in [0, 1].
   double zero_share() const;
-  /// Gives what measuring both together would have given.
+  /// Merges the statistics, as if the elements of both had been measured together.
   Statistics& operator+=(const Statistics& more);
 };
 
-/// For a tensor of any dtype, layout and device; a device's elements are copied to the host. Sums are taken in chunks,
-/// without overflow or underflow of squares; the result does not depend on the number of threads. ValueError for an
-/// undefined tensor, DeviceError for one on meta.
+/// Returns the statistics of a tensor of any dtype, layout and device; device elements are copied to the host. Sums are
+/// computed in chunks, without overflow or underflow of squares; the result does not depend on the number of threads.
+/// Raises ValueError for an undefined tensor, and DeviceError for one on meta.
 WEFT_API Statistics statistics(const Tensor& x, Location where = {});
 
-/// Counts of elements by magnitude: bin i of `positive` and `negative` holds those with 2^(i + lowest) <= |v| <
-/// 2^(i + lowest + 1). The outermost bins include all elements beyond them.
+/// Counts of elements by magnitude: bin i of `positive` and `negative` counts 2^(i + lowest) <= |v| < 2^(i + lowest +
+/// 1). The outermost bins include all elements beyond them.
 struct Histogram {
   static constexpr int lowest = -48;
   static constexpr int bins = 72;

@@ -1,12 +1,12 @@
-"""gdb for Weft: printers for tensors, views, nodes and hooks, and commands for the graph and for stops of BreakOn.
+"""gdb support for Weft: printers for tensors, views, nodes and hooks; commands for the graph and for stops of BreakOn.
 
   ./weft gdb PROGRAM [ARGUMENTS]       or  gdb -x weft_gdb.py --args PROGRAM   (installed in share/weft)
   (gdb) print x                        dtype, shape, device and first elements of a tensor, Dims, Device, Location, …
-  (gdb) weft graph x [DEPTH]           the ops that made x, each with its line and hooks, down to the leaves
-  (gdb) weft stop                      what BreakOn stopped at, with the operands
-  (gdb) weft where                     goes to the program's frame that called the op
+  (gdb) weft graph x [DEPTH]           the graph of x down to the leaves: ops with their lines and hooks
+  (gdb) weft stop                      the op at which BreakOn stopped, with its operands
+  (gdb) weft where                     selects the frame that called the op
 
-They read memory alone, so they work on core files, too, and need the program's debug information, not the library's.
+They only read memory, so they also work on core files. They need the program's debug information, not the library's.
 """
 import struct
 
@@ -93,7 +93,7 @@ def tensor_text(value):
 
 
 def place(location):
-    """(file, line) of a weft::Location; ('', 0) where none is known."""
+    """(file, line) of a weft::Location; ('', 0) if unknown."""
     record = int(location["record_"]) & 0xFFFFFFFFFFFFFFFF
     if record == 0:
         return "", 0
@@ -111,7 +111,7 @@ def place_text(location):
 
 
 def hooks_text(node):
-    """', hooks: gradient, node_before', from the phases that ever had one."""
+    """', hooks: gradient, node_before', for all phases that had a hook at some time."""
     hooks = node["hooks"]["value_"]
     if int(hooks) == 0:
         return ""
@@ -127,7 +127,7 @@ def node_text(node):
 
 
 def graph_lines(node, depth, indent="", seen=None):
-    """A line for each op below `node`, which is a pointer; leaves end the lines."""
+    """Yields a line for each op below `node`, a pointer, down to the leaves."""
     seen = {} if seen is None else seen
     address = int(node)
     if address in seen:
@@ -181,7 +181,7 @@ def build():
 # ---- commands ---------------------------------------------------------------------------------------------------
 
 def last_stop():
-    """The BreakEvent that a BreakOn stopped at, or None."""
+    """Returns the BreakEvent of the current stop; raises GdbError if there is none."""
     try:
         address = int(gdb.parse_and_eval("(unsigned long) &'weft::detail::last_stop'"))
         event, = struct.unpack("<Q", memory(address, 8))
@@ -206,8 +206,8 @@ class Command(gdb.Command):
 
 
 class Graph(gdb.Command):
-    """weft graph [TENSOR [DEPTH]]: the ops that made a tensor, down to 6 of them or DEPTH, each with its line and the
-phases of its hooks. Without a tensor, those below the node at which a BreakOn stopped."""
+    """weft graph [TENSOR [DEPTH]]: the graph of a tensor, down to DEPTH (6) ops, each with its line and the phases of its
+hooks. Without a tensor, the graph of the node at which a BreakOn stopped."""
 
     def __init__(self):
         super().__init__("weft graph", gdb.COMMAND_DATA, gdb.COMPLETE_EXPRESSION)
@@ -260,7 +260,7 @@ class Stop(gdb.Command):
 
 
 class Where(gdb.Command):
-    """weft where: selects the frame that called the op at which a BreakOn stopped, in backward the one that called
+    """weft where: selects the frame that called the op at which a BreakOn stopped, or in backward the frame that called
 backward, and shows its line."""
 
     def __init__(self):

@@ -1,4 +1,4 @@
-// Curves over time as a picture: plain SVG that is legible on light and dark backgrounds.
+// Line charts as plain SVG, legible on light and dark backgrounds.
 #pragma once
 
 #include <string>
@@ -10,31 +10,31 @@
 
 namespace weft::io {
 
-/// A line through points (x, y); points that are not finite are left out.
+/// A line through points (x, y). Points that are not finite are skipped.
 struct Series {
   std::string name;
   std::vector<std::pair<double, double>> points = {};
-  /// Draws the points as dots as well.
+  /// Also draws the points as dots.
   bool markers = false;
-  /// Draws the line pale, and over it a weighted moving mean over a twenty-fifth of all points.
+  /// Draws the line pale, with a weighted moving mean over 1/25 of all points on top.
   bool smoothed = false;
 };
 
 struct CurveOptions {
   std::string title = {}, x_label = {}, y_label = {};
-  /// A dashed horizontal line with a label, such as the loss of guessing; left out where the label is empty.
+  /// Height of a dashed horizontal line, such as the loss of guessing. Drawn only if `reference_label` is not empty.
   double reference = 0;
   std::string reference_label = {};
-  /// A logarithmic y axis; points that are not above 0 are left out.
+  /// A logarithmic y axis. Points with y <= 0 are skipped.
   bool log_y = false;
 };
 
-/// The picture as SVG text, 720 points wide, with axes labelled at round numbers and a legend. Later series are drawn
-/// over earlier ones, and every line over the pale ones. Of many points only the least and the greatest in each column
-/// of the picture are drawn, so that no peak is lost.
+/// Returns the chart as SVG, 720 points wide, with a legend and axes labelled at round numbers. Later series are drawn
+/// over earlier ones, and all other lines over the pale ones. If there are many points, each pixel column shows only
+/// its minimum and maximum, so peaks stay visible.
 WEFT_API std::string curve_svg(const std::vector<Series>& series, const CurveOptions& options);
 
-/// Writes `curve_svg` to a file, which is replaced atomically. IoError.
+/// Writes `curve_svg` to a file, atomically. Raises IoError.
 WEFT_API void save_curve(const Path& path, const std::vector<Series>& series, const CurveOptions& options,
                          Location where = {});
 

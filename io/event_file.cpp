@@ -70,7 +70,7 @@ std::string event(int64_t step, const std::string& tag, const std::string& value
 std::string histogram_message(const Histogram& h, const Statistics& s) {
   std::vector<double> limits, counts;
   const auto add = [&](double limit, uint32_t count) {
-    // Empty buckets at the front say nothing; one before the first full one gives it its lower end.
+    // Leading empty buckets are merged into one; its limit is the lower end of the first non-empty bucket.
     if (count == 0 && counts.size() == 1 && counts[0] == 0) limits[0] = limit;
     else limits.push_back(limit), counts.push_back(count);
   };
@@ -113,7 +113,7 @@ void EventFile::histogram(const std::string& tag, int64_t step, const Histogram&
 
 void EventFile::flush(Location where) { file_->flush(where); }
 
-// A TFRecord: length, its checksum, the bytes, their checksum.
+// Writes a TFRecord: length, its checksum, the bytes, their checksum.
 void EventFile::append(const std::string& event, Location where) {
   constexpr size_t enough = size_t{1} << 16;
   const std::string length = raw<uint64_t>(event.size());

@@ -1,4 +1,4 @@
-// TensorBoard's event files: TFRecords of protocol buffers, written without either library.
+// TensorBoard event files: TFRecords of protocol buffers, written without TensorFlow or protobuf.
 #pragma once
 
 #include <concepts>
@@ -15,17 +15,17 @@ namespace weft::io {
 
 class GrowingFile;
 
-/// Scalars and histograms over steps, for `tensorboard --logdir FOLDER`. Readers may follow the file as it grows. Tags
-/// are names such as "gradient/rms/head.weight"; the part before a slash is a group.
+/// Writes scalars and histograms over steps, for `tensorboard --logdir FOLDER`. TensorBoard can read the file while it
+/// grows. Tags are names such as "gradient/rms/head.weight"; the part before the first slash is the group.
 class WEFT_API EventFile {
  public:
-  /// Makes the folder and in it a new file `events.out.tfevents.<time>.<process>.weft`. IoError.
+  /// Creates the folder and a new file `events.out.tfevents.<time>.<process>.weft` in it. Raises IoError.
   explicit EventFile(const Path& folder, Location where = {});
   ~EventFile();
   EventFile(EventFile&&) noexcept;
 
-  /// A value at a step, as PyTorch's SummaryWriter.add_scalar; the integer is the step, also where it comes first.
-  /// Values that are not finite are written as they are. IoError.
+  /// Adds a value at a step, like PyTorch's SummaryWriter.add_scalar. The integer argument is the step, in either
+  /// order. Values that are not finite are written unchanged. Raises IoError.
   template <std::floating_point Value, std::integral Step>
   void scalar(const std::string& tag, Value value, Step step, Location where = {}) {
     add_scalar(tag, value, static_cast<int64_t>(step), where);
@@ -34,10 +34,10 @@ class WEFT_API EventFile {
   void scalar(const std::string& tag, Step step, Value value, Location where = {}) {
     add_scalar(tag, value, static_cast<int64_t>(step), where);
   }
-  /// `statistics` adds what bins do not have: extremes, sum, sum of squares. IoError.
+  /// Adds a histogram; `statistics` supplies the extremes, sum and sum of squares. Raises IoError.
   void histogram(const std::string& tag, int64_t step, const Histogram& bins, const Statistics& statistics,
                  Location where = {});
-  /// Writes everything to the file. IoError with the cause; what could not be written is kept for the next flush.
+  /// Writes all events to the file. Raises IoError with the cause; unwritten events are kept for the next flush.
   void flush(Location where = {});
   const Path& path() const { return path_; }
 
@@ -49,7 +49,7 @@ class WEFT_API EventFile {
   weft::detail::Pimpl<GrowingFile> file_;
 };
 
-/// CRC-32C (Castagnoli) as TFRecords keep it: rotated and offset.
+/// Masked CRC-32C (Castagnoli) as used in TFRecords: rotated and offset.
 WEFT_API uint32_t masked_crc32c(std::span<const char> bytes);
 
 }  // namespace weft::io

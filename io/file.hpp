@@ -1,4 +1,4 @@
-// Files: mapped for reading, replaced as a whole when written, or growing line by line.
+// Files: memory-mapped for reading, replaced atomically, or growing line by line.
 #pragma once
 
 #include <cstddef>
@@ -14,13 +14,14 @@
 
 namespace weft::io {
 
-/// A file mapped into memory, as long as this lives. Writing to the bytes changes this process's copy, never the file.
-/// A file that another program truncates meanwhile ends the process by SIGBUS, but for reads within a ReadScope.
+/// A file mapped into memory until this object is destroyed. Writes to the bytes change a private copy, never the file.
+/// If another program truncates the file meanwhile, access raises SIGBUS and ends the process, except within a
+/// ReadScope.
 class WEFT_API MappedFile {
  public:
-  /// IoError where it cannot be opened or is not a regular file; a pipe is refused without waiting for it.
+  /// Raises IoError if the file cannot be opened or is not a regular file. A pipe is rejected without blocking.
   static MappedFile open(const Path& path, const char* op, Location where = {});
-  /// The same bytes in memory of their own, which nothing that becomes of the file changes. Errors as open, and
+  /// Reads the file into memory instead of mapping it, so later changes of the file have no effect. Errors as open, and
   /// OutOfMemoryError.
   static MappedFile read(const Path& path, const char* op, Location where = {});
   MappedFile() = default;
@@ -39,25 +40,25 @@ class WEFT_API MappedFile {
  private:
   std::byte* data_ = nullptr;
   size_t size_ = 0;
-  /// Of mapped_ranges-inl.hpp; meaningless without data.
+  /// Key of the range in mapped_ranges-inl.hpp; undefined if `data_` is null.
   size_t range_ = 0;
 };
 
-/// While one lives, what another program cuts off a mapped file reads as zeros instead of ending the process, on every
-/// thread; `check` then refuses what was read.
+/// While one exists, truncated bytes of mapped files read as zeros on every thread, instead of ending the process.
+/// `check` then reports the truncation.
 class WEFT_API ReadScope {
  public:
   ReadScope();
   ~ReadScope();
   ReadScope(const ReadScope&) = delete;
-  /// IoError where a mapped file was cut short since the scope began.
+  /// Raises IoError if a mapped file was truncated since the scope began.
   void check(const char* op, Location where = {}) const;
 
  private:
   uint64_t losses_, first_range_;
 };
 
-/// read() within a ReadScope, and its check.
+/// Calls read() within a ReadScope and checks it.
 template <class F>
 auto read_checked(const char* op, Location where, const F& read) {
   const ReadScope scope;
@@ -66,28 +67,28 @@ auto read_checked(const char* op, Location where, const F& read) {
   return out;
 }
 
-/// A file that is replaced atomically: `commit` flushes a temporary file beside it and renames that. Without a commit
-/// the old file stays and the temporary one is removed. Symbolic links are followed, the old file's permissions are
-/// kept. IoError with the path where anything fails.
+/// A file that is replaced atomically: `commit` flushes a temporary file in the same folder and renames it. Without a
+/// commit the old file stays and the temporary file is removed. Symbolic links are followed, and the old file's
+/// permissions are kept. Raises IoError with the path on any failure.
 ///
-/// A process that is killed leaves its temporary file, `NAME.<16 digits>.weft-tmp`; the next write of the same file
-/// removes it. A lock marks those in use, so several processes may write one file at once: each writes it whole, and
-/// the last one stays.
+/// A killed process leaves its temporary file, `NAME.<16 digits>.weft-tmp`; the next write of the same file removes it.
+/// Temporary files in use are locked, so several processes can write one file at once: each writes a complete file, and
+/// the last rename wins.
 class WEFT_API AtomicFile {
  public:
-  /// Makes the temporary file, so that obstacles are found before anything is computed.
+  /// Creates the temporary file, so that errors are found before anything is computed.
   AtomicFile(Path path, const char* op, Location where = {});
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;
 
   /// After a failure nothing more can be written, and the old file stays.
   void write(const void* data, size_t bytes);
-  /// Writes over bytes that are written already.
+  /// Overwrites bytes that are already written.
   void write_over(size_t from, const void* data, size_t bytes);
-  /// Brings to the disk what was written, so that little is left for `commit` that may fail.
+  /// Flushes the written bytes to disk, so that `commit` has little left that can fail.
   void flush();
   void commit();
-  /// From now on a failed write says, beside the byte, what the function tells of its place.
+  /// Adds to the message of a failed write the description that `place_of` returns for the byte.
   void tell_places(Callback<std::string(size_t byte)> place_of) { place_of_ = std::move(place_of); }
 
  private:
@@ -108,20 +109,20 @@ class WEFT_API AtomicFile {
   Callback<std::string(size_t)> place_of_;
 };
 
-/// A file that grows, such as a log. `add` never fails; `flush` writes what was added and keeps what it could not write
-/// for the next time, so that after a full disk there are neither gaps nor torn lines.
+/// A growing file, such as a log. `add` never fails. `flush` writes the added bytes and keeps those it could not write
+/// for the next flush, so a full disk causes neither gaps nor torn lines.
 class WEFT_API GrowingFile {
  public:
-  /// Starts an empty file. IoError.
+  /// Creates an empty file. Raises IoError.
   GrowingFile(Path path, const char* op, Location where = {});
-  /// Writes as much as it can.
+  /// Writes as much as possible; errors are ignored.
   ~GrowingFile();
   GrowingFile(const GrowingFile&) = delete;
 
   void add(std::string_view bytes) { waiting_ += bytes; }
   /// Number of bytes added but not written yet.
   size_t waiting() const { return waiting_.size(); }
-  /// IoError with the cause.
+  /// Raises IoError with the cause.
   void flush(Location where = {});
   const Path& path() const { return path_; }
 
@@ -132,14 +133,14 @@ class WEFT_API GrowingFile {
   std::string waiting_;
 };
 
-/// Replaces the file by `text`, atomically. IoError.
+/// Replaces the file by `text`, atomically. Raises IoError.
 WEFT_API void write_file(const Path& path, std::string_view text, const char* op, Location where = {});
 
-/// The whole file. IoError where it cannot be read or is not a regular file.
+/// Returns the whole file. Raises IoError if it cannot be read or is not a regular file.
 WEFT_API std::string read_file(const Path& path, const char* op, Location where = {});
 
-/// IoError where no file can be written under this name: the folder is missing or not writable, or the name belongs to
-/// something other than a file. For a check at the start of a long run.
+/// Checks, at the start of a long run, that a file can be written under this name. Raises IoError if the folder is
+/// missing or not writable, or if the name belongs to something other than a file.
 WEFT_API void check_writable(const Path& path, const char* op, Location where = {});
 
 }  // namespace weft::io

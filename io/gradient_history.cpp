@@ -1,4 +1,4 @@
-// Histories from lines of JSON, which hooks/page/json_line.cpp writes; other programs may write them, too.
+// Parses histories from JSON lines, written by hooks/page/json_line.cpp or other programs.
 #include "gradient_log.hpp"
 
 #include <algorithm>
@@ -23,7 +23,7 @@ double number_or(const JsonPlace& place, const char* name, double otherwise) {
   return place.has(name) ? place.at(name).number() : otherwise;
 }
 
-// Of what another program wrote, rms stands for the norm, and what is missing for nothing special.
+// Lines of other programs may have only some fields: rms replaces the norm, and missing fields get defaults.
 std::optional<Statistics> statistics_in(const JsonPlace& tensor, const char* name) {
   if (!tensor.has(name)) return {};
   const JsonPlace s = tensor.at(name);
@@ -69,7 +69,7 @@ Shared<const Histogram> bins_in(const JsonPlace& tensor, const char* name) {
 
 // ---- long runs ------------------------------------------------------------------------------------------------------
 
-/// What a history keeps of a long log at most, and how many of its last steps stay as they are.
+/// Maximum number of steps of a long log, and number of last steps that are never merged.
 constexpr size_t most_steps = 2048, last_steps = 64;
 
 void keep_greater(std::optional<Statistics>& kept, std::optional<Statistics>& other) {
@@ -79,7 +79,7 @@ void keep_greater(std::optional<Statistics>& kept, std::optional<Statistics>& ot
   if (size(other) > size(kept)) std::swap(kept, other);
 }
 
-// The later step with the greater figures of both, so that no peak is lost.
+// Merges into the later step, keeping the greater figures, so that no peak is lost.
 void merge(RecordedStep& into, RecordedStep& earlier) {
   if (earlier.loss && (!into.loss || !std::isfinite(*earlier.loss) || *earlier.loss > *into.loss)) {
     if (!into.loss || std::isfinite(*into.loss)) into.loss = earlier.loss;
@@ -94,7 +94,7 @@ void merge(RecordedStep& into, RecordedStep& earlier) {
   }
 }
 
-/// Steps as they come: of many, neighbours become one, equally all along but for the last ones.
+/// Collects steps; if there are too many, merges neighbours, evenly except for the last ones.
 class Thinning {
  public:
   explicit Thinning(std::vector<RecordedStep>& steps) : steps_(steps) {}
@@ -136,16 +136,15 @@ class Thinning {
 
   std::vector<RecordedStep>& steps_;
   std::deque<RecordedStep> last_;
-  /// How many steps each of the kept stands for, and the last of them.
+  /// Number of steps merged into each kept step, and into the last of them.
   size_t stride_ = 1, together_ = 1;
 };
 
-/// Reads lines into a history.
 class Reader {
  public:
   explicit Reader(History& history) : history_(history), steps_(history.steps) {}
 
-  /// Every so many steps one was logged.
+  /// Interval between logged steps.
   int64_t interval() const { return least_ == INT64_MAX ? 1 : least_; }
 
   void add(const JsonTree& tree) {
@@ -168,7 +167,7 @@ class Reader {
  private:
   size_t index_of(const std::string& name, WatchedKind kind = WatchedKind::parameter) {
     std::vector<Watched>& watched = history_.watched;
-    // Lines name tensors in one order, nearly always.
+    // Lines usually name tensors in the same order.
     if (next_ < watched.size() && watched[next_].name == name) return next_++;
     const auto which = static_cast<size_t>(std::ranges::find(watched, name, &Watched::name) - watched.begin());
     if (which == watched.size()) watched.push_back({name, kind});
@@ -195,7 +194,6 @@ class Reader {
     step.of[which] = std::move(o);
   }
 
-  /// Reads the fields that a place has.
   class Fields {
    public:
     Fields(const JsonPlace& place, Reader& reader) : place_(place), reader_(reader) {}

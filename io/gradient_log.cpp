@@ -21,7 +21,7 @@ namespace {
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
-/// A page takes at most one part in so many of a run's time.
+/// Writing pages takes at most 1/50 of a run's time.
 constexpr double page_share = 50;
 
 }  // namespace
@@ -43,7 +43,7 @@ struct GradientLog::Files {
   void add_events(const History& history, const RecordedStep& step);
 };
 
-// The steps that an earlier process wrote before `first` stay; a run that begins anew begins with 0, or with 1.
+// Steps before `first` of an earlier process stay. A new run begins with 0 or 1.
 void GradientLog::Files::begin(int64_t first) {
   if (std::exchange(has_begun, true)) return;
   std::string kept;
@@ -105,14 +105,14 @@ GradientLog::GradientLog(GradientRecorder recorder, Path folder, GradientLogOpti
   files_->options = std::move(options);
   files_->page_due = now() + files_->options.page_every;
   if (files_->options.json_lines) {
-    // What an earlier run left stays until a step comes.
+    // Lines of an earlier run stay until the first step.
     if (size_of_file(files_->lines_path()) < 0) files_->lines.emplace(files_->lines_path(), "GradientLog", where);
     else check_writable(files_->lines_path(), "GradientLog", where);
   }
   if (files_->options.tensorboard) files_->events.emplace(files_->folder, where);
   recorder_.on_step([this, weak = Weak(files_)](const History& history, const RecordedStep& step) {
     const auto files = weak.lock();
-    if (!files) return;  // this log is gone
+    if (!files) return;  // the log is destroyed
     files->add(history, step);
     if (files->options.page && files->options.page_every > 0 && now() >= files->page_due) refresh_page();
   });
@@ -124,7 +124,7 @@ GradientLog::GradientLog(GradientRecorder recorder, Path folder, GradientLogOpti
   });
 }
 
-// The step that ends is in the next page.
+// The next page is postponed, so that writing pages stays within 1 / page_share of the run's time.
 void GradientLog::refresh_page() {
   const double before = now();
   try {
@@ -144,7 +144,7 @@ GradientLog::~GradientLog() {
   try {
     save_page(Location::none());
   } catch (const Error&) {
-    // A destructor has nobody to tell.
+    // A destructor cannot report it.
   }
 }
 

@@ -40,7 +40,7 @@ std::optional<DType> dtype_of_code(std::byte code) {
   }
 }
 
-/// Sizes and numbers stand with their highest byte first.
+/// Sizes and numbers are big-endian.
 void to_native_order(std::byte* data, size_t bytes, size_t width) {
   if constexpr (std::endian::native != std::endian::big) swap_bytes(data, bytes, width);
 }

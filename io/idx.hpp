@@ -1,4 +1,4 @@
-// IDX files: one array each, the format of MNIST and Fashion-MNIST (LeCun, Cortes, Burges).
+// IDX files, the format of MNIST and Fashion-MNIST (LeCun, Cortes, Burges): one array each.
 #pragma once
 
 #include "path.hpp"
@@ -6,8 +6,8 @@
 
 namespace weft::io {
 
-/// The array of a file, with its shape; bytes give u8 or i8, numbers of more bytes i16, i32, f32 or f64. IoError where
-/// the file cannot be read; FormatError where it is malformed or compressed; ShapeError above 8 dimensions.
+/// Returns the array of a file, with its shape: u8, i8, i16, i32, f32 or f64. Raises IoError if the file cannot be
+/// read, FormatError if it is malformed or compressed, and ShapeError for more than 8 dimensions.
 WEFT_API Tensor load_idx(const Path& path, Device device = {}, Location where = {});
 
 }  // namespace weft::io

@@ -1,20 +1,21 @@
-// How the tensors of one model become those of another, written as a list of statements, one a line:
+// Maps the tensors of one model to those of another, by a list of statements, one per line:
 //
-//   model.embed.weight -> embedding.weight                        # another name
-//   layers.$LAYER.gate, layers.$LAYER.up -> layers.$LAYER.gate_up, axis=0       # joined, for every layer that is there
-//   attn.c_attn -> q, k, v, axis=1, permute=[1,0]                 # split evenly, each part then transposed
-//   norm.weight -> norm.weight, dtype="float32"                   # converted
-//   rotary.inv_freq -> _                                          # dropped
-//   _ -> head.adapter                                             # stays as the model initialised it
+//   model.embed.weight -> embedding.weight                        # rename
+//   layers.$LAYER.gate, layers.$LAYER.up -> layers.$LAYER.gate_up, axis=0       # concatenate, for every layer
+//   attn.c_attn -> q, k, v, axis=1, permute=[1,0]                 # split evenly, then transpose each result
+//   norm.weight -> norm.weight, dtype="float32"                   # convert
+//   rotary.inv_freq -> _                                          # drop
+//   _ -> head.adapter                                             # keep the initial value of the model
 //
-// Statements are taken in their order, and read what the ones before them made. A name that one has read is free for
-// another tensor; it may be read again until then. What no statement reads keeps its name. A name that holds blanks or
-// one of , # = $ " or is a single _ stands in double quotes, where \ comes before " and \.
+// Statements are applied in order and read the results of earlier ones. A name that a statement has read can be reused
+// for another tensor; until then other statements can read it again. Tensors that no statement reads keep their names.
+// A name that contains blanks or one of , # = $ ", or that is a single _, is written in double quotes, where \ escapes
+// " and \.
 //
-// Attributes apply from left to right, as often as they are written: `axis` joins several tensors, or splits one into
-// as many as the destinations are; `permute` orders the dimensions as Tensor::permute, `[]` reverses them; `dtype` is
-// by its name. $NAME, or ${NAME}, stands for digits: a statement with variables is taken once for all the numbers that
-// names have there.
+// Attributes are applied from left to right and may be repeated. `axis` concatenates several sources, or splits one
+// source into as many tensors as there are destinations. `permute` orders the dimensions like Tensor::permute; `[]`
+// reverses them. `dtype` is given by name. $NAME or ${NAME} matches digits: a statement with variables is applied once
+// for each combination of digits in the existing names.
 #pragma once
 
 #include <string_view>
@@ -25,27 +26,29 @@ namespace weft::io {
 
 class WEFT_API Mapping {
  public:
-  /// Without statements: every tensor keeps its name.
+  /// Has no statements: every tensor keeps its name.
   Mapping() = default;
-  /// FormatError, with line and column, for a text that is no list of statements.
+  /// Raises FormatError, with line and column, for a malformed text.
   static Mapping parse(std::string_view text, Location where = {});
-  /// The statements of a text file. IoError where it cannot be read.
+  /// Parses a text file. Raises IoError if it cannot be read.
   static Mapping read(const Path& path, Location where = {});
 
-  /// The mapped tensors; their dtypes and shapes come from those of `source`, and elements are read when they are asked
-  /// for, those alone that the answer needs. Errors name line and column: KeyError for a name that is not there,
-  /// ShapeError for an uneven split, shapes that do not fit together, and an axis or a permutation that a shape has
-  /// not, DTypeError where tensors of several dtypes are joined, ValueError for a name that two tensors would have.
+  /// Returns the mapped tensors. Dtypes and shapes are computed at once from those of `source`; elements are read
+  /// lazily, and only as many as a request needs.
+  ///
+  /// Errors name line and column. Raises KeyError for a missing name. Raises ShapeError for an uneven split,
+  /// incompatible shapes, or an axis or permutation that does not fit the shape. Raises DTypeError if tensors of
+  /// several dtypes are concatenated, and ValueError if two tensors would have the same name.
   TensorStore apply(const TensorStore& source, Location where = {}) const;
 
-  /// The same for what an optimizer keeps of the weights under their names and another word, "layers.0.weight.exp_avg"
-  /// (optimizer.safetensors of a training state): tensors follow their weights' statements but keep their dtypes,
-  /// scalars are renamed only, options of a group ("group.0.lr") stay, and how many parameters it has, which may
-  /// change, is left out. Statements about weights of which nothing is kept are passed over. Errors as apply;
-  /// ValueError also where weights are joined whose scalars differ, which are read.
+  /// Maps an optimizer's state (optimizer.safetensors of a training state). Its names are those of the weights and a
+  /// suffix: "layers.0.weight.exp_avg". Tensors follow the statements of their weights but keep their dtypes. Scalars
+  /// are only renamed. Options of a group ("group.0.lr") stay. The group's parameter count is dropped, since the
+  /// mapping may change it. Statements about weights without state are skipped. Errors as apply; ValueError also if
+  /// concatenated weights have different scalars, which are read for this check.
   TensorStore apply_to_optimizer(const TensorStore& state, Location where = {}) const;
 
-  /// Whether a statement `_ -> name` says that this tensor is not loaded.
+  /// Returns whether a statement `_ -> name` excludes this tensor from loading.
   bool leaves(const std::string& name) const;
 
  private:
@@ -53,7 +56,7 @@ class WEFT_API Mapping {
   Shared<const Contents> contents_;
 };
 
-/// load_into with the mapped tensors of `source`, but for the destinations that the mapping leaves as they are.
+/// Calls load_into with the mapped tensors of `source`, without the destinations that the mapping excludes.
 WEFT_API void load_into(const TensorMap& destinations, const TensorStore& source, const Mapping& mapping,
                         bool strict = true, Location where = {});
 

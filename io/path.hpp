@@ -1,5 +1,5 @@
-// A file's name without <filesystem>, which would add half a second to the compile time of every file that includes
-// Weft.
+// A path type that does not need <filesystem>, which would add half a second to the compile time of every file that
+// includes Weft.
 #pragma once
 
 #include <concepts>
@@ -14,7 +14,7 @@ concept NativePath = requires(const P& path) {
   { path.native() } -> std::convertible_to<const std::string&>;
 };
 
-/// The name of a file or folder: converts from a string or a std::filesystem::path, and to the latter.
+/// The path of a file or folder. Converts from a string or a std::filesystem::path, and to the latter.
 class Path {
  public:
   Path() = default;
@@ -31,7 +31,7 @@ class Path {
   const std::string& string() const { return name_; }
   const char* c_str() const { return name_.c_str(); }
   bool empty() const { return name_.empty(); }
-  /// `name` inside `folder`; an absolute name as it is.
+  /// Joins the paths; returns `name` if it is absolute.
   friend Path operator/(const Path& folder, std::string_view name) {
     if (folder.empty() || name.starts_with('/')) return name;
     return folder.name_ + (folder.name_.ends_with('/') ? "" : "/") + std::string(name);

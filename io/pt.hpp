@@ -1,5 +1,5 @@
-// PyTorch's .pt and .pth files, as torch.save writes them since PyTorch 1.6. They are pickles, but no code is run: what
-// is not a tensor, a container, a number or a text is refused. Needs libzip.
+// PyTorch's .pt and .pth files, as torch.save writes them since PyTorch 1.6. They are pickles, but no code is executed:
+// everything except tensors, containers, numbers and texts is rejected. Needs libzip.
 #pragma once
 
 #include <cstdint>
@@ -16,11 +16,10 @@ namespace weft::io {
 
 struct PtEntry;
 
-/// One value of a .pt file, with all that it contains. Copies share it. What asks for another kind than it is raises
-/// ValueError.
+/// One value of a .pt file, with its contents. Copies share them. An accessor of another type raises ValueError.
 class WEFT_API PtValue {
  public:
-  /// A torch.Size is a tuple. A torch.device is its name, such as "cuda:0".
+  /// A torch.Size is a tuple. A torch.device is a string, such as "cuda:0".
   enum class Kind : uint8_t {
     none,
     boolean,
@@ -37,7 +36,7 @@ class WEFT_API PtValue {
     device
   };
 
-  /// None.
+  /// Constructs None.
   PtValue() = default;
   Kind kind() const;
   bool is(Kind wanted) const { return kind() == wanted; }
@@ -51,21 +50,22 @@ class WEFT_API PtValue {
   const Tensor& tensor(Location where = {}) const;
   DType dtype(Location where = {}) const;
 
-  /// Number of elements or entries; ValueError where it is no container.
+  /// Number of elements or entries. Raises ValueError if the value is not a container.
   size_t size(Location where = {}) const;
-  /// The elements of a list, tuple or set, in the file's order.
+  /// The elements of a list, tuple or set, in file order.
   std::span<const PtValue> items(Location where = {}) const;
-  /// The entries of a dict, in the file's order. A key is a text, a number, a bool or None.
+  /// The entries of a dict, in file order. A key is a text, a number, a bool or None.
   std::span<const PtEntry> entries(Location where = {}) const;
   /// The value of a dict under this key, or null.
   const PtValue* find(std::string_view key, Location where = {}) const;
   const PtValue* find(int64_t key, Location where = {}) const;
-  /// The value of a dict under this key; ValueError where there is none.
+  /// The value of a dict under this key. Raises ValueError if it is missing.
   const PtValue& at(std::string_view key, Location where = {}) const;
-  /// An element of a list or tuple, or the value of a dict under this integer. ValueError where there is none.
+  /// An element of a list or tuple, or the value of a dict under this integer. Raises ValueError if it is missing.
   const PtValue& at(int64_t key, Location where = {}) const;
 
-  /// The same for two values that are one object in the file: a list that stands in two places, tied weights.
+  /// Equal for two values that are the same object in the file, such as tied weights or a list that is referenced
+  /// twice.
   const void* identity() const { return contents_.get(); }
 
  private:
@@ -79,16 +79,16 @@ struct PtEntry {
   PtValue key, value;
 };
 
-/// Everything in the file. Tensors come to `device`, wherever they were saved; those that shared memory share it again,
-/// and have the strides and requires_grad that they had.
+/// Returns everything in the file. Tensors are loaded onto `device`, regardless of their saved device. Tensors that
+/// shared memory share it again; strides and requires_grad are restored.
 ///
-/// IoError where the file cannot be read or Weft was built without libzip; FormatError where it is malformed, refers to
-/// code, or is older than PyTorch 1.6; DTypeError for complex and quantised tensors, ShapeError above 8 dimensions,
-/// both with the tensor's key.
+/// Raises IoError if the file cannot be read or Weft was built without libzip; FormatError if it is malformed, refers
+/// to code, or is older than PyTorch 1.6; DTypeError for complex and quantised tensors and ShapeError for more than 8
+/// dimensions, both with the tensor's key.
 WEFT_API PtValue load_pt(const Path& path, Device device = {}, Location where = {});
 
-/// A dict of tensors by name, such as a state_dict; with `entry`, the one under that key, such as "state_dict" or
-/// "model". Errors as load_pt's, and ValueError where it is no dict of tensors.
+/// Returns a dict of tensors by name, such as a state_dict. With `entry`, returns the dict under that key, such as
+/// "state_dict" or "model". Errors as load_pt, and ValueError if it is not a dict of tensors.
 WEFT_API TensorMap load_pt_state_dict(const Path& path, const std::string& entry = {}, Device device = {},
                                       Location where = {});
 

@@ -1,8 +1,8 @@
-// Running a call again that AnomalyGuard or BreakOn left in a folder: `./weft replay FOLDER` is this function.
+// Replays a call that AnomalyGuard or BreakOn saved in a folder: `./weft replay FOLDER` calls this function.
 //
-// The folder holds the call of the op that made the NaN or infinity, with its arguments and, of a backward, the
-// gradient that arrived; where that call was not found, the call of its kernel: operands as bits, parameters and the
-// counters of a random draw. Only folders from a trusted place: kernels check nothing that call.json says.
+// The folder holds the call of the op that produced the NaN or infinity, with its arguments and, for a backward, the
+// incoming gradient. If that call was not found, the folder holds the kernel call: operands as bits, parameters and the
+// counters of a random draw. Load only trusted folders: kernels do not validate the contents of call.json.
 #pragma once
 
 #include <optional>
@@ -16,21 +16,23 @@
 namespace weft::io {
 
 struct Replayed {
-  /// NaN or an infinity was made again, as it was then.
+  /// Whether the NaN or infinity occurred again, as in the saved call.
   bool happens = false;
-  /// The op and the program's line, the call or its kernel, each operand's range, and whether it happens.
+  /// The op and the program's line, whether the op or its kernel was called, each operand's range, and whether it
+  /// happens.
   std::string text;
-  /// The op's tensors and its results, or of a backward their gradients; of a kernel what it read and wrote. On the
-  /// CPU.
+  /// The op's tensors and results, for a backward their gradients, for a kernel its inputs and outputs. On the CPU.
   std::vector<Tensor> inputs, outputs;
-  /// The gradients that arrived at the op's node, in its backward.
+  /// For a backward: the incoming gradients of the op's node.
   std::vector<Tensor> arrived;
 };
 
-/// Runs the call on `device`, or on the kind that it came from. Elements are those of then, in row-major order; strides
-/// are not kept. IoError and FormatError for a folder that is none, ValueError for a kernel or parameters that this
-/// version lacks, the op's own errors, NotImplementedError for a kernel that the device lacks, DeviceError where it is
-/// not here.
+/// Runs the call on `device`, by default on the original type of device. Elements have the saved values, in row-major
+/// order; strides are not kept.
+///
+/// Raises IoError and FormatError if the folder has no such call, and ValueError for a kernel or parameters that this
+/// version lacks. Raises NotImplementedError for a kernel that the device lacks, DeviceError if the device is not
+/// available, and the op's own errors.
 WEFT_API Replayed replay(const Path& folder, std::optional<Device> device = {}, Location where = {});
 
 }  // namespace weft::io

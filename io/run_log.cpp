@@ -22,7 +22,7 @@ namespace weft::io {
 
 namespace {
 
-// Made at once, so that two runs that start in the same second have a folder each.
+// Creates the folder at once, so that two runs that start in the same second have different folders.
 Path folder_of_this_run(Location where) {
   make_folder("runs", "RunLog", where);
   const std::tm now = fmt::localtime(std::time(nullptr));
@@ -42,7 +42,6 @@ std::string duration(double seconds) {
                   : fmt::format("{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60);
 }
 
-// The line as it is written, and what it says.
 std::optional<LoggedStep> logged_step(std::string_view line) {
   try {
     const JsonTree tree = parse_json(line, "RunLog", Location::none());
@@ -69,7 +68,7 @@ void each_logged(const Path& file, Location where, F&& f) {
 
 constexpr std::string_view speed_suffix = "_per_s";
 
-// "train_loss" is a "loss", "val_loss" a "validation", "tokens_per_s" a speed of "tokens/s".
+// "train_loss" becomes "loss", "val_loss" "validation", "tokens_per_s" "tokens/s".
 std::string shown_name(const std::string& name) {
   if (name == "train_loss") return "loss";
   if (name == "val_loss") return "validation";
@@ -93,9 +92,9 @@ struct RunLog::State {
   std::optional<GrowingFile> lines = {};
   bool told_of_failure = false;
   bool terminal = ::isatty(STDOUT_FILENO) == 1;
-  /// Of the steady clock, in seconds.
+  /// In seconds of the steady clock.
   double start = steady_seconds();
-  /// In the order in which their names came.
+  /// In the order of their first occurrence.
   std::vector<Series> curves = {};
   std::map<std::string, double> speeds = {};
 
@@ -116,7 +115,6 @@ RunLog::RunLog(Path folder, int64_t first, int64_t last, Location where) {
   state_->keep_earlier([first](const LoggedStep& step) { return first > 0 && step.step <= first; }, where);
 }
 
-// The file anew, of the lines that stay.
 void RunLog::State::keep_earlier(const Callback<bool(const LoggedStep&)>& stays, Location where) {
   std::string before;
   std::vector<LoggedStep> steps;
@@ -132,7 +130,7 @@ void RunLog::State::keep_earlier(const Callback<bool(const LoggedStep&)>& stays,
   lines->flush(where);
 }
 
-// An evaluation that the saved state did not know of is made, and told, once more.
+// An evaluation after the state was saved is repeated and logged again.
 void RunLog::State::replace_at_first(const Figures& figures) {
   const auto comes_again = [&](const LoggedStep& step) {
     return step.step == first && std::ranges::any_of(step.figures, [&](const auto& old) {
@@ -145,7 +143,7 @@ void RunLog::State::replace_at_first(const Figures& figures) {
     each_logged(file(), Location::none(),
                 [&](std::string_view, const LoggedStep& step) { found |= comes_again(step); });
     if (found) keep_earlier([&](const LoggedStep& step) { return !comes_again(step); }, Location::none());
-  } catch (const IoError&) {  // the line is added, as any is that cannot be written yet
+  } catch (const IoError&) {  // the line is added anyway
   }
 }
 
@@ -196,7 +194,7 @@ void RunLog::State::remember(int64_t step, const Figures& figures) {
   }
 }
 
-// A mean in which a step counts half as much as the seventh after it.
+// Exponential mean: a step's weight is halved after seven steps.
 double RunLog::State::smoothed_speed(const std::string& name, double value) {
   const auto [found, fresh] = speeds.try_emplace(name, value);
   if (!std::isfinite(found->second)) found->second = value;
@@ -207,7 +205,7 @@ double RunLog::State::smoothed_speed(const std::string& name, double value) {
 void RunLog::State::show(int64_t step, const Figures& figures) {
   const int64_t done = step - first, every = last > 0 ? std::max<int64_t>(1, (last - first) / 20) : 100;
   std::string shown;
-  bool rare = false;  // a figure that not every step has
+  bool rare = false;  // some figure is missing in some steps
   for (const auto& [name, value] : figures) {
     const bool speed = name.ends_with(speed_suffix);
     shown += speed ? fmt::format("  {:.0f} {}", smoothed_speed(name, value), shown_name(name))
@@ -224,7 +222,7 @@ void RunLog::State::show(int64_t step, const Figures& figures) {
   std::fflush(stdout);
 }
 
-// Where the figure is of every step its noise is smoothed; where it is rare, its points are shown.
+// Smooths a figure of every step; shows the points of a rare one.
 Series RunLog::State::drawn(const Series& curve) const {
   size_t most = 0;
   for (const Series& other : curves) most = std::max(most, other.points.size());

@@ -1,4 +1,4 @@
-// The log of a training run: a folder with one JSON line per step and a curve, and a line on the terminal.
+// The log of a training run: a folder with one JSON line per step and a chart, and a status line on the terminal.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +13,12 @@
 
 namespace weft::io {
 
-/// Names and values of a step, in the order in which they are shown: {{"train_loss", 2.31}, {"accuracy", 0.4}}.
+/// Names and values of a step, in display order: {{"train_loss", 2.31}, {"accuracy", 0.4}}.
 using Figures = std::vector<std::pair<std::string, double>>;
 
-/// The figures of a language model, as `train_loss`, `tokens_per_s` and `val_loss`.
+/// Figures of a language model, logged as `train_loss`, `tokens_per_s` and `val_loss`.
 struct StepMetrics {
-  /// Steps done, this one included.
+  /// Completed steps, including this one.
   int64_t step = 0;
   double train_loss = 0;
   double tokens_per_s = 0;
@@ -30,34 +30,35 @@ struct LoggedStep {
   int64_t step = 0;
   Figures figures = {};
 };
-/// The lines of such a file, in their order; what is no such line, as where a run was killed, is left out, and a file
-/// that is not there is empty. IoError where it cannot be read.
+/// Returns the lines of such a file, in order. Malformed lines, as after a killed run, are skipped; a missing file
+/// gives an empty list. Raises IoError if the file cannot be read.
 WEFT_API std::vector<LoggedStep> read_metrics(const Path& file, Location where = {});
 
 /// Writes `metrics.jsonl` during the run and `curve.svg` at its end. A terminal shows one line with the step, its
-/// figures and the time left; other outputs get some twenty plain lines. Speeds, whose names end in `_per_s`, are shown
-/// smoothed.
+/// figures and the remaining time; other outputs get about twenty plain lines. Figures with a name ending in `_per_s`
+/// are shown smoothed.
 ///
 ///   io::RunLog log("runs/first", 0, steps);
 ///   log.record(step, {{"train_loss", loss}, {"accuracy", accuracy}});
 ///   log.finish({.title = "First run", .x_label = "step"});
 class WEFT_API RunLog {
  public:
-  /// Makes the folder; an empty path stands for a new folder `runs/<date>-<time>`. `first` is the number of steps done
-  /// before, `last` that at the end of the run, 0 where it is not known. Metrics of an earlier run in the folder stay
-  /// up to step `first`, and are replaced beyond; of step `first` itself a line whose figures come again is replaced.
-  /// IoError.
+  /// Creates the folder; an empty path means a new folder `runs/<date>-<time>`. `first` is the number of steps
+  /// completed before, `last` the number at the end of the run, or 0 if unknown. Metrics of an earlier run stay up to
+  /// step `first` and are replaced after it. A line of step `first` itself is replaced if its figures are recorded
+  /// again. Raises IoError.
   RunLog(Path folder, int64_t first, int64_t last, Location where = {});
   ~RunLog();
   RunLog(RunLog&&) noexcept;
 
-  /// Adds a line {"step": …, name: value, …}; any step may lack some figures, and `untold` ones are not shown on the
-  /// terminal. A full disk does not end a run: the lines are kept until they can be written, and stderr says so once.
+  /// Adds a line {"step": …, name: value, …}. A step may omit figures; figures in `untold` are not shown on the
+  /// terminal. A full disk does not end the run: the lines are kept until they can be written, with one message on
+  /// stderr.
   void record(int64_t step, const Figures& figures, const Figures& untold = {});
   void record(const StepMetrics& metrics);
-  /// Ends the terminal's line, and draws the curve of the figures in `names`; where that is empty, of those whose names
-  /// end in "loss", or else of the first. A figure of every step is smoothed, one of few steps has dots. IoError where
-  /// the curve or lines of metrics cannot be written.
+  /// Ends the terminal line and draws the curves of the figures in `names`. If `names` is empty, draws the figures with
+  /// names that end in "loss", or else the first figure. A figure of every step is smoothed; a figure of few steps has
+  /// markers. Raises IoError if the chart or metrics cannot be written.
   void finish(const CurveOptions& options, const std::vector<std::string>& names = {}, Location where = {});
   const Path& folder() const;
 

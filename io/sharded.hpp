@@ -1,4 +1,4 @@
-// A model in several safetensors files with an index, named and written as the Hugging Face libraries do.
+// A model in several safetensors files with an index, in the format of the Hugging Face libraries.
 #pragma once
 
 #include <concepts>
@@ -8,8 +8,8 @@
 
 namespace weft::io {
 
-/// A number of bytes, or a text such as "5GB", "500 MB" (powers of 1000) or "2GiB" (powers of 1024). ValueError for any
-/// other text, and for a number that is not positive.
+/// A number of bytes, or a text such as "5GB", "500 MB" (powers of 1000) or "2GiB" (powers of 1024). Raises ValueError
+/// for any other text, and for a number that is not positive.
 class WEFT_API ByteCount {
  public:
   template <std::integral T>
@@ -22,7 +22,7 @@ class WEFT_API ByteCount {
   int64_t value_;
 };
 
-/// Tensors by name in an order that matters. A TensorMap is in the order of its names.
+/// Named tensors in a significant order. A TensorMap converts in the order of its names.
 struct TensorList : std::vector<std::pair<std::string, Tensor>> {
   using vector::vector;
   TensorList(const TensorMap& map) : vector(map.begin(), map.end()) {}
@@ -30,7 +30,7 @@ struct TensorList : std::vector<std::pair<std::string, Tensor>> {
 
 struct ShardOptions {
   ByteCount max_shard_size = "5GB";
-  /// What the names of the files begin with.
+  /// Prefix of the file names.
   std::string prefix = "model";
   /// The metadata of every file. Programs that load models expect "format".
   Metadata metadata = {{"format", "pt"}};
@@ -39,57 +39,58 @@ struct ShardOptions {
   size_t buffer_bytes = size_t{16} << 20;
 };
 
-/// Writes the tensors to the folder, which is made where it is missing, and returns the names of the files. In the
-/// given order, a tensor begins a new file where it would make the present one exceed `max_shard_size`; a larger tensor
-/// has a file of its own. One file is "model.safetensors". Several are "model-00001-of-0000N.safetensors", and
-/// "model.safetensors.index.json", which is written last, says in which file each tensor is.
+/// Writes the tensors to the folder, which is created if missing, and returns the names of the files. Tensors are
+/// assigned in order: one that would make the current file exceed `max_shard_size` begins a new file, and a larger
+/// tensor gets a separate file. A single file is "model.safetensors". Several are "model-00001-of-0000N.safetensors",
+/// with "model.safetensors.index.json", written last, which maps each tensor to its file.
 ///
-/// Files are replaced when all of them lie complete beside the old ones, so that a failed write leaves an older save as
-/// it was; until then each file to be written is open. Files of an older save that no longer belong are removed at the
-/// end. Errors as save_file; ValueError also for a name that occurs twice and for a prefix that is empty or has a
-/// slash.
+/// Existing files are replaced only when all new files are complete in the folder, so a failed write leaves an older
+/// save unchanged; until then all new files are open. Obsolete files of an older save are removed at the end. Errors as
+/// save_file; ValueError also for a duplicate name and for a prefix that is empty or contains a slash.
 WEFT_API std::vector<std::string> save_sharded(const TensorList& tensors, const Path& folder,
                                                const ShardOptions& options = {}, Location where = {});
 
-/// The same of tensors that are made one at a time, as save_file takes them: `source` is called once for each entry,
-/// and what it returned is dropped before the next call. `tie` says nothing here.
+/// Same for tensors that are created one at a time, as in save_file: `source` is called once for each entry, and its
+/// result is released before the next call. `tie` is ignored.
 WEFT_API std::vector<std::string> save_sharded(const std::vector<TensorEntry>& entries, const TensorSource& source,
                                                const Path& folder, const ShardOptions& options = {},
                                                Location where = {});
 
-/// Where tensors for the CPU lie.
+/// Storage of CPU tensors.
 enum class Offload : uint8_t {
   cpu,  ///< in memory
-  disk  ///< in the mapped files, read where they are first looked at
+  disk  ///< in the mapped files, read on first access
 };
 
 struct LoadShardedOptions {
   Device device = {};
-  /// Devices of parts of the model: a key stands for the tensor of that name and for those below it ("layers.1" for
-  /// "layers.1.weight" but not for "layers.10.weight"), "" for all; the longest key wins. The others go to `device`.
+  /// Devices of the model's submodules. A key applies to the tensor of that name and to those below it ("layers.1" to
+  /// "layers.1.weight" but not to "layers.10.weight"), "" to all; the longest key wins. Other tensors use `device`.
   std::map<std::string, Device> device_map = {};
-  /// Floating tensors are converted to it; those that change are in memory whatever `offload` says.
+  /// Target dtype of floating-point tensors; converted tensors are in memory regardless of `offload`.
   std::optional<DType> dtype = {};
   Offload offload = Offload::cpu;
   std::string prefix = "model";
-  /// Where the folder has both an index and a single file, the index is followed. Without it that is an error.
+  /// Uses the index if the folder has both an index and a single file; otherwise that is an error.
   bool prefer_index = false;
-  /// Applied to what the files hold, which are then all mapped at once; `device_map` speaks of the names that it makes.
-  /// Each of these has memory of its own, but with Offload::disk, where they may be views of one part of a file.
+  /// Applied to the tensors of the files, which are then all mapped at once; the keys of `device_map` are mapped names.
+  /// Each result has separate memory, except with Offload::disk, where results may be views of the same bytes of a
+  /// file.
   std::optional<Mapping> mapping = {};
 };
 
-/// What save_sharded wrote, or any other folder of that form. With Offload::cpu at most one file is mapped at a time.
-/// Everything but the elements is checked before the first tensor is made. IoError where the folder has neither an
-/// index nor a single file. FormatError for a malformed index, a file that is missing or named by an absolute path or
-/// "..", a name that is absent from its file, a file with names that the index has not, and a total_size that is not
-/// the number of bytes. ValueError where an index and a single file are there, KeyError for a key of `device_map` that
-/// fits no tensor, DTypeError for a `dtype` that is not floating, and the errors of load_file and
-/// of Mapping::apply.
+/// Loads a folder that save_sharded or a compatible program wrote. With Offload::cpu at most one file is mapped at a
+/// time. Everything except the elements is checked before the first tensor is created.
+///
+/// Raises IoError if the folder has neither an index nor a single file. Raises FormatError for a malformed index, for a
+/// file that is missing or named by an absolute path or "..", and for a total_size that differs from the number of
+/// bytes. Raises FormatError also if the names in a file differ from those in the index. Raises ValueError if both an
+/// index and a single file exist. Raises KeyError for a key of `device_map` that matches no tensor, DTypeError for a
+/// `dtype` that is not floating-point, and the errors of load_file and Mapping::apply.
 WEFT_API TensorMap load_sharded(const Path& folder, const LoadShardedOptions& options = {}, Location where = {});
 
-/// The tensors of such a folder to be read one at a time or in parts. All files are checked, and stay mapped as long as
-/// the store. Errors as load_sharded.
+/// Opens such a folder for reading single tensors or slices. All files are checked, and stay mapped as long as the
+/// store exists. Errors as load_sharded.
 WEFT_API TensorStore open_sharded(const Path& folder, const std::string& prefix = "model", bool prefer_index = false,
                                   Location where = {});
 

@@ -1,7 +1,8 @@
-// A state that lies in parts on several ranks, saved by each of them and loaded by any number of others.
+// A state with tensors that are sharded across ranks. Each rank saves its shards, and any number of ranks can load
+// them.
 //
-// A folder holds RANK_ID.safetensors, what a rank wrote, and ID.metadata.json, which says of every tensor its dtype and
-// global shape, and of every shard its place and its file:
+// A folder holds RANK_ID.safetensors, the shards that a rank wrote, and ID.metadata.json, with the dtype and global
+// shape of every tensor and the offset and file of every shard:
 //
 //   {"format_version": 1,
 //    "tensors": {"w": {"dtype": "float32", "global_shape": [4, 4], "shards": [
@@ -10,8 +11,8 @@
 //       "file": "1_1.safetensors"}]}},
 //    "nested_names": {"w": ["model", "w"]}}
 //
-// A shard with "blocks": 3 beside its flattened range has the elements of its box in each third of the tensor, and
-// makes the format's version 2. The metadata is written last, so a save that was interrupted is not there.
+// A shard with a flattened range and "blocks": 3 has the elements of its box in each third of the tensor; this requires
+// version 2 of the format. The metadata is written last, so an interrupted save is not visible.
 #pragma once
 
 #include <span>
@@ -20,93 +21,94 @@
 
 namespace weft::io {
 
-/// Elements [begin, end) of the row-major elements of a box.
+/// The elements [begin, end) of a box in row-major order.
 struct FlatRange {
   int64_t begin, end;
   bool operator==(const FlatRange&) const = default;
 };
 
-/// What a rank has of a tensor: the box of `local`'s shape at `global_offset` or, where the box of `local_shape` was
-/// flattened and cut, as optimizers do that share out their state, a range of its elements.
+/// A rank's shard of a tensor: the box of `local`'s shape at `global_offset`. With a flattened range, it is that range
+/// of the elements of a box of `local_shape`, as in optimizers that shard their state.
 struct ShardedTensor {
-  /// Has one dimension where there is a flattened range.
+  /// 1-d if there is a flattened range.
   Tensor local;
   Dims global_shape, global_offset;
   std::optional<FlatRange> flattened_range = {};
-  /// Said only beside a flattened range.
+  /// Only used with a flattened range.
   Dims local_shape = {};
-  /// Only beside a flattened range: the tensor's first dimension is so many equal blocks, as that of queries, keys and
-  /// values in one weight, and the box is that of the first block; the range is one of the elements of these boxes in
-  /// all blocks, one block after the other.
+  /// Only used with a flattened range. The tensor's first dimension is divided into this many equal blocks, such as
+  /// queries, keys and values in one weight. The box is that of the first block. The range counts the elements of the
+  /// boxes of all blocks, one block after the other.
   int64_t blocks = 1;
 };
 using ShardedState = std::map<std::string, ShardedTensor>;
 
-/// Every tensor whole.
+/// Returns every tensor as a shard that covers the whole tensor.
 WEFT_API ShardedState unsharded(const TensorMap& tensors);
 
 struct SaveStateDictOptions {
-  /// An older save of this id is replaced; where it is left out, 1 more than the largest in the folder.
+  /// An older save with this id is replaced. Default: the largest id in the folder plus 1.
   std::optional<int64_t> id = {};
-  /// Every rank writes all it has, where otherwise one of those that have the same does.
+  /// Every rank writes all its shards. Otherwise each replicated shard is written by one rank.
   bool replicas = false;
-  /// Where a tensor stood in a nested state, for example {"model", "w"}.
+  /// Path of a tensor in a nested state, for example {"model", "w"}.
   std::map<std::string, std::vector<std::string>> nested_names = {};
 };
 
-/// Writes what the ranks have, all of them in this process, and returns the id. Of ranks that have the same part the
-/// one that has least to write so far writes it, the first of several. ValueError, which names the ranks, where they
-/// disagree about a dtype or a global shape, overlap but for the same part on several, or leave elements out, and for
-/// an id below 0 or a tensor that cannot be saved; ShapeError for a part that does not fit its tensor; IoError. All but
-/// the last are found before anything is written; what fails later leaves the states of other ids as they are.
+/// Writes the shards of all ranks from this process, and returns the id. A replicated shard is written by the rank with
+/// the fewest bytes so far, the first of several. Raises ValueError, with the ranks, if they disagree about a dtype or
+/// a global shape, if different shards overlap, or if elements are missing. Raises ValueError also for a negative id or
+/// a tensor that cannot be saved; ShapeError for a shard that does not fit its tensor; IoError. All errors except
+/// IoError are raised before anything is written; a later failure does not affect the states of other ids.
 WEFT_API int64_t save_state_dict(std::span<const ShardedState> ranks, const Path& folder,
                                  const SaveStateDictOptions& options = {}, Location where = {});
 WEFT_API int64_t save_state_dict(const ShardedState& state, const Path& folder,
                                  const SaveStateDictOptions& options = {}, Location where = {});
 
-/// Ids of the complete states in a folder, ascending.
+/// Returns the ids of the complete states in a folder, ascending.
 WEFT_API std::vector<int64_t> state_ids(const Path& folder);
 
-/// The tensors of a state, put together from their shards where they are read. Without an id the largest is taken.
-/// IoError where it is not there; FormatError for malformed metadata, shards that overlap, and a file that is missing
-/// or lacks a shard; KeyError where elements are in no shard; VersionError where a newer program wrote it.
+/// Opens a state; its tensors are assembled from their shards when they are read. The default is the largest id. Raises
+/// IoError if it does not exist; FormatError for malformed metadata, overlapping shards, and a file that is missing or
+/// lacks a shard; KeyError if elements are in no shard; VersionError if a newer version wrote it.
 WEFT_API TensorStore open_state_dict(const Path& folder, std::optional<int64_t> id = {}, Location where = {});
 
 struct LoadStateDictOptions {
   std::optional<int64_t> id = {};
-  /// Every destination is to be found, but for those that the mapping leaves.
+  /// Every destination must exist in the state, unless the mapping excludes it.
   bool strict = true;
   Mapping mapping = {};
 };
 
-/// Fills the tensors of a rank, however the state was shared out when it was saved, and reads of it what they need.
-/// They stay on their devices and keep their dtypes. Errors as open_state_dict and Mapping::apply; KeyError for a name
-/// that is not there, ShapeError for another global shape, and for a part that does not fit its tensor, before anything
-/// is written.
+/// Fills the tensors of a rank; the sharding may differ from that of the save, and only the required elements are read.
+/// The tensors keep their devices and dtypes. Errors as open_state_dict and Mapping::apply. Raises KeyError for a
+/// missing name and ShapeError for another global shape or a shard that does not fit its tensor, before anything is
+/// written.
 WEFT_API void load_state_dict(const ShardedState& state, const Path& folder, const LoadStateDictOptions& options = {},
                               Location where = {});
 
 struct MergeOptions {
   std::optional<int64_t> id = {};
-  /// Only tensors of this name or below it, "model" for "model.w": by their nested names, where they have such.
+  /// Only tensors with this name or below it ("model" for "model.w"); nested names are used where they exist.
   std::string prefix = {};
-  /// Tensors whose names end so are left out, for example ".exp_avg".
+  /// Tensors with one of these name suffixes are skipped, for example ".exp_avg".
   std::vector<std::string> skip_suffixes = {};
   Mapping mapping = {};
-  /// One tensor at a time is in memory; otherwise all are, before the first is written.
+  /// Holds one tensor at a time in memory; otherwise all are loaded before the first is written.
   bool offload = false;
   ShardOptions shards = {};
 };
 
-/// Writes a state as a model that one process loads with load_sharded, and returns the names of the files. The names of
-/// the tensors stay, but for the mapping. Errors as open_state_dict, Mapping::apply and save_sharded.
+/// Writes a state as a model that load_sharded can load in one process, and returns the names of the files. Tensors
+/// keep their names unless the mapping renames them. Errors as open_state_dict, Mapping::apply and save_sharded.
 WEFT_API std::vector<std::string> merge_sharded(const Path& load_folder, const Path& save_folder,
                                                 const MergeOptions& options = {}, Location where = {});
 
-// ---- for ranks in processes of their own ----------------------------------------------------------------------------
+// ---- for ranks in separate processes --------------------------------------------------------------------------------
 //
-// Each rank tells what it has (parts_of); where all of that is known, plan_state says who writes what. One rank calls
-// begin_state, then each writes its file, then one calls finish_state, each step after the one before on all ranks.
+// Each rank describes its shards with parts_of. plan_state takes the descriptions of all ranks and assigns each shard
+// to a writer. One rank calls begin_state, then each rank writes its file, then one rank calls finish_state. Ranks
+// synchronise between these steps.
 
 /// A ShardedTensor without its elements.
 struct ShardInfo {
@@ -117,7 +119,7 @@ struct ShardInfo {
 };
 using RankParts = std::map<std::string, ShardInfo>;
 
-/// A shard that is in a rank's file.
+/// A shard in a rank's file.
 struct StoredShard {
   Dims global_offset, local_shape;
   std::optional<FlatRange> flattened_range = {};
@@ -135,20 +137,20 @@ struct StateMetadata {
   std::map<std::string, std::vector<std::string>> nested_names = {};
 };
 
-/// Errors as save_state_dict.
+/// Returns the descriptions of a rank's shards. Errors as save_state_dict.
 WEFT_API RankParts parts_of(const ShardedState& state, Location where = {});
-/// The same for the same parts, which are given by rank; the folder is not looked at, so the options have an id. Errors
-/// as save_state_dict.
+/// Returns the plan for the shards of all ranks, indexed by rank; equal arguments give equal plans. It does not read
+/// the folder, so the options must have an id. Errors as save_state_dict.
 WEFT_API StateMetadata plan_state(std::span<const RankParts> ranks, const SaveStateDictOptions& options,
                                   Location where = {});
-/// 1 more than the largest id that a file in the folder has; 1 for an empty folder.
+/// Returns the largest id of any file in the folder plus 1; 1 for an empty folder.
 WEFT_API int64_t next_state_id(const Path& folder, Location where = {});
-/// Makes the folder, and takes an older state of the id away from who looks for it.
+/// Creates the folder and removes the metadata of an older state with this id, so that readers no longer find it.
 WEFT_API void begin_state(const Path& folder, int64_t id, Location where = {});
-/// Writes the shards that are this rank's by the plan, if any. KeyError for one that the state has not.
+/// Writes the shards that the plan assigns to this rank, if any. Raises KeyError for a shard that the state lacks.
 WEFT_API void write_state_rank(const Path& folder, const ShardedState& state, int64_t rank, const StateMetadata& plan,
                                Location where = {});
-/// Writes the metadata, and removes files of the id that are no longer part of it.
+/// Writes the metadata and removes obsolete files of the id.
 WEFT_API void finish_state(const Path& folder, const StateMetadata& plan, Location where = {});
 
 }  // namespace weft::io

@@ -24,7 +24,7 @@ bool has_extension(const std::string& name, const std::vector<std::string>& exte
   return extensions.empty() || std::ranges::find(extensions, found) != extensions.end();
 }
 
-// In the order of their names, folder by folder. Links to folders are not followed.
+// In name order, folder by folder. Does not follow links to folders.
 void list_files(const Path& folder, const std::vector<std::string>& extensions, std::vector<Path>& files,
                 Location where) {
   for (const std::string& name : checked_names_in(folder, "read_text", where)) {
@@ -52,7 +52,7 @@ std::string read_text(const Path& path, const std::vector<std::string>& extensio
 }
 
 Vocabulary::Vocabulary(std::string_view text) {
-  std::set<std::string_view> distinct;  // UTF-8 sorts as its code points do
+  std::set<std::string_view> distinct;  // UTF-8 sorts by code point
   for_each_character(text, [&](std::string_view c) { distinct.insert(c); });
   characters_.assign(distinct.begin(), distinct.end());
   for (size_t i = 0; i < characters_.size(); ++i) numbers_.emplace(characters_[i], static_cast<int64_t>(i));

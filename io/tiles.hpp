@@ -1,5 +1,5 @@
-// Matrices as pictures: the filters of a layer, images of a batch, a confusion matrix. Plain SVG that is legible on
-// light and dark backgrounds.
+// Matrices as images: the filters of a layer, images of a batch, a confusion matrix. Plain SVG, legible on light and
+// dark backgrounds.
 #pragma once
 
 #include <string>
@@ -12,23 +12,23 @@ namespace weft::io {
 
 struct TilesOptions {
   std::string title = {};
-  /// Pictures side by side; as many as fit where it is 0.
+  /// Tiles per row; 0 fits as many as possible.
   int columns = 0;
-  /// Under each picture, as far as given.
+  /// Captions below the tiles; may be fewer than the tiles.
   std::vector<std::string> captions = {};
-  /// Of the rows and columns of a single matrix, whose elements are written into it too.
+  /// Names of the rows and columns of a single matrix; its elements are then written into the cells.
   std::vector<std::string> names = {};
   std::string row_label = {}, column_label = {};
-  /// One scale for all pictures; else each has its own.
+  /// One colour scale for all tiles; otherwise one per tile.
   bool one_scale = false;
 };
 
-/// Matrices [count, rows, columns] or one [rows, columns], of any dtype and on any device, in shades from the least
-/// element to the greatest; where some are negative from orange over white at 0 to blue. What is not finite is red.
-/// ShapeError for another rank.
+/// Draws matrices [count, rows, columns] or one [rows, columns], of any dtype and device, in shades from the minimum to
+/// the maximum. If some elements are negative, the scale runs from orange through white at 0 to blue. Elements that are
+/// not finite are red. Raises ShapeError for another rank.
 WEFT_API std::string tiles_svg(const Tensor& matrices, const TilesOptions& options = {}, Location where = {});
 
-/// Writes `tiles_svg` to a file, which is replaced atomically. IoError.
+/// Writes `tiles_svg` to a file, atomically. Raises IoError.
 WEFT_API void save_tiles(const Path& path, const Tensor& matrices, const TilesOptions& options = {},
                          Location where = {});
 

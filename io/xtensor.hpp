@@ -1,5 +1,5 @@
-// Sharing memory with xtensor, both ways, without a copy. Needs xtensor's headers; <weft/weft.hpp> does not include
-// this.
+// Shares memory with xtensor in both directions, without a copy. Needs xtensor's headers, so <weft/weft.hpp> does not
+// include this file.
 #pragma once
 
 #include <memory>
@@ -16,8 +16,8 @@
 
 namespace weft {
 
-/// A tensor over the elements of an xarray, xtensor or strided adaptor, which is kept alive as long as any view of
-/// them. Shape and strides are the array's. Errors as from_blob; ShapeError above 8 dimensions.
+/// Returns a tensor over the elements of an xarray, xtensor or strided adaptor, with its shape and strides. The array
+/// is kept alive as long as any view of it. Errors as from_blob; ShapeError for more than 8 dimensions.
 template <class Array>
 Tensor from_xtensor(std::shared_ptr<Array> array, Location where = {}) {
   Dims shape, strides;
@@ -29,15 +29,15 @@ Tensor from_xtensor(std::shared_ptr<Array> array, Location where = {}) {
   return from_blob(first, shape, strides, std::move(array), where);
 }
 
-/// The same for a temporary or moved array, which the tensor takes over: `from_xtensor(std::move(a))`.
+/// Same for a temporary or moved array, which the tensor then owns: `from_xtensor(std::move(a))`.
 template <class Array>
   requires(!std::is_lvalue_reference_v<Array>)
 Tensor from_xtensor(Array&& array, Location where = {}) {
   return from_xtensor(std::make_shared<std::remove_cvref_t<Array>>(std::move(array)), where);
 }
 
-/// An xtensor view of the tensor's elements, strides included, also for writing. It does not keep the tensor alive, and
-/// autograd does not see writes. DTypeError unless T is the element type; DeviceError unless the tensor is
+/// Returns a writable xtensor view of the tensor's elements, with its strides. It does not keep the tensor alive, and
+/// autograd does not see writes. Raises DTypeError unless T is the element type, and DeviceError unless the tensor is
 /// on the CPU.
 template <class T>
 auto as_xtensor(const Tensor& tensor, Location where = {}) {

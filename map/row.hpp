@@ -1,5 +1,8 @@
 // What a function given to weft::map is called with where it must be a row of backends/functors/rows.hpp: on devices,
 // which have kernels of those. The call computes nothing and tells the row.
+//
+// A longer formula is rejected on devices and not split into ops: its derivatives would differ from those of the CPU
+// loop, where the side that `select` drops has no infinities.
 #pragma once
 
 #include "../backends/functors/lists.hpp"

@@ -1,5 +1,5 @@
-// Activations as layers, for Sequential: each is the op of its name with these parameters, and raises what that raises;
-// the constructor raises what follows from the parameters.
+// Activations as layers, for Sequential. Each calls the op of the same name with its parameters, and raises the op's
+// errors; those that follow from the parameters alone are raised by the constructor.
 #pragma once
 
 #include "function_layer.hpp"
@@ -46,11 +46,11 @@ struct WEFT_API Hardshrink : FunctionLayer<Hardshrink> {
 struct WEFT_API Hardtanh : FunctionLayer<Hardtanh> {
   explicit Hardtanh(double min_val = -1, double max_val = 1, Location where = {});
 };
-/// x where it is above the threshold, else the value.
+/// x if it is above the threshold, else the value.
 struct WEFT_API Threshold : FunctionLayer<Threshold> {
   Threshold(Scalar threshold, Scalar value);
 };
-/// In training with slopes drawn from the default generator of x's device.
+/// Draws the slopes from the default generator of x's device in training.
 struct WEFT_API RReLU : FunctionLayer<RReLU> {
   explicit RReLU(double lower = 1. / 8, double upper = 1. / 3, Location where = {});
 };
@@ -64,8 +64,8 @@ struct WEFT_API LogSoftmax : FunctionLayer<LogSoftmax> {
   explicit LogSoftmax(int dim);
 };
 
-/// x where it is above 0, else x * weight: one number, or one for each channel (dimension 1), which start at `init`.
-/// ValueError for a negative num_parameters.
+/// x where it is above 0, else x * weight. weight has one element, or one per channel (dimension 1), and is initialised
+/// to `init`. Raises ValueError for a negative num_parameters.
 class WEFT_API PReLU : public Layer<PReLU> {
  public:
   explicit PReLU(int64_t num_parameters = 1, double init = 0.25, Location where = {});

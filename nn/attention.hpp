@@ -1,4 +1,4 @@
-// Attention as layers.
+// Attention layers.
 #pragma once
 
 #include "../ops/attention.hpp"
@@ -7,16 +7,16 @@
 namespace weft::nn {
 
 struct AttentionOptions {
-  /// Each position sees itself and those before it.
+  /// Each position attends only to itself and earlier positions.
   bool causal = true;
-  /// Of the attention weights and of what leaves the layer.
+  /// Probability of dropout on the attention weights and on the output.
   double dropout = 0;
   bool bias = true;
 };
 
-/// Self-attention of `heads` heads: x [batch, length, width] -> the same shape. `qkv` [3 · width, width] makes queries,
-/// keys and values, each split over the heads; `proj` [width, width] mixes what the heads return (Vaswani et al. 2017).
-/// ValueError unless `heads` divides `width`; ShapeError for x of another rank or width.
+/// Self-attention with `heads` heads: x [batch, length, width] -> the same shape. `qkv` [3 · width, width] computes
+/// queries, keys and values, each split over the heads; `proj` [width, width] combines the outputs of the heads
+/// (Vaswani et al. 2017). Raises ValueError unless `heads` divides `width`; ShapeError for x of another rank or width.
 class WEFT_API SelfAttention : public Layer<SelfAttention> {
  public:
   SelfAttention(int64_t width, int64_t heads, AttentionOptions options = {}, Location where = {});
@@ -31,14 +31,14 @@ class WEFT_API SelfAttention : public Layer<SelfAttention> {
 };
 
 struct MultiheadAttentionOptions {
-  /// Of the attention weights, in training.
+  /// Dropout probability of the attention weights in training.
   double dropout = 0;
   bool bias = true;
-  /// A learned key and value behind the others.
+  /// Appends a learned key and value.
   bool add_bias_kv = false;
-  /// A key and a value of zeros behind all.
+  /// Appends a key and a value of zeros, after all others.
   bool add_zero_attn = false;
-  /// Widths of keys and values; 0: embed_dim.
+  /// Widths of keys and values; 0 means embed_dim.
   int64_t kdim = 0, vdim = 0;
   /// Operands and output are [batch, length, width].
   bool batch_first = false;
@@ -46,11 +46,11 @@ struct MultiheadAttentionOptions {
 using MultiheadAttentionCall = HeadsCall;
 using MultiheadAttentionResult = HeadsResult;
 
-/// Attention of several heads between any queries, keys and values, with PyTorch's names, options and shapes: query
-/// [length, batch, embed_dim], key [keys, batch, kdim], value [keys, batch, vdim], or all without the batch. Parameters
-/// are in_proj_weight [3 * embed_dim, embed_dim], or q_proj_weight, k_proj_weight and v_proj_weight where kdim or vdim
-/// differ; in_proj_bias, out_proj, bias_k and bias_v. A query that sees no key gets zeros, where PyTorch has NaN.
-/// ValueError unless num_heads divides embed_dim; ShapeError and DTypeError for operands and masks that do not fit.
+/// Multi-head attention with PyTorch's names, options and shapes: query [length, batch, embed_dim], key [keys, batch,
+/// kdim], value [keys, batch, vdim], or all without the batch. Parameters: in_proj_weight [3 * embed_dim, embed_dim],
+/// or q_proj_weight, k_proj_weight and v_proj_weight if kdim or vdim differs from embed_dim; in_proj_bias, out_proj,
+/// bias_k and bias_v. A query without visible keys gives zeros; PyTorch gives NaN. Raises ValueError unless num_heads
+/// divides embed_dim; ShapeError and DTypeError for incompatible operands and masks.
 class WEFT_API MultiheadAttention : public Layer<MultiheadAttention> {
  public:
   MultiheadAttention(int64_t embed_dim, int64_t num_heads, const MultiheadAttentionOptions& options = {},

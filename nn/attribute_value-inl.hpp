@@ -1,4 +1,4 @@
-// What an Attribute holds. Internal to nn/ and io/.
+// The storage of an Attribute's value. Internal to nn/ and io/.
 #pragma once
 
 #include <variant>
@@ -7,7 +7,7 @@
 
 namespace weft::nn {
 
-/// The alternatives stand in the order of Attribute::Type.
+/// The alternatives are in the order of Attribute::Type.
 struct Attribute::Value {
   std::variant<std::monostate, bool, int64_t, double, std::string, std::vector<bool>, std::vector<int32_t>,
                std::vector<int64_t>, std::vector<double>, std::vector<std::string>>

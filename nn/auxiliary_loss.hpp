@@ -1,9 +1,9 @@
-// Losses of layers inside a model, such as those that balance a router, of which what is made of the model's output
-// knows nothing.
+// Auxiliary losses: losses of inner layers, such as the balance loss of a router, that are not part of the model's
+// output.
 //
 //   Tensor forward(const Tensor& x, Location) const {
 //     const Tensor h = encoder(x);
-//     return nn::add_auxiliary_loss(decoder(h), mean(square(h)), 0.01);   // as if the loss had 0.01 · mean(h²) more
+//     return nn::add_auxiliary_loss(decoder(h), mean(square(h)), 0.01);   // same gradients as loss + 0.01 · mean(h²)
 //   }
 #pragma once
 
@@ -11,14 +11,14 @@
 
 namespace weft::nn {
 
-/// y, which it shares memory with, and whose backward gives `loss`, of one element, the gradient `weight` times the
-/// thread's scale then, once for each backward that comes through y. y itself where `loss` needs no gradient.
-/// ShapeError for a loss of another size, DTypeError for one that is not floating.
+/// Returns an alias of y. Its backward passes to `loss`, which has one element, the gradient `weight` times the
+/// thread's auxiliary loss scale, once for each backward through y. Returns y itself if `loss` requires no gradient.
+/// Raises ShapeError for a loss of another size, DTypeError if it is not floating-point.
 WEFT_API Tensor add_auxiliary_loss(const Tensor& y, const Tensor& loss, double weight = 1, Location where = {});
 
-/// While it lives, backward on this thread multiplies auxiliary losses by `scale`, as what it starts from is: 1 / k
-/// where (loss / k).backward() is one of k, and a GradScaler's scale. Ones within each other multiply. train::Stepper,
-/// train::Trainer and distributed::ParallelTraining do so.
+/// Multiplies the auxiliary losses of backward passes on this thread by `scale` until destruction. `scale` is the
+/// factor of the main loss: 1 / k if (loss / k).backward() accumulates k gradients, and the scale of a GradScaler.
+/// Nested scales multiply. train::Stepper, train::Trainer and distributed::ParallelTraining set it.
 class WEFT_API AuxiliaryLossScale {
  public:
   explicit AuxiliaryLossScale(double scale);

@@ -57,7 +57,7 @@ Tensor ChannelNorm<Self, over, least, most>::forward(const Tensor& x, Location w
   } else {
     y = instance_norm(y, running_mean, running_var, scale, offset, {own, momentum, settings_.eps}, where);
   }
-  if (counts) num_batches_tracked.add_(1);  // a refused call counts nothing
+  if (counts) num_batches_tracked.add_(1);  // after batch_norm: a call that raises is not counted
   return batched ? y : y.squeeze(0);
 }
 

@@ -1,4 +1,4 @@
-// Normalisation of channels as layers. weight starts at 1, bias at 0, running means at 0, running variances at 1.
+// Normalisation of channels. weight and running variances are initialised to 1, bias and running means to 0.
 #pragma once
 
 #include <optional>
@@ -10,11 +10,11 @@ namespace weft::nn {
 
 struct WEFT_API BatchNormSettings {
   double eps = 1e-5;
-  /// The share of a batch in the running statistics; without it they are the means over all batches.
+  /// Weight of a new batch in the running statistics; if empty, they are averages over all batches.
   std::optional<double> momentum = 0.1;
-  /// Whether there are a weight and a bias.
+  /// Whether the layer has a weight and a bias.
   bool affine = true;
-  /// Whether there are running statistics, by which evaluation goes; else x's own serve there too.
+  /// Whether the layer has running statistics, which it uses in evaluation. Without them it always uses those of x.
   bool track_running_stats = true;
 };
 
@@ -22,16 +22,16 @@ namespace detail {
 
 enum class NormOver : uint8_t { batch, instance };
 
-/// Of x [N, C, ...] with `least` to `most` dimensions.
+/// For x [N, C, ...] with `least` to `most` dimensions.
 template <class Self, NormOver over, int least, int most>
 class WEFT_API ChannelNorm : public Layer<Self> {
  public:
-  /// In training the running statistics are written. ShapeError for another number of dimensions.
+  /// Updates the running statistics in training. Raises ShapeError for another number of dimensions.
   Tensor forward(const Tensor& x, Location where);
 
   Parameter weight, bias;
   Buffer running_mean, running_var;
-  /// i64 [], how many batches the running statistics saw.
+  /// Number of batches in the running statistics: i64 [].
   Buffer num_batches_tracked;
 
  private:
@@ -59,10 +59,10 @@ struct WEFT_API BatchNorm3d : detail::ChannelNorm<BatchNorm3d, detail::NormOver:
       : ChannelNorm(channels, settings, where) {}
 };
 
-/// weft::group_norm.
+/// weft::group_norm as a layer.
 class WEFT_API GroupNorm : public Layer<GroupNorm> {
  public:
-  /// ValueError unless groups divides channels.
+  /// Raises ValueError unless groups divides channels.
   GroupNorm(int64_t groups, int64_t channels, double eps = 1e-5, bool affine = true, Location where = {});
   Tensor forward(const Tensor& x, Location where) const;
 
@@ -73,7 +73,7 @@ class WEFT_API GroupNorm : public Layer<GroupNorm> {
   double eps_;
 };
 
-/// weft::instance_norm; without weight, bias and running statistics unless asked for.
+/// weft::instance_norm as a layer. By default it has no weight, bias and running statistics.
 struct WEFT_API InstanceNorm1d : detail::ChannelNorm<InstanceNorm1d, detail::NormOver::instance, 2, 3> {
   explicit InstanceNorm1d(int64_t channels,
                           BatchNormSettings settings = {.affine = false, .track_running_stats = false},
@@ -93,7 +93,7 @@ struct WEFT_API InstanceNorm3d : detail::ChannelNorm<InstanceNorm3d, detail::Nor
       : ChannelNorm(channels, settings, where) {}
 };
 
-/// weft::local_response_norm.
+/// weft::local_response_norm as a layer.
 struct WEFT_API LocalResponseNorm : FunctionLayer<LocalResponseNorm> {
   explicit LocalResponseNorm(int64_t size, double alpha = 1e-4, double beta = 0.75, double k = 1, Location where = {});
 };

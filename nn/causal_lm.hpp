@@ -1,7 +1,7 @@
-// Language models that read from left to right: one module for GPT-2, Llama, Mistral, Qwen 2 and Qwen 3, whose options
-// say what differs. Names are those of the checkpoints of the Llama family.
+// Decoder-only language models: one module for GPT-2, Llama, Mistral, Qwen 2 and Qwen 3, which differ in their options.
+// Names are those of the checkpoints of the Llama family.
 //
-//   nn::CausalLM model({.vocabulary = 32000, .width = 512, .layers = 8, .heads = 8, .kv_heads = 2});   // as Llama is
+//   nn::CausalLM model({.vocabulary = 32000, .width = 512, .layers = 8, .heads = 8, .kv_heads = 2});   // like Llama
 //   Tensor logits = model(tokens);                                       // [batch, length, vocabulary], for training
 //   nn::CausalLMCache cache(model.options(), 1, 2048);
 //   Tensor next = model.read(tokens, counts, cache);                     // for generation, token by token
@@ -18,42 +18,43 @@
 
 namespace weft::nn {
 
-/// How a token's place is told: its query and key are turned, or a vector that is learned is added to its embedding.
+/// Position encoding: rotary embedding of queries and keys, or a learned vector added to the token embedding.
 enum class CausalLMPositions : uint8_t { rotary, learned };
 enum class CausalLMNorm : uint8_t { rms, layer };
-/// down(silu(gate(x)) * up(x)), or down(gelu(up(x))) with gelu's tanh form.
+/// down(silu(gate(x)) * up(x)), or down(gelu(up(x))) with the tanh approximation of gelu.
 enum class CausalLMMlp : uint8_t { swiglu, gelu };
 
 /// The defaults are Llama's.
 struct CausalLMOptions {
   int64_t vocabulary = 0, width = 0, layers = 0, heads = 0;
-  /// 0: as many as heads.
+  /// 0 means the same as heads.
   int64_t kv_heads = 0;
-  /// Of a head; 0: width / heads.
+  /// Size of a head; 0 means width / heads.
   int64_t head_dim = 0;
-  /// Of the feed-forward layers; 0: 4 · width.
+  /// Width of the feed-forward layers; 0 means 4 · width.
   int64_t hidden = 0;
-  /// As many tokens as a sequence may have.
+  /// Maximum number of tokens in a sequence.
   int64_t context = 2048;
   CausalLMPositions positions = CausalLMPositions::rotary;
   RopeOptions rope = {};
   CausalLMNorm norm = CausalLMNorm::rms;
   double norm_eps = 1e-5;
   CausalLMMlp mlp = CausalLMMlp::swiglu;
-  /// Biases of queries, keys and values; of what attention ends with; of the feed-forward layers.
+  /// Biases of queries, keys and values; of the output projection of attention; of the feed-forward layers.
   bool qkv_bias = false, out_bias = false, mlp_bias = false;
-  /// Heads of queries and keys are normalised before they are turned (Qwen 3).
+  /// Normalise the heads of queries and keys before the rotary embedding (Qwen 3).
   bool qk_norm = false;
-  /// The head has the weight of the embedding.
+  /// The output layer shares the weight of the embedding.
   bool tied = false;
-  /// A token sees so many before it and itself alone; 0: all.
+  /// Number of tokens that a token attends to, itself included; 0 means all earlier tokens.
   int64_t window = 0;
 };
 
-/// Options by the names that a file of a model has: as the fields, those of rope with rope_ before them. ValueError.
+/// Reads the options from a model file's config. The names are those of the fields; fields of rope have the prefix
+/// rope_. Raises ValueError for invalid options.
 WEFT_API CausalLMOptions causal_lm_options(const Config& config, Location where = {});
 
-/// A norm of one kind or the other: `weight` [width], and of a layer norm `bias`.
+/// A norm of either type, with `weight` [width]; a layer norm also has `bias`.
 class WEFT_API DecoderNorm : public Layer<DecoderNorm> {
  public:
   DecoderNorm(int64_t width, CausalLMNorm kind, double eps, Location where = {});
@@ -65,11 +66,11 @@ class WEFT_API DecoderNorm : public Layer<DecoderNorm> {
   double eps_;
 };
 
-/// What the layers of one call share.
+/// Arguments of one call that all layers share.
 struct DecoderStep {
-  /// cos and sin of each token's place, as rope_table; undefined where none is turned.
+  /// cos and sin of each token's position, as rope_table; undefined without rotary embedding.
   Tensor rope = {};
-  /// Attention of q [B, S, H, D] to k and v [B, S, Hkv, D], and to what came before them: [B, S, H, D].
+  /// Attention of q [B, S, H, D] to k and v [B, S, Hkv, D] and to the cached tokens before them: [B, S, H, D].
   Callback<Tensor(const Tensor& q, const Tensor& k, const Tensor& v)> attend = {};
 };
 
@@ -106,7 +107,7 @@ class WEFT_API DecoderLayer : public Layer<DecoderLayer> {
   DecoderMlp mlp;
 };
 
-/// Embeddings, layers and the last norm.
+/// Embeddings, layers and the final norm.
 class WEFT_API DecoderModel : public Layer<DecoderModel> {
  public:
   explicit DecoderModel(const CausalLMOptions& options, Location where = {});
@@ -119,41 +120,42 @@ class WEFT_API DecoderModel : public Layer<DecoderModel> {
   DecoderNorm norm;
 };
 
-/// Keys and values of sequences under way, layer by layer.
+/// Cached keys and values of unfinished sequences, for each layer.
 class WEFT_API CausalLMCache : public LayeredKvCache {
  public:
-  /// For so many sequences of at most `capacity` tokens, in the dtype and on the device of `tensors`.
+  /// For this number of sequences of at most `capacity` tokens, with the dtype and device of `tensors`.
   CausalLMCache(const CausalLMOptions& options, int64_t sequences, int64_t capacity, TensorOptions tensors = {},
                 Location where = {});
 };
 
-/// ValueError for sizes that are not positive, heads that do not divide, and odd heads that are turned.
+/// Raises ValueError for sizes that are not positive, numbers of heads that do not divide, and an odd head size with
+/// rotary embedding.
 class WEFT_API CausalLM : public Layer<CausalLM> {
  public:
   explicit CausalLM(const CausalLMOptions& options, Location where = {});
 
-  /// tokens [B, S], i64, to logits [B, S, vocabulary] behind each. ShapeError for another rank, ValueError for more
-  /// tokens than the context has.
+  /// tokens [B, S], i64, to logits [B, S, vocabulary] of the token after each. Raises ShapeError for another rank,
+  /// ValueError for more tokens than the context.
   Tensor forward(const Tensor& tokens, Location where) const;
-  /// Reads the next counts[i] tokens of each of the cache's sequences, which lie one after the other in `tokens`
-  /// [sum of counts], and keeps them in the cache: logits [sum of counts, vocabulary], or with `only_last`
-  /// [sequences, vocabulary] behind each sequence's last one. Nothing is recorded. IndexError, before anything is
-  /// written, where a sequence has no room.
+  /// Reads the next counts[i] tokens of each sequence i of the cache and appends them to the cache. `tokens` [sum of
+  /// counts] contains the sequences one after the other. Returns logits [sum of counts, vocabulary], or with
+  /// `only_last` those of each sequence's last token [sequences, vocabulary]. Not recorded. Raises IndexError, before
+  /// anything is written, if a sequence exceeds its capacity.
   Tensor read(const Tensor& tokens, std::span<const int64_t> counts, CausalLMCache& cache, bool only_last = false,
               Location where = {}) const;
 
-  /// What logits are made of: [B, S, width] behind each token; tokens and errors as of a call.
+  /// Hidden states from which `logits` are computed: [B, S, width]. Tokens and errors as `forward`.
   Tensor hidden(const Tensor& tokens, Location where = {}) const;
-  /// The same of `read`: [sum of counts, width].
+  /// As `read`, but returns hidden states [sum of counts, width].
   Tensor read_hidden(const Tensor& tokens, std::span<const int64_t> counts, CausalLMCache& cache,
                      Location where = {}) const;
-  /// hidden [..., width] to logits [..., vocabulary].
+  /// Computes logits [..., vocabulary] from hidden states [..., width].
   Tensor logits(const Tensor& hidden, Location where = {}) const;
 
   const CausalLMOptions& options() const { return options_; }
 
   DecoderModel model;
-  /// Undefined weight where it is tied.
+  /// Has an undefined weight if it is tied.
   std::optional<Linear> lm_head;
 
  private:

@@ -1,3 +1,5 @@
+// The recomputation has copies of the module and its arguments, so neither must live until backward. A function with
+// side effects can test `recomputing()`.
 #include "checkpointing.hpp"
 
 #include <fmt/format.h>

@@ -1,11 +1,12 @@
-// Checkpointing of modules: calls keep their inputs alone for backward, which computes the rest again (Chen et al.
-// 2016).
+// Activation checkpointing of modules: calls save only their inputs for backward, which recomputes the rest (Chen et
+// al. 2016).
 //
 //   nn::set_checkpointing(model, "^blocks\\.[0-9]+$");
 //
-// Rules are those of weft::checkpoint (hooks/checkpoint.hpp): gradients have the same bits, random draws are repeated,
-// running statistics move once, calls nest. A module's own hooks run once, those of modules inside it both times. The
-// second run has copies of the module and of what it was called with, so both may be gone by then.
+// The rules are those of weft::checkpoint (hooks/checkpoint.hpp): gradients are bit-identical, random draws are
+// repeated, running statistics are updated once, calls may be nested. A module's own hooks run once, those of its
+// submodules also during recomputation. Recomputation uses copies of the module and its arguments, so both may be
+// destroyed by then.
 #pragma once
 
 #include <string>
@@ -16,12 +17,12 @@
 
 namespace weft::nn {
 
-/// Switches checkpointing of one module's calls on or off, for all its copies; clones have it, too. Where a call cannot
-/// copy the module or an argument, it is a ValueError.
+/// Turns checkpointing on or off for one module, all its copies and later clones. A call raises ValueError if the
+/// module or an argument cannot be copied.
 WEFT_API void checkpoint_module(const Module& module, bool on = true);
-/// The same for every module below `model` whose name the regular expression (ECMAScript's) finds; returns the names.
-/// ValueError for a pattern that is none or finds nothing. Containers that are never called, such as ModuleList, do
-/// nothing with it.
+/// Turns checkpointing on or off for every module below `model` with a name that the ECMAScript regular expression
+/// matches; returns the names. It has no effect on containers that are never called, such as ModuleList. Raises
+/// ValueError for an invalid pattern, or if nothing matches.
 WEFT_API std::vector<std::string> set_checkpointing(const Module& model, std::string_view pattern, bool on = true,
                                                     Location where = {});
 WEFT_API bool is_checkpointed(const Module& module);

@@ -1,4 +1,4 @@
-// The options that a module was made with, by name, as a file of a model keeps them.
+// The options of a module, by name, as saved in model files.
 #pragma once
 
 #include <concepts>
@@ -27,8 +27,7 @@ constexpr const char* type_words() {
 }
 }  // namespace detail
 
-/// The value of an option, which knows its type: nothing, a bool, a number, a text, or a list of one of those. A list
-/// keeps the type of its elements where it is empty.
+/// A typed option value: none, bool, number, text, or a list of one of those. An empty list keeps its element type.
 class WEFT_API Attribute {
  public:
   enum class Type : uint8_t { none, boolean, i64, f64, text, booleans, i32s, i64s, f64s, texts };
@@ -52,26 +51,26 @@ class WEFT_API Attribute {
   Attribute(const std::optional<T>& value) : Attribute(value ? Attribute(*value) : Attribute()) {}
 
   Type type() const;
-  /// As a bool, int, int64_t, double, Scalar, std::string, Dims, a vector of int64_t, double, bool or std::string, or
-  /// an optional of one of those. An integer serves as a double and as a list of one, and "NaN", "Infinity" and
-  /// "-Infinity" are doubles. ValueError for any other type than the value's.
+  /// Converts to bool, int, int64_t, double, Scalar, std::string, Dims, a vector of int64_t, double, bool or
+  /// std::string, or an optional of one of those. An integer converts to double and to a list of one element; "NaN",
+  /// "Infinity" and "-Infinity" convert to double. Raises ValueError for any other type than the value's.
   template <class T>
   T to(Location where = {}) const {
     T out{};
     if (!read(out)) raise_other_type("", detail::type_words<T>(), where);
     return out;
   }
-  /// The same value as another type: an integer as a double, numbers element by element, a number or a text as a list
-  /// of one. ValueError where the type does not fit, or a number is lost.
+  /// Converts to another type: an integer to a double, numbers element by element, a number or a text to a list of one
+  /// element. Raises ValueError if the type does not match, or if a value would change.
   Attribute as(Type type, Location where = {}) const;
 
-  /// As Python writes it: "True", "1e-05", "'same'", "(3, 3)"; a list of one number is that number.
+  /// The value in Python's syntax: "True", "1e-05", "'same'", "(3, 3)"; a list of one number is printed as that number.
   std::string text() const;
-  /// Of the same type and value; NaN equals NaN.
+  /// Compares type and value; NaN equals NaN.
   bool operator==(const Attribute& other) const;
 
   struct Value;
-  /// Null for none. For what writes and reads files.
+  /// The stored value, for file readers and writers; null for none.
   const Value* value() const { return value_.get(); }
 
  private:
@@ -96,7 +95,7 @@ class WEFT_API Attribute {
   Shared<const Value> value_;
 };
 
-/// Options in order.
+/// An ordered list of options.
 class WEFT_API Config {
  public:
   struct Option {
@@ -105,40 +104,40 @@ class WEFT_API Config {
   };
 
   Config() = default;
-  /// ValueError for a name that is empty or occurs twice.
+  /// Raises ValueError for an empty or repeated name.
   Config(std::initializer_list<Option> options);
 
   const std::vector<Option>& options() const { return options_; }
   bool empty() const { return options_.empty(); }
-  /// Null where there is none of this name.
+  /// The option of this name, or null.
   const Attribute* find(std::string_view name) const;
   bool contains(std::string_view name) const { return find(name) != nullptr; }
 
-  /// Attribute::to of an option. KeyError where there is none of this name; ValueError, with the name, for another
-  /// type.
+  /// Returns an option as T, see Attribute::to. Raises KeyError if it does not exist; ValueError, with the name, for
+  /// another type.
   template <class T>
   T get(std::string_view name, Location where = {}) const {
     return read<T>(name, required(name, where), where);
   }
-  /// The same, or `otherwise` where there is no such option.
+  /// As `get`, but returns `otherwise` if the option does not exist.
   template <class T>
   T get_or(std::string_view name, T otherwise, Location where = {}) const {
     const Attribute* found = find(name);
     return found != nullptr ? read<T>(name, *found, where) : otherwise;
   }
-  /// The place of a text in a list of names. Errors as get; ValueError for a text that is none of them.
+  /// The index in `names` of an option's text. Raises the errors of get; ValueError for a text that is not in the list.
   size_t choice(std::string_view name, std::span<const std::string_view> names, Location where = {}) const;
   size_t choice(std::string_view name, std::initializer_list<std::string_view> names, Location where = {}) const {
     return choice(name, std::span(names.begin(), names.size()), where);
   }
 
-  /// Replaces the option, or adds it behind the others.
+  /// Replaces the option, or appends it.
   void set(std::string_view name, Attribute value);
-  /// False where there is none of this name. The new name takes the place of the old one.
+  /// Renames an option and keeps its position. Returns false if there is none of this name.
   bool rename(std::string_view from, std::string_view to);
   bool remove(std::string_view name);
 
-  /// "in_features=2, bias=True"; the first `bare` options without their names.
+  /// "in_features=2, bias=True"; the first `bare` options are printed without names.
   std::string text(size_t bare = 0) const;
 
  private:

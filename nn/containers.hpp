@@ -1,4 +1,4 @@
-// Modules made of modules: Sequential, ModuleList, ModuleDict.
+// Containers of modules: Sequential, ModuleList, ModuleDict.
 #pragma once
 
 #include <string>
@@ -10,22 +10,22 @@ namespace weft::nn {
 
 namespace detail {
 
-/// The name of a class without namespaces and template arguments.
+/// The name of a class, without namespaces and template arguments.
 WEFT_API std::string short_name(const std::type_info& type);
-/// Whether modules are being copied deeply on this thread.
+/// Whether a deep copy of modules is running on this thread.
 WEFT_API bool cloning_now();
 [[noreturn]] WEFT_API void raise_no_layer(const Module& held, Location where);
 [[noreturn]] WEFT_API void raise_wrong_type(const Module& held, const std::type_info& wanted, Location where);
-/// A place of a list of `size`, counted from the end where `i` is negative. IndexError where there is none.
+/// The position for index `i`, which counts from the end if negative. Raises IndexError if it is out of range.
 WEFT_API size_t checked_place(const char* list, int64_t i, size_t size, Location where);
 
-/// The index of a list with the place where it was written.
+/// A list index with the source location of its use.
 struct Place {
   Place(int64_t number_, Location where_ = {}) : number(number_), where(where_) {}
   int64_t number;
   Location where;
 };
-/// The same for a name.
+/// A name with the source location of its use.
 struct Key {
   Key(std::string_view name_, Location where_ = {}) : name(name_), where(where_) {}
   Key(const char* name_, Location where_ = {}) : name(name_), where(where_) {}
@@ -54,7 +54,7 @@ concept TensorLayer = ModuleOfOneTensor<L> || FunctionOfOneTensor<L>;
 
 }  // namespace detail
 
-/// A function of one tensor as a module without parameters.
+/// Wraps a function of one tensor as a module without parameters.
 template <detail::FunctionOfOneTensor F>
 class Function : public Layer<Function<F>> {
  public:
@@ -65,7 +65,7 @@ class Function : public Layer<Function<F>> {
   mutable F function_;
 };
 
-/// Any module from one tensor to one, or any function of that kind. Copies share the module, as those of all modules.
+/// Any module, or function, from one tensor to one tensor. Copies share the module.
 class WEFT_API AnyModule : public Module {
  public:
   template <detail::ModuleOfOneTensor L>
@@ -73,13 +73,14 @@ class WEFT_API AnyModule : public Module {
   AnyModule(L layer) : AnyModule(Unchecked(), std::move(layer)) {}
   template <detail::FunctionOfOneTensor F>
   AnyModule(F function) : AnyModule(Function<F>(std::move(function))) {}
-  /// Any module at all. Where it makes no tensor of one, `as` gives it, and calling it here is a ValueError.
+  /// Wraps any module. If it does not map one tensor to one tensor, it is available by `as` only; calling this raises
+  /// ValueError.
   template <std::derived_from<Module> L>
   static AnyModule of(L layer) {
     return AnyModule(Unchecked(), std::move(layer));
   }
   AnyModule(const AnyModule& other);
-  // Not to a copy, as an index of a constant container returns.
+  // Lvalues only: a constant container returns copies, and assigning to one would have no effect.
   AnyModule& operator=(const AnyModule& other) & {
     assign(other);
     held_ = other.held_;
@@ -88,8 +89,8 @@ class WEFT_API AnyModule : public Module {
 
   Tensor operator()(const Input& x) const { return held_->call(x); }
 
-  /// The module itself: `net[0].as<nn::Linear>().weight`. ValueError where it is of another class. Assigning to it as a
-  /// whole is a ValueError: assign to the element, `net[0] = nn::Linear(8, 2)`.
+  /// The wrapped module: `net[0].as<nn::Linear>().weight`. To replace the module, assign to the element, `net[0] =
+  /// nn::Linear(8, 2)`: assigning to the result raises ValueError. Raises ValueError if it is of another class.
   template <class L>
   L& as(Location where = {}) const {
     static_assert(std::is_base_of_v<Module, L>, "as<...>() names a class of modules");
@@ -129,7 +130,7 @@ class WEFT_API AnyModule : public Module {
 
 namespace detail {
 
-/// A registered element of a container stands at one address, which the container's copies share.
+/// Declares that a container element is shared by the container's copies, so its address is fixed.
 WEFT_API void settle(const Module& element);
 WEFT_API void settle(const ModuleTensor& element);
 template <class M>
@@ -137,7 +138,7 @@ void settle(const std::pair<std::string, M>& named) {
   settle(named.second);
 }
 
-/// The elements of a container, which its copies share; a clone has its own.
+/// The elements of a container: copies share them, a clone has its own.
 template <class T>
 class Elements {
  public:
@@ -164,9 +165,9 @@ class Elements {
 
 }  // namespace detail
 
-/// Layers called one after the other: `nn::Sequential net(nn::Linear(2, 16), nn::Tanh(), nn::Linear(16, 1))`. Anything
-/// that makes a Tensor from a `const Tensor&` will do; each is registered under its position. An empty one gives x
-/// itself.
+/// Calls layers one after the other: `nn::Sequential net(nn::Linear(2, 16), nn::Tanh(), nn::Linear(16, 1))`. A layer is
+/// anything that returns a Tensor from a `const Tensor&`; each is registered under its position. An empty Sequential
+/// returns x itself.
 class WEFT_API Sequential : public Layer<Sequential> {
  public:
   template <class... Layers>
@@ -174,7 +175,7 @@ class WEFT_API Sequential : public Layer<Sequential> {
     layers_->reserve(sizeof...(layers));
     (append(std::move(layers)), ...);
   }
-  // No moves: what is moved from would go without its layers, and still be a module of that state.
+  // No moves: a moved-from module would lose its layers, but still share the module's state.
   Sequential(const Sequential& other) = default;
   Sequential& operator=(const Sequential&) = default;
 
@@ -188,8 +189,8 @@ class WEFT_API Sequential : public Layer<Sequential> {
 
   size_t size() const { return layers_->size(); }
   bool empty() const { return layers_->empty(); }
-  /// One layer, to which another may be assigned: `net[0] = nn::Linear(8, 2)`. Negative counts from the end. IndexError
-  /// where there is none.
+  /// A layer; assigning to it replaces the layer: `net[0] = nn::Linear(8, 2)`. A negative index counts from the end.
+  /// Raises IndexError if it is out of range.
   AnyModule& operator[](detail::Place i) { return (*layers_)[place(i)]; }
   AnyModule operator[](detail::Place i) const { return (*layers_)[place(i)]; }
   auto begin() const { return std::as_const(*layers_).begin(); }
@@ -203,8 +204,8 @@ class WEFT_API Sequential : public Layer<Sequential> {
   detail::Elements<AnyModule> layers_;
 };
 
-/// Modules by position, each registered under it: `for (const Block& block : blocks) x = block(x);`. It is not called
-/// itself. M may be AnyModule, where the modules differ and each makes one tensor of one.
+/// A list of modules, each registered under its position: `for (const Block& block : blocks) x = block(x);`. It cannot
+/// be called. For modules of different classes that map one tensor to one tensor, M may be AnyModule.
 template <std::derived_from<Module> M = AnyModule>
 class ModuleList : public Module {
  public:
@@ -215,7 +216,7 @@ class ModuleList : public Module {
   explicit ModuleList(const std::vector<M>& modules) : ModuleList() {
     for (const M& m : modules) append(m);
   }
-  // No moves, as of a Sequential.
+  // No moves, as in Sequential.
   ModuleList(const ModuleList& other) : Module(other), modules_(other.modules_) { become_copy(other); }
   ModuleList& operator=(const ModuleList& other) {
     assign(other);
@@ -231,7 +232,8 @@ class ModuleList : public Module {
 
   size_t size() const { return modules_->size(); }
   bool empty() const { return modules_->empty(); }
-  /// One module, to which another may be assigned. Negative counts from the end. IndexError where there is none.
+  /// A module; assigning to it replaces the module. A negative index counts from the end. Raises IndexError if it is
+  /// out of range.
   M& operator[](detail::Place i) { return (*modules_)[place(i)]; }
   const M& operator[](detail::Place i) const { return (*modules_)[place(i)]; }
   auto begin() { return modules_->begin(); }
@@ -246,7 +248,7 @@ class ModuleList : public Module {
   detail::Elements<M> modules_;
 };
 
-/// Modules by name, in order of insertion, each registered under its name. It is not called itself.
+/// A map of modules in order of insertion, each registered under its name. It cannot be called.
 template <std::derived_from<Module> M = AnyModule>
 class ModuleDict : public Module {
  public:
@@ -255,7 +257,7 @@ class ModuleDict : public Module {
   ModuleDict(std::initializer_list<Item> items) : ModuleDict() {
     for (const Item& item : items) insert(item.first, item.second);
   }
-  // No moves, as of a Sequential.
+  // No moves, as in Sequential.
   ModuleDict(const ModuleDict& other) : Module(other), items_(other.items_) { become_copy(other); }
   ModuleDict& operator=(const ModuleDict& other) {
     assign(other);
@@ -263,7 +265,7 @@ class ModuleDict : public Module {
     return *this;
   }
 
-  /// ValueError where the name is taken, empty, or holds a dot.
+  /// Raises ValueError if the name is already used, empty, or contains a dot.
   ModuleDict& insert(const std::string& name, M module, Location where = {}) {
     register_module(name, module, where);
     items_.append({name, std::move(module)});
@@ -278,10 +280,10 @@ class ModuleDict : public Module {
     for (const Item& item : *items_) out.push_back(item.first);
     return out;
   }
-  /// One module, to which another may be assigned. IndexError where there is no such name.
+  /// A module; assigning to it replaces the module. Raises IndexError if the name does not exist.
   M& operator[](detail::Key key) { return (*items_)[checked_number(key)].second; }
   const M& operator[](detail::Key key) const { return (*items_)[checked_number(key)].second; }
-  /// Pairs of name and module.
+  /// Iterates over pairs of name and module.
   auto begin() { return items_->begin(); }
   auto end() { return items_->end(); }
   auto begin() const { return std::as_const(*items_).begin(); }

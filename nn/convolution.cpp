@@ -63,7 +63,7 @@ bool all_are(const Dims& sizes, int64_t value) {
   return std::ranges::all_of(sizes, [value](int64_t size) { return size == value; });
 }
 
-/// "1, 6, kernel_size=(5, 5), stride=(1, 1), padding=(2, 2)": what PyTorch prints.
+/// "1, 6, kernel_size=(5, 5), stride=(1, 1), padding=(2, 2)", as PyTorch prints it.
 template <class Options>
 std::string options_text(int64_t in, int64_t out, const Dims& kernel, const Options& options) {
   const auto each = [&](const Dims& sizes) { return python_tuple(for_each_dim(sizes, kernel.size())); };
@@ -99,7 +99,7 @@ Config config_of(int64_t in, int64_t out, const Dims& kernel, const Options& opt
   return config;
 }
 
-/// Where weft::pad makes the padding: as many elements as it puts around x, the last dimension first. Else empty.
+/// Edges for weft::pad, last dimension first, if that does the padding; else empty.
 Dims edges_of(const std::string& layer, const ConvOptions& options, const Dims& kernel, Location where) {
   if (options.padding.same && !all_are(options.stride, 1)) {
     raise_value(layer, "padding \"same\" goes with a stride of 1 only", where);

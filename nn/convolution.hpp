@@ -1,4 +1,4 @@
-// Convolutions as layers. weight starts uniform in ±1/√(channels of a group · size of the kernel), as does bias.
+// Convolution layers. weight and bias are initialised uniformly in ±1/√(channels per group · kernel size).
 #pragma once
 
 #include "../ops/convolution.hpp"
@@ -7,17 +7,17 @@
 
 namespace weft::nn {
 
-/// As of weft::conv2d; one number stands for all spatial dimensions.
+/// Options of weft::conv2d; a single number applies to all spatial dimensions.
 struct WEFT_API ConvOptions {
   Dims stride = 1;
   ConvolutionPadding padding = {};
   Dims dilation = 1;
   int64_t groups = 1;
   bool bias = true;
-  /// What stands in the padding: zeros (`constant`), or elements of x, as weft::pad takes them.
+  /// Padding values: zeros (`constant`), or elements of x, as in weft::pad.
   Padding padding_mode = Padding::constant;
 };
-/// As of weft::conv_transpose2d.
+/// Options of weft::conv_transpose2d.
 struct WEFT_API ConvTransposeOptions {
   Dims stride = 1, padding = 0, output_padding = 0;
   int64_t groups = 1;
@@ -27,7 +27,7 @@ struct WEFT_API ConvTransposeOptions {
 
 namespace detail {
 
-/// A convolution where Options are ConvOptions, a transposed one where they are ConvTransposeOptions.
+/// A convolution if Options are ConvOptions, a transposed one if they are ConvTransposeOptions.
 template <class Self, int dims, class Options>
 class WEFT_API Convolution : public Layer<Self> {
  public:
@@ -40,14 +40,14 @@ class WEFT_API Convolution : public Layer<Self> {
   Convolution(int64_t in, int64_t out, const Dims& kernel, const Options& options, Location where);
 
   Options options_;
-  /// Of weft::pad, before the convolution; none where it pads with zeros itself.
+  /// Padding by weft::pad before the convolution; empty if the convolution pads with zeros itself.
   Dims edges_;
 };
 
 }  // namespace detail
 
-// From `in` channels to `out`, with kernels of the sizes `kernel`. ValueError for negative sizes, unless groups divides
-// both numbers of channels, and for "same" with a stride.
+// Maps `in` channels to `out` channels, with kernel sizes `kernel`. Raises ValueError for negative sizes, unless groups
+// divides both numbers of channels, and for padding "same" with a stride.
 
 /// weft::conv1d with weight [out, in / groups, kernel] and bias [out].
 struct WEFT_API Conv1d : detail::Convolution<Conv1d, 1, ConvOptions> {

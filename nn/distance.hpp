@@ -1,4 +1,4 @@
-// Similarities and distances as layers of two tensors.
+// Similarity and distance layers of two tensors.
 #pragma once
 
 #include "module.hpp"

@@ -15,7 +15,6 @@ auto dropping(Drop op, double p) {
   return [op, p](const Tensor& x, bool training, Location where) { return op(x, p, training, nullptr, where); };
 }
 
-/// The options, once p is known to be a probability.
 Config checked_config(const std::string& layer, double p, Location where) {
   if (p >= 0 && p <= 1) return {{"p", p}, {"inplace", false}};
   raise<ValueError>(

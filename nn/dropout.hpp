@@ -1,5 +1,5 @@
-// Dropout as layers, which draw in training alone, from the default generator of x's device; in evaluation they give x
-// itself. ValueError unless 0 <= p <= 1.
+// Dropout layers. In training they draw from the default generator of x's device; in evaluation they return x itself.
+// They raise ValueError unless 0 <= p <= 1.
 #pragma once
 
 #include "function_layer.hpp"
@@ -11,7 +11,7 @@ struct WEFT_API Dropout : FunctionLayer<Dropout> {
   explicit Dropout(double p = 0.5, Location where = {});
 };
 
-/// Zeroes each channel with probability p and scales the others: weft::dropout1d and so on.
+/// Zeroes each channel with probability p and scales the others by 1 / (1 - p): weft::dropout1d and so on.
 template <int dims>
 struct WEFT_API ChannelDropout : FunctionLayer<ChannelDropout<dims>> {
   explicit ChannelDropout(double p = 0.5, Location where = {});
@@ -20,7 +20,7 @@ using Dropout1d = ChannelDropout<1>;
 using Dropout2d = ChannelDropout<2>;
 using Dropout3d = ChannelDropout<3>;
 
-/// Dropout of elements, and of channels, that keeps mean 0 and variance 1.
+/// Dropout of elements, and of channels, that preserves mean 0 and variance 1.
 struct WEFT_API AlphaDropout : FunctionLayer<AlphaDropout> {
   explicit AlphaDropout(double p = 0.5, Location where = {});
 };

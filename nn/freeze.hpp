@@ -1,4 +1,4 @@
-// Parameters without gradients, by name.
+// Turns gradients of parameters off and on by name.
 #pragma once
 
 #include <string>
@@ -9,10 +9,10 @@
 
 namespace weft::nn {
 
-/// Switches gradients off for all parameters whose names the regular expression (ECMAScript's) finds, or for all;
-/// returns the names of those that had them. ValueError for a pattern that is none.
+/// Turns gradients off for all parameters with names that the ECMAScript regular expression matches, or for all without
+/// a pattern. Returns the names of those that changed. Raises ValueError for an invalid pattern.
 WEFT_API std::vector<std::string> freeze(const Module& module, std::string_view pattern = {}, Location where = {});
-/// The other way round.
+/// Turns gradients on; otherwise as `freeze`.
 WEFT_API std::vector<std::string> unfreeze(const Module& module, std::string_view pattern = {}, Location where = {});
 
 }  // namespace weft::nn

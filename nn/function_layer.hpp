@@ -1,4 +1,4 @@
-// A layer that is one function of one tensor.
+// A layer that is a function of one tensor.
 #pragma once
 
 #include <string>
@@ -9,16 +9,16 @@
 
 namespace weft::nn {
 
-/// A layer without parameters that calls one function, which holds the layer's options. What a call raises is what that
-/// function raises.
+/// A layer without parameters that calls one function, which stores the layer's options. Calls raise the function's
+/// errors.
 template <class Self>
 class FunctionLayer : public Layer<Self> {  // NOLINT(bugprone-crtp-constructor-accessibility): as Layer
  public:
   Tensor forward(const Tensor& x, Location where) const { return function_(x, this->is_training(), where); }
 
  protected:
-  /// In a constructor: what a call computes, and the options that it holds. It prints as `name(options)`, without a
-  /// name under that of its class.
+  /// For constructors: sets the function of a call and the layer's options. The layer prints as `name(options)`; the
+  /// default name is the class name.
   void set_function(Callback<Tensor(const Tensor& x, bool training, Location where)> function,
                     const Config& config = {}, std::string name = {}) {
     function_ = std::move(function);

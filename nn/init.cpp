@@ -137,8 +137,8 @@ namespace {
 
 double normal_below(double z) { return 0.5 * std::erfc(-z / std::numbers::sqrt2); }
 
-// The z below which the share p of a normal distribution lies, for p up to 1/2: Abramowitz and Stegun 26.2.23, then
-// Newton steps, which keep the relative precision of small p.
+// The p-quantile of the standard normal distribution, for p up to 1/2: Abramowitz and Stegun 26.2.23, then Newton
+// steps, which keep the relative precision of small p.
 double normal_quantile(double p) {
   const double t = std::sqrt(-2 * std::log(std::max(p, 1e-300)));
   double z = (2.515517 + t * (0.802853 + t * 0.010328)) / (1 + t * (1.432788 + t * (0.189269 + t * 0.001308))) - t;
@@ -149,7 +149,7 @@ double normal_quantile(double p) {
   return z;
 }
 
-// Uniform draws in the generator's order on x's device, as f64 on the CPU.
+// Draws on x's device in the generator's order, returned as f64 on the CPU.
 Tensor draws_like(const Tensor& x, bool normal, Generator* generator) {
   const DType dtype = x.dtype() == DType::f64 ? DType::f64 : DType::f32;
   const Tensor drawn = empty(x.shape(), {dtype, x.device()});
@@ -168,7 +168,7 @@ const Tensor& trunc_normal_(const Tensor& x, TruncatedOptions o, Location where)
         {.problem = fmt::format("the deviation is {}, the bounds are {} and {}", o.deviation, o.low, o.high)});
   }
   double low = (o.low - o.mean) / o.deviation, high = (o.high - o.mean) / o.deviation;
-  // The side on which small shares keep their precision.
+  // Mirrors the interval to the side where small probabilities keep their precision.
   const bool mirrored = low > 0;
   if (mirrored) low = -std::exchange(high, -low);
   const double from = normal_below(low), to = normal_below(high);
@@ -200,8 +200,8 @@ const Tensor& orthogonal_(const Tensor& x, double gain, Generator* generator, Lo
   const Tensor drawn = draws_like(x, true, generator).reshape({rows, columns});
   const bool tall = rows > columns;
   const Tensor q = tall ? drawn.t().contiguous() : drawn;
-  // Gram and Schmidt, each vector twice, which is enough for orthogonality to the last digit. The factor that the
-  // vectors are divided by is positive, as the uniform distribution over such matrices needs.
+  // Gram-Schmidt with each vector orthogonalised twice, which suffices for full precision. The divisor is positive, as
+  // a uniform distribution over these matrices requires.
   for (int64_t i = 0; i < q.sizes()[0]; ++i) {
     const Tensor v = q.select(0, i);
     const Tensor before = q.narrow(0, 0, i);

@@ -1,4 +1,4 @@
-// What layers share: first values, checks, and options as PyTorch prints them. Not public.
+// Helpers for layers: initial values, checks, and options as PyTorch prints them. Not public.
 #pragma once
 
 #include <cmath>
@@ -13,7 +13,7 @@
 
 namespace weft::nn {
 
-// ±1/√in: Kaiming's uniform bound with slope √5, as PyTorch has it.
+// Uniform in ±1/√in: Kaiming's uniform bound with slope √5, as in PyTorch.
 inline Tensor uniform_by_width(const Dims& shape, int64_t in, Location where) {
   const double bound = in > 0 ? 1 / std::sqrt(static_cast<double>(in)) : 0;
   return uniform_(empty(shape, {}, where), -bound, bound, nullptr, where);
@@ -21,7 +21,7 @@ inline Tensor uniform_by_width(const Dims& shape, int64_t in, Location where) {
 
 inline const char* python_bool(bool value) { return value ? "True" : "False"; }
 
-// "(4, 64)", and "(64,)" for one size, as Python writes a tuple.
+// A Python tuple: "(4, 64)", or "(64,)" for one size.
 inline std::string python_tuple(const Dims& sizes) {
   return sizes.size() == 1 ? fmt::format("({},)", sizes[0]) : fmt::format("({})", fmt::join(sizes, ", "));
 }
@@ -31,20 +31,20 @@ inline std::string python_sizes(const Dims& sizes) {
   return sizes.size() == 1 ? std::to_string(sizes[0]) : python_tuple(sizes);
 }
 
-// A double as Python writes it: "1e-05", "0.5", "1.0".
+// A double in Python's syntax: "1e-05", "0.5", "1.0".
 inline std::string python_float(double value) {
   std::string text = fmt::format("{}", value);
   return text.find_first_of(".en") == std::string::npos ? text + ".0" : text;
 }
 
-// The names of options' values, in the order of their enums.
+// Names of option values, in the order of their enums.
 inline constexpr std::string_view padding_modes[] = {"zeros", "reflect", "replicate", "circular"};
 inline constexpr std::string_view gelu_approximations[] = {"none", "tanh"};
 inline constexpr std::string_view bag_modes[] = {"sum", "mean", "max"};
 inline constexpr std::string_view interpolation_modes[] = {"nearest", "nearest-exact", "linear", "bilinear",
                                                            "bicubic", "trilinear",     "area"};
 
-/// The enumerator that an option names; `otherwise` where there is no such option. Errors as Config::choice.
+/// The enumerator named by an option, or `otherwise` if the option does not exist. Errors as Config::choice.
 template <class Enum>
 Enum enumerator(const Config& config, const char* name, std::span<const std::string_view> names, Enum otherwise) {
   return config.contains(name) ? static_cast<Enum>(config.choice(name, names)) : otherwise;
@@ -66,7 +66,7 @@ inline void check_size(const std::string& layer, const char* what, int64_t size,
                     where);
 }
 
-// The definitions of a layer for one, two and three spatial dimensions.
+// Explicit instantiations of a layer for one, two and three spatial dimensions.
 #define WEFT_FOR_DIMS(layer, ...)                      \
   template struct layer<1 __VA_OPT__(, ) __VA_ARGS__>; \
   template struct layer<2 __VA_OPT__(, ) __VA_ARGS__>; \

@@ -51,7 +51,7 @@ int64_t blocks_of(const State& state, const LayerInParts& parts, std::string_vie
   return std::ranges::count(lora->options.enable, true);
 }
 
-/// A tensor of a layer that is to be cut, and how.
+/// A tensor to shard, its dimension and its number of blocks.
 struct Cut {
   std::string name;
   Tensor tensor;

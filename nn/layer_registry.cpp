@@ -1,4 +1,4 @@
-// How each layer is built from its options, under PyTorch's names.
+// Builders of each layer from its options, with PyTorch's names.
 #include "activations.hpp"
 #include "batch_norm.hpp"
 #include "bilinear.hpp"
@@ -190,7 +190,7 @@ void add_transformers(ModuleRegistry& r) {
                        {c.get_or<int64_t>("num_encoder_layers", 6), c.get_or<int64_t>("num_decoder_layers", 6),
                         transformer_options(c)});
   });
-  // Its first name differed from PyTorch's other layer by one capital.
+  // The type was renamed: the old name differed from PyTorch's MultiheadAttention by one capital letter.
   r.add_migration("MultiHeadAttention", 1, [](ModuleDescription& d) { d.type = "SelfAttention"; });
 }
 

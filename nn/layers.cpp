@@ -25,7 +25,7 @@ namespace {
 
 using detail::LowPrecision;
 
-/// Neither adapted nor in low precision nor parametrized nor in parts: one look at the state for all.
+/// True if not adapted, quantized, parametrized or sharded: checks all with one access to the state.
 bool is_plain(const Module& module) {
   const detail::StateAccess::State& state = detail::StateAccess::state(module);
   return state.adapter.held == nullptr && state.low_precision.kind == LowPrecision::Kind::none &&
@@ -50,14 +50,14 @@ Tensor Linear::forward(const Tensor& x, Location where) const {
 
 namespace {
 
-// Rows of a table; the row `padding` starts at 0.
+// The initial weight of an embedding; the row `padding` is 0.
 Tensor table(int64_t count, int64_t width, double deviation, std::optional<int64_t> padding, Location where) {
   const Tensor rows = normal_(empty({count, width}, {}, where), 0, deviation, nullptr, where);
   if (padding) rows[*padding] = 0;
   return rows;
 }
 
-// The row counted from the start.
+// Converts padding_idx to a row counted from the start. Raises ValueError if it is out of range.
 std::optional<int64_t> padding_row(const char* layer, std::optional<int64_t> given, int64_t count, Location where) {
   if (!given) return {};
   const int64_t row = *given < 0 ? *given + count : *given;

@@ -1,5 +1,5 @@
-// The common layers. Parameters are f32 on the CPU, drawn from the default generator as PyTorch initialises them;
-// `to` moves and converts them. Errors of a call name the place of the call.
+// Common layers. Parameters are f32 on the CPU, initialised as in PyTorch from the default generator; `to` moves and
+// converts them. Errors of a call have the location of the call.
 #pragma once
 
 #include <concepts>
@@ -13,8 +13,8 @@
 
 namespace weft::nn {
 
-/// x [..., in] -> x · weightᵀ + bias [..., out]. weight is [out, in], bias [out]; both start uniform in ±1/√in.
-/// ValueError for negative sizes.
+/// x [..., in] -> x · weightᵀ + bias [..., out]. weight is [out, in], bias [out]; both are initialised uniformly in
+/// ±1/√in. Raises ValueError for negative sizes.
 class WEFT_API Linear : public Layer<Linear> {
  public:
   Linear(int64_t in, int64_t out, bool bias = true, Location where = {});
@@ -23,16 +23,16 @@ class WEFT_API Linear : public Layer<Linear> {
   Parameter weight, bias;
 };
 
-/// Rows of weight [count, width] at indices (integers) of any shape: [..., width]. weight starts normal with mean 0 and
-/// standard deviation `deviation`; the row `padding_idx`, if given, starts at 0 and gets no gradient, and a negative
-/// number counts from the end. Options are those of weft::embedding: nn::Embedding(1000000, 64, {.sparse = true}).
-/// ValueError for negative sizes or deviations and for a padding_idx that is none of the rows.
+/// Rows of weight [count, width] at integer indices of any shape: [..., width]. weight is initialised normally with
+/// mean 0 and standard deviation `deviation`. The row `padding_idx`, if given, is initialised to 0 and gets no
+/// gradient; a negative number counts from the end. Options are those of weft::embedding: nn::Embedding(1000000, 64,
+/// {.sparse = true}). Raises ValueError for negative sizes or deviations and for a padding_idx out of range.
 class WEFT_API Embedding : public Layer<Embedding> {
  public:
   Embedding(int64_t count, int64_t width, std::optional<int64_t> padding_idx = {}, Location where = {})
       : Embedding(count, width, EmbeddingOptions{padding_idx}, 1, where) {}
   Embedding(int64_t count, int64_t width, const EmbeddingOptions& options, double deviation = 1, Location where = {});
-  /// A third number is a row, as in PyTorch: a deviation follows the options.
+  /// Deleted: a third number is padding_idx, as in PyTorch. To set the deviation, pass it after the options.
   template <std::floating_point F>
   Embedding(int64_t count, int64_t width, F deviation, Location where = {}) = delete;
   Tensor forward(const Tensor& indices, Location where) const;
@@ -43,15 +43,15 @@ class WEFT_API Embedding : public Layer<Embedding> {
   EmbeddingOptions options_;
 };
 
-/// weft::embedding_bag of weight [count, width], which starts normal with mean 0 and standard deviation 1, the row
-/// `options.padding_idx` at 0. Of the options, offsets and per_sample_weights belong to a call, not to the layer.
-/// ValueError for negative sizes and for a padding_idx that is none of the rows.
+/// weft::embedding_bag as a layer, with weight [count, width], initialised normally with mean 0 and standard deviation
+/// 1, and the row `options.padding_idx` with 0. The options offsets and per_sample_weights are arguments of a call, not
+/// of the layer. Raises ValueError for negative sizes and for a padding_idx out of range.
 class WEFT_API EmbeddingBag : public Layer<EmbeddingBag> {
  public:
   EmbeddingBag(int64_t count, int64_t width, const EmbeddingBagOptions& options = {}, Location where = {});
-  /// Of indices [bags, n].
+  /// indices are [bags, n].
   Tensor forward(const Tensor& indices, Location where) const { return forward(indices, {}, {}, where); }
-  /// Of a list of indices that offsets cut into bags.
+  /// indices are 1-d; `offsets` are the starts of the bags.
   Tensor forward(const Tensor& indices, const Tensor& offsets, Location where) const {
     return forward(indices, offsets, {}, where);
   }
@@ -63,8 +63,8 @@ class WEFT_API EmbeddingBag : public Layer<EmbeddingBag> {
   EmbeddingBagOptions options_;
 };
 
-/// weft::layer_norm over the last dimensions, whose sizes are `shape`; weight starts at 1, bias at 0. Without `affine`
-/// there is neither, without `bias` the first alone.
+/// weft::layer_norm over the last dimensions, of sizes `shape`. weight is initialised to 1, bias to 0. Without `affine`
+/// there is neither; without `bias` there is only the weight.
 class WEFT_API LayerNorm : public Layer<LayerNorm> {
  public:
   explicit LayerNorm(const Dims& shape, double eps = 1e-5, bool affine = true, bool bias = true, Location where = {});
@@ -80,8 +80,8 @@ class WEFT_API LayerNorm : public Layer<LayerNorm> {
   double eps_;
 };
 
-/// weft::rms_norm over the last dimensions, whose sizes are `shape`; weight starts at 1. Without `eps` it is the
-/// machine epsilon of x's dtype, f32's for 16-bit floats.
+/// weft::rms_norm over the last dimensions, of sizes `shape`. weight is initialised to 1. The default `eps` is the
+/// machine epsilon of x's dtype, or of f32 for 16-bit floats.
 class WEFT_API RMSNorm : public Layer<RMSNorm> {
  public:
   explicit RMSNorm(const Dims& shape, std::optional<double> eps = {}, bool affine = true, Location where = {});

@@ -1,101 +1,102 @@
-// LoRA: fine-tuning a model by small adapters beside its frozen weights (Hu et al. 2021).
+// LoRA: fine-tuning of a model with small adapters beside its frozen weights (Hu et al. 2021).
 //
 //   nn::apply_lora(model, {.r = 8, .alpha = 16, .targets = {"attention\\.qkv$", "down$"}});
 //   nn::mark_only_lora_trainable(model);
 //   optim::AdamW optimizer(nn::lora_parameters(model), {.lr = 1e-3});
 //   ... train ...
-//   nn::merge_lora(model);  // W + s B A in place of W: calls cost what they did before
+//   nn::merge_lora(model);  // replaces W by W + s B A: calls are as fast as without adapters
 //
-// An adapter stands in the state that all copies of a Linear or an Embedding share, so any module that has one can be
-// adapted and no class changes; a layer without an adapter pays one comparison. For a weight W [out, in] it is
-// lora_A [r, in] and lora_B [out, r], children of the layer with a `weight` each, and adds s · drop(x) · Aᵀ · Bᵀ to
-// x · Wᵀ + b, where s = alpha / r. No tensor of W's size is made for it, forward or backward. The names of W and b
-// stay, so what was saved of the model fits it still, with `strict` = false.
+// An adapter is stored in the state that all copies of a Linear or an Embedding share. Any module that contains such a
+// layer can be adapted without changing its class; a layer without an adapter costs one comparison. For a weight W
+// [out, in] the adapter is lora_A [r, in] and lora_B [out, r], children of the layer with a `weight` each. It adds s ·
+// drop(x) · Aᵀ · Bᵀ to x · Wᵀ + b, where s = alpha / r. Neither forward nor backward allocates a tensor of W's size.
+// The names of W and b do not change, so saved states of the model can be loaded with `strict` = false.
 //
-// io/adapter.hpp saves adapters alone. docs/finetuning.md goes through a whole run.
+// io/adapter.hpp saves adapters alone. docs/finetuning.md explains a complete run.
 #pragma once
 
 #include "layers.hpp"
 
 namespace weft::nn {
 
-/// Where the bits of W are while a merged weight stands in its place.
+/// Where the bits of W are kept while the merged weight replaces it.
 enum class LoraBase : uint8_t {
   cpu,       ///< in host memory
-  disk,      ///< in a file without a name, which goes with the process
-  recompute  ///< nowhere: W is W + s B A less s B A, at most one unit in the last place off; what would be more is kept
+  disk,      ///< in an unnamed file, which is deleted with the process
+  recompute  ///< not kept: W is W + s B A less s B A, at most one unit in the last place off; elements with larger
+             ///< errors are kept
 };
 
 struct LoraOptions {
   int64_t r = 8;
-  /// r where it is not given.
+  /// Default: r.
   std::optional<double> alpha = {};
-  /// Of what goes into A, in training.
+  /// Dropout probability of the input of A, in training.
   double dropout = 0;
-  /// s = alpha / √r (Kalajdzievski 2023).
+  /// Rank-stabilised scale: s = alpha / √r (Kalajdzievski 2023).
   bool rslora = false;
-  /// Of LoRALinear: whether it has a bias.
+  /// For LoRALinear: whether it has a bias.
   bool bias = true;
-  /// B's learning rate is so many times that of A (LoRA+, Hayou et al. 2024), by lora_parameter_groups.
+  /// Ratio of B's learning rate to A's (LoRA+, Hayou et al. 2024), used by lora_parameter_groups.
   double lora_plus_scale = 1;
-  /// Of apply_lora: regular expressions (ECMAScript's) that find the names of modules.
+  /// For apply_lora: ECMAScript regular expressions for the names of modules.
   std::vector<std::string> targets = {};
-  /// For a Linear that computes several parts in one, such as queries, keys and values: which of the equal parts of its
-  /// outputs are adapted. Each has r rows of A and a block of B; the others stay as they are, bit for bit.
+  /// For a Linear with several outputs in one, such as queries, keys and values: which of its equal blocks of outputs
+  /// are adapted. Each adapted block has r rows of A and a block of B; the others do not change.
   std::vector<bool> enable = {};
-  /// Every layer that holds W computes with its adapter, and W gets one. Without it each named layer has its own, as in
-  /// PEFT; where others hold W too it is not merged.
+  /// All layers that share W use one adapter. Otherwise each named layer has its own, as in PEFT; a weight that other
+  /// layers also hold is then not merged.
   bool share = true;
-  /// Of A and B; by default W's, and float32 where that has 16 bits.
+  /// Dtype of A and B. Default: W's, or float32 if that has 16 bits.
   std::optional<DType> dtype = {};
-  /// `eval()` merges, `train()` takes the weights apart.
+  /// `eval()` merges, `train()` unmerges.
   bool merge_on_eval = false;
   LoraBase base = LoraBase::cpu;
 };
 
-/// A Linear with an adapter: A starts uniform in ±1/√in, B at 0, so that at first it computes what the Linear does.
-/// weight and bias are frozen. ValueError for r < 1, a size, dropout, alpha or scale out of range, and where `enable`
-/// has no true or does not divide `out`.
+/// A Linear with an adapter. A is initialised uniformly in ±1/√in and B to 0, so that it initially computes the same as
+/// the Linear. weight and bias are frozen. Raises ValueError for r < 1, for a size, dropout, alpha or scale out of
+/// range, and if `enable` has no true or does not divide `out`.
 class WEFT_API LoRALinear : public Linear {
  public:
   LoRALinear(int64_t in, int64_t out, const LoraOptions& options = {}, Location where = {});
 };
 
-/// Gives every Linear and Embedding that a pattern finds an adapter and freezes its weight and bias; returns their
-/// names. A weight that several of them hold gets one adapter, under the first name; whatever layer holds it then
-/// computes with it, unless `share` is off. Layers that have an adapter are passed over. ValueError where nothing is
-/// found, for a pattern that is none, and as LoRALinear; then nothing was changed.
+/// Adds an adapter to every Linear and Embedding with a name that a pattern matches, and freezes its weight and bias;
+/// returns the names. A weight that several layers share gets one adapter, under the first name, and all these layers
+/// use it, unless `share` is off. Layers with an adapter are skipped. Raises ValueError, before any change, if nothing
+/// matches, for an invalid pattern, and as LoRALinear.
 WEFT_API std::vector<std::string> apply_lora(const Module& model, const LoraOptions& options, Location where = {});
 
-/// An adapter of a model: the name of its layer, and what it was made with.
+/// An adapter of a model, with its layer's name and options.
 struct LoraLayer {
   std::string name;
   LoraOptions options;
-  /// s
+  /// The factor s.
   double scale;
   bool merged;
-  /// [r, in] and [out, r], or with `enable` [k r, in] and [k out / n, r] for k of n parts.
+  /// [r, in] and [out, r], or with `enable` [k r, in] and [k out / n, r] for k of n blocks.
   Tensor a, b;
   bool embedding;
 };
 WEFT_API std::vector<LoraLayer> lora_layers(const Module& model);
 
-/// Puts round(W + s B A) in the place of each W, the sum in float32 (float64 for float64); a second call does nothing.
-/// A call of a merged layer costs nothing more, and is a ValueError in training while gradients are recorded. Whatever
-/// is saved meanwhile, `state_dict` included, has W, and the flag `lora_merged`. Where memory is short the layers
-/// before stay merged.
+/// Replaces each W by round(W + s B A), summed in float32 (float64 for float64); a second call does nothing. Calls of a
+/// merged layer have no extra cost, and raise ValueError in training while gradients are recorded. States saved
+/// meanwhile, also by `state_dict`, contain W and the flag `lora_merged`. If memory runs out, layers merged so far stay
+/// merged.
 WEFT_API void merge_lora(const Module& model, Location where = {});
-/// Brings back the bits of each W. IoError where LoraBase::disk cannot be read.
+/// Restores the bits of each W. Raises IoError if the file of LoraBase::disk cannot be read.
 WEFT_API void unmerge_lora(const Module& model, Location where = {});
-/// Merges and drops the adapters: what is left is the model that apply_lora found, with W + s B A for W, and its
-/// state_dict has the names and the values of a model that never had any. Weights stay frozen.
+/// Merges and removes the adapters: the result is the original model with W + s B A in place of W, and its state_dict
+/// has the names of a model without adapters. Weights stay frozen.
 WEFT_API void merge_and_unload_lora(const Module& model, Location where = {});
 /// Whether any adapter is merged.
 WEFT_API bool is_lora_merged(const Module& model);
 
-/// Which biases are trained besides the adapters: those of adapted layers alone with `lora_only`.
+/// Biases that are trained in addition to the adapters; `lora_only`: those of adapted layers.
 enum class LoraBias : uint8_t { none, all, lora_only };
-/// Switches gradients of all parameters off but for adapters and these biases. ValueError without an adapter.
+/// Turns gradients off for all parameters except adapters and these biases. Raises ValueError if there is no adapter.
 WEFT_API void mark_only_lora_trainable(const Module& model, LoraBias bias = LoraBias::none, Location where = {});
 /// The parameters that require gradients, in order.
 WEFT_API std::vector<Tensor> lora_parameters(const Module& model);
@@ -105,21 +106,21 @@ struct LoraGroup {
   std::vector<Tensor> parameters;
   double lr;
 };
-/// What requires gradients, in groups by learning rate, those of `lr` first: every B has lora_plus_scale times it.
+/// The parameters that require gradients, grouped by learning rate: first `lr`, then lora_plus_scale times it for B.
 ///
 ///   const auto groups = nn::lora_parameter_groups(model, 1e-3);
 ///   optim::AdamW optimizer(groups[0].parameters, {.lr = groups[0].lr});
 ///   for (size_t i = 1; i < groups.size(); ++i) optimizer.add_group(groups[i].parameters, {.lr = groups[i].lr});
 WEFT_API std::vector<LoraGroup> lora_parameter_groups(const Module& model, double lr, Location where = {});
 
-/// The adapters alone, as PEFT names them: base_model.model.<path>.lora_A.weight [r, in] and lora_B.weight [out, r]; of
-/// an Embedding lora_embedding_A [r, count] and lora_embedding_B [width, r]. With biases, also those that `bias` names:
-/// <path>.base_layer.bias of a layer with an adapter, else <path>.bias.
-/// The tensors share memory with the model, but for those of embeddings.
+/// The adapters alone, with PEFT's names: base_model.model.<path>.lora_A.weight [r, in] and lora_B.weight [out, r]; for
+/// an Embedding lora_embedding_A [r, count] and lora_embedding_B [width, r]. `bias` selects the biases to include:
+/// <path>.base_layer.bias for an adapted layer, else <path>.bias. The tensors share memory with the model, except those
+/// of embeddings.
 WEFT_API StateDict lora_state_dict(const Module& model, LoraBias bias = LoraBias::none);
-/// Copies the values in, with biases and, under <path>.base_layer.weight, weights of adapted layers that are among
-/// them; merged layers are merged anew. ShapeError where shapes differ, as for another rank, and ValueError where names
-/// are missing or unknown; both name them, and nothing was changed.
+/// Copies the values into the adapters; also biases, and weights of adapted layers as <path>.base_layer.weight, if
+/// present. Merged layers are merged again. Raises ShapeError if shapes differ, as for another rank, and ValueError for
+/// missing or unknown names. Both list the names, and then nothing is changed.
 WEFT_API void load_lora_state_dict(const Module& model, const StateDict& values, Location where = {});
 
 }  // namespace weft::nn

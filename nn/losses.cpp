@@ -10,7 +10,7 @@ namespace weft::nn {
 
 namespace {
 
-/// Calls `visit(name, value)` with every option that the options of a loss have.
+/// Calls `visit(name, value)` for each option that the struct has.
 template <class Options, class Visitor>
 void each_option(Options& o, Visitor&& visit) {
   if constexpr (requires { o.weight; }) visit("weight", o.weight);

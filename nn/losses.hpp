@@ -1,5 +1,5 @@
-// Losses as layers, with the options of the functions in <weft/ops/loss.hpp>, which say what each computes, takes and
-// raises. The weights among the options are buffers: `to` moves them, and a state dict holds them.
+// Loss layers, with the options of the functions in <weft/ops/loss.hpp>, which documents formulas, shapes and errors.
+// Weights among the options are buffers: `to` moves them, and state dicts contain them.
 //
 //   nn::CrossEntropyLoss criterion({.label_smoothing = 0.1});
 //   criterion(net(x), y).backward();
@@ -13,7 +13,7 @@ namespace weft::nn {
 
 namespace detail {
 
-/// The options of a loss; of its weights the shapes. ValueError for numbers that the loss refuses.
+/// The options of a loss, with the shapes of its weights. Raises ValueError for options that the loss refuses.
 template <class Options>
 WEFT_API Config loss_config(const Options& options, const std::string& layer, Location where);
 
@@ -71,25 +71,25 @@ struct WEFT_API SmoothL1Loss : detail::Loss<SmoothL1Loss, smooth_l1_loss, Smooth
 struct WEFT_API BCEWithLogitsLoss : detail::Loss<BCEWithLogitsLoss, binary_cross_entropy_with_logits, BinaryCrossEntropyOptions> { using Loss::Loss; };
 struct WEFT_API BCELoss : detail::Loss<BCELoss, binary_cross_entropy, PlainBinaryOptions> { using Loss::Loss; };
 struct WEFT_API KLDivLoss : detail::Loss<KLDivLoss, kl_div, KlOptions> { using Loss::Loss; };
-/// Of the means, the targets and the variances.
+/// Takes means, targets and variances.
 struct WEFT_API GaussianNLLLoss : detail::Loss<GaussianNLLLoss, gaussian_nll_loss, GaussianNllOptions> { using Loss::Loss; };
 struct WEFT_API PoissonNLLLoss : detail::Loss<PoissonNLLLoss, poisson_nll_loss, PoissonNllOptions> { using Loss::Loss; };
-/// Of two tensors and the targets.
+/// Takes two inputs and the targets.
 struct WEFT_API CosineEmbeddingLoss : detail::Loss<CosineEmbeddingLoss, cosine_embedding_loss, MarginOptions> { using Loss::Loss; };
 struct WEFT_API HingeEmbeddingLoss : detail::Loss<HingeEmbeddingLoss, hinge_embedding_loss, HingeOptions> { using Loss::Loss; };
-/// Of two tensors and the targets.
+/// Takes two inputs and the targets.
 struct WEFT_API MarginRankingLoss : detail::Loss<MarginRankingLoss, margin_ranking_loss, MarginOptions> { using Loss::Loss; };
 struct WEFT_API SoftMarginLoss : detail::Loss<SoftMarginLoss, soft_margin_loss, LossOptions> { using Loss::Loss; };
 struct WEFT_API MultiMarginLoss : detail::Loss<MultiMarginLoss, multi_margin_loss, MultiMarginOptions> { using Loss::Loss; };
 struct WEFT_API MultiLabelMarginLoss : detail::Loss<MultiLabelMarginLoss, multilabel_margin_loss, LossOptions> { using Loss::Loss; };
 struct WEFT_API MultiLabelSoftMarginLoss : detail::Loss<MultiLabelSoftMarginLoss, multilabel_soft_margin_loss, PlainBinaryOptions> { using Loss::Loss; };
-/// Of anchors, positives and negatives.
+/// Takes anchors, positives and negatives.
 struct WEFT_API TripletMarginLoss : detail::Loss<TripletMarginLoss, triplet_margin_loss, TripletOptions> { using Loss::Loss; };
-/// Of log-probabilities, targets, input lengths and target lengths.
+/// Takes log-probabilities, targets, input lengths and target lengths.
 struct WEFT_API CTCLoss : detail::Loss<CTCLoss, ctc_loss, CtcOptions> { using Loss::Loss; };
 // clang-format on
 
-/// Of anchors, positives and negatives, with a distance of your own.
+/// Takes anchors, positives and negatives, with a user-defined distance.
 class WEFT_API TripletMarginWithDistanceLoss : public Layer<TripletMarginWithDistanceLoss> {
  public:
   explicit TripletMarginWithDistanceLoss(DistanceFunction distance, TripletDistanceOptions options = {},

@@ -1,4 +1,4 @@
-// A limit to the memory that building a model may take. Not public.
+// A memory limit for building a model from a file. Not public.
 #pragma once
 
 #include "../backends/watch/recorded_kernel.hpp"
@@ -7,11 +7,12 @@
 
 namespace weft::nn::detail {
 
-/// While it lives, tensors that this thread makes on the CPU take at most `bytes` in all, freed ones included; then
-/// FormatError of `op`: a description is untrue to the weights beside it. Inside a recorded step there is no limit.
+/// Limits the CPU memory of tensors that this thread allocates until destruction, including freed ones, to `bytes` in
+/// total. Exceeding it raises FormatError of `op`: the description does not match the weights. No limit applies inside
+/// a recorded step.
 class WEFT_API MemoryBudget final : private weft::detail::KernelRecorder {
  public:
-  /// For a model whose files hold `elements` elements: far more than it takes in any dtype.
+  /// A limit for a model with files of `elements` elements: far above its need in any dtype.
   static size_t bytes_for(int64_t elements);
 
   MemoryBudget(size_t bytes, const char* op, std::string what, Location where);

@@ -17,7 +17,7 @@ constinit thread_local MemoryBudget* budget = nullptr;
 
 }  // namespace
 
-/// The CPU's memory, where a budget counts what it gives. It outlives all tensors.
+/// Allocates CPU memory and counts it against the budget. Outlives all tensors.
 class MemoryBudget::Limited final : public Allocator {
  public:
   static Limited& get() {

@@ -72,7 +72,7 @@ Tensor cloned(const Tensor& original) {
   return copy;
 }
 
-// A tensor that is not the module's own, as an OpenModule may hold it, stays as it is, and the module holds another.
+// A tensor that the module does not own, as in an OpenModule, is not changed: the module gets a new one.
 template <class Target>
 void move_to(Tensor& held, Target target, Location where) {
   NoGradGuard unrecorded;
@@ -90,7 +90,7 @@ void move_to(Tensor& held, Target target, Location where) {
 
 }  // namespace
 
-// `ModuleTensor` made the head its own so that this is possible.
+// Requires a head of its own, which `ModuleTensor` creates.
 void replace_memory(const Tensor& held, const Tensor& value, Location where) {
   Tensor fresh = value.detach();
   fresh.impl()->storage->version = held.version();
@@ -108,10 +108,10 @@ void move_held(Tensor& held, DType dtype, Location where) { move_to(held, dtype,
 
 namespace {
 
-/// Tensors that others replaced, which stay alive so that no other gets their address.
+/// Replaced tensors, kept alive so that their addresses are not reused.
 using Replaced = std::unordered_map<const TensorImpl*, std::pair<Tensor, Tensor>>;
 
-/// A tensor that several modules hold stays one where it is replaced, too.
+/// A replaced tensor that several modules share remains shared.
 template <class Target>
 void move_entry(const Slots& slots, StateAccess::State::Entry& entry, Target target, Replaced& replaced,
                 Location where) {
@@ -149,7 +149,7 @@ bool cloning_now() { return cloning != nullptr; }
 
 Shared<void>* clone_slot(const void* original) { return cloning == nullptr ? nullptr : &cloning->states[original]; }
 
-// "weft::nn::ModuleList<weft::nn::Linear>" and "test()::ModuleList" are "ModuleList".
+// "weft::nn::ModuleList<weft::nn::Linear>" and "test()::ModuleList" become "ModuleList".
 std::string short_name(const std::type_info& type) {
   int status = 0;
   char* demangled = abi::__cxa_demangle(type.name(), nullptr, nullptr, &status);
@@ -286,12 +286,12 @@ void ForwardScope::finish() noexcept {
   if (std::uncaught_exceptions() <= undo->exceptions) return;
   try {
     for (const Callback<void()>& step : undo->steps) step();
-  } catch (...) {  // the call's own error is the one to tell
+  } catch (...) {  // the call's own error is already propagating
   }
 }
 
-// A forgotten member still computes, so nothing else would tell. What trains nothing may be used unregistered, and so
-// may a module made on the way of what the outer one holds.
+// A forgotten member still computes, so no other check detects it. Modules without parameters may be unregistered, and
+// so may a temporary module that uses parameters of the outer one.
 void ForwardScope::check_registered(const Module& module, const Module& outer, Location where) {
   if (module.state_->registered || !recording()) return;
   std::unordered_set<const TensorImpl*> held;
@@ -313,7 +313,7 @@ void ForwardScope::check_registered(const Module& module, const Module& outer, L
 
 namespace {
 
-// Collects one kind of held tensors from a tree of modules, each tensor once.
+// Collects held tensors of one type from a module tree, without duplicates.
 template <class State, class List>
 void collect(const State& state, List State::*list, const std::string& path, std::vector<NamedTensor>& out,
              std::unordered_set<const TensorImpl*>& seen, const auto& state_of) {
@@ -431,7 +431,7 @@ void Module::requires_grad_(bool on, Location where) {
   for (const Tensor& p : parameters()) p.requires_grad_(on, where);
 }
 
-// The tensors that are saved, under every path; a shared one has several.
+// The saved tensors under all their paths; a shared tensor has several.
 std::vector<NamedTensor> Module::saved_paths(const std::string& path, bool buffers) const {
   std::vector<NamedTensor> out;
   for (const auto* list : {&state_->parameters, &state_->buffers}) {
@@ -462,7 +462,7 @@ StateDict Module::state_dict(bool buffers, const std::string& prefix, bool keep_
 
 namespace {
 
-// "missing: a, b"; nothing where there are no names, and no more names than a message can hold.
+// Appends "missing: a, b" with a limited number of names; nothing if there are none.
 void add_names(std::string& text, const char* what, const std::vector<std::string>& names) {
   constexpr size_t most = 8;
   if (names.empty()) return;
@@ -527,7 +527,8 @@ LoadReport Module::load_state_dict(const StateDict& given, bool strict, Location
   LoadReport report = compare_state(values, strict, true, where);
   const CallScope call("load_state_dict", where);
   NoGradGuard unrecorded;
-  std::vector<std::pair<Tensor, Tensor>> copies;  // all there before the first is written: memory may be short
+  std::vector<std::pair<Tensor, Tensor>>
+      copies;  // all copies are made before the first write, because memory may run out
   for (const auto& [name, own] : saved_paths("")) {
     const Tensor tensor = own.detach();
     const auto found = values.find(name);
@@ -547,7 +548,7 @@ std::string indented(const std::string& text) {
   return out;
 }
 
-// "(0): Linear(...)" for each; equal ones in a row are one line of a list: "(0-2): 3 x Linear(...)".
+// One line per child, "(0): Linear(...)". In a list, consecutive equal children are one line: "(0-2): 3 x Linear(...)".
 std::vector<std::string> child_lines(const ModuleText& module) {
   struct Run {
     std::string first, last, text;

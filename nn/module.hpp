@@ -1,4 +1,4 @@
-// Modules: values that hold parameters, buffers and other modules by name.
+// Modules: classes that hold parameters, buffers and other modules by name.
 //
 //   struct Net : nn::Layer<Net> {
 //     nn::Linear hidden{2, 16}, out{16, 1};
@@ -9,14 +9,14 @@
 //   Tensor y = net(x);
 //   std::cout << net;
 //
-// What is not registered has no name: no optimizer, file or `to` finds it. A module with parameters that is called
-// inside another's `forward` and was never registered gives a warning.
+// Members that are not registered have no name: optimizers, files and `to` do not see them. A warning is given if a
+// module with parameters is called inside another's `forward` without being registered.
 //
 // Assigning to a registered member, `net.fc = nn::Linear(8, 2)` or `head.weight = token.weight`, replaces it in the
 // module and in all its copies.
 //
-// Copies of a module share parameters, buffers, children and the training flag; `clone` makes one that shares nothing.
-// Thread-safety is that of Tensor: many threads may call one module, changing it needs the caller's own lock.
+// Copies of a module share parameters, buffers, children and the training flag; `clone` returns a deep copy. Thread
+// safety is that of Tensor: several threads may call one module; changing it needs the caller's own lock.
 #pragma once
 
 #include <concepts>
@@ -37,14 +37,14 @@
 namespace weft::nn {
 
 namespace detail {
-/// One registered member: its entry in the module's state, and the objects that show it.
+/// A registered member: its entry in the module's state, and all objects that refer to it.
 struct Slot;
 
-/// Links an object into a list without allocating memory.
+/// A node of an intrusive list.
 struct Link {
   const void* object = nullptr;
   Link* next = nullptr;
-  Link** from = nullptr;  ///< the pointer to this link, null outside of a list
+  Link** from = nullptr;  ///< the pointer to this link, null if it is not in a list
 
   Link() = default;
   Link(const Link&) = delete;
@@ -52,17 +52,17 @@ struct Link {
 };
 }  // namespace detail
 
-/// A tensor that a module holds. It is one tensor for all copies of the module, and `Module::to` moves it in place, so
-/// that optimizers and other holders follow. Assigning to a registered member replaces the tensor in the module, in its
-/// copies and in `parameters()`; an undefined one takes it away. ValueError where the member is parametrized, adapted
-/// by LoRA or quantized. Not made directly: see Parameter and Buffer.
+/// A tensor of a module. All copies of the module share it, and `Module::to` moves it in place, so that optimizers and
+/// other holders see the change. Assigning to a registered member replaces the tensor in the module, in its copies and
+/// in `parameters()`; an undefined tensor removes it. Raises ValueError if the member is parametrized, adapted by LoRA
+/// or quantized. Only the derived classes Parameter and Buffer are constructed.
 class WEFT_API ModuleTensor : public Tensor {
  public:
   ModuleTensor() = default;
   ModuleTensor(const ModuleTensor& other);
   ModuleTensor(ModuleTensor&& other) noexcept;
   ModuleTensor& operator=(const ModuleTensor& other);
-  ModuleTensor& operator=(ModuleTensor&& other);  // NOLINT(performance-noexcept-move-constructor): it may be refused
+  ModuleTensor& operator=(ModuleTensor&& other);  // NOLINT(performance-noexcept-move-constructor): it may raise
   ~ModuleTensor();
 
  protected:
@@ -71,25 +71,27 @@ class WEFT_API ModuleTensor : public Tensor {
  private:
   friend struct detail::Slot;
   Shared<detail::Slot> slot_;
-  detail::Link link_;  // among the tensors of the slot
+  detail::Link link_;  // in the list of the slot's tensors
 };
 
-/// A leaf that requires a gradient, over the memory of the given tensor. DTypeError or ValueError unless it is f16,
-/// bf16, f32 or f64. The default one is undefined: registering it says that the module goes without.
+/// A leaf that requires a gradient, over the memory of the given tensor. A default-constructed one is undefined:
+/// registering it declares that the module has no such parameter. Raises DTypeError or ValueError unless it is f16,
+/// bf16, f32 or f64.
 class WEFT_API Parameter : public ModuleTensor {
  public:
   Parameter() = default;
   Parameter(const Tensor& tensor, Location where = {}) : ModuleTensor(tensor, true, where) {}
 };
 
-/// State that is saved and moved with the module but not trained, of any dtype, over the memory of the given tensor.
+/// State of any dtype that is saved and moved with the module but not trained, over the memory of the given tensor.
 class WEFT_API Buffer : public ModuleTensor {
  public:
   Buffer() = default;
   Buffer(const Tensor& tensor, Location where = {}) : ModuleTensor(tensor, false, where) {}
 };
 
-/// What a forward computes with in the place of a member, which it refers to: Module::borrowed.
+/// The tensor that `forward` uses for a member: the member itself, by reference, or its computed value. See
+/// Module::borrowed.
 class MemberTensor {
  public:
   explicit MemberTensor(const ModuleTensor& member, Tensor computed = {})
@@ -102,27 +104,27 @@ class MemberTensor {
   Tensor computed_;
 };
 
-/// A tensor and its path from the module asked: "blocks.0.norm1.weight".
+/// A tensor and its path, relative to the module that was queried: "blocks.0.norm1.weight".
 struct NamedTensor {
   std::string name;
   Tensor tensor;
 };
 using StateDict = std::map<std::string, Tensor>;
 
-/// What did not go smoothly in `load_state_dict`, by name.
+/// Differences found by `load_state_dict`, by name.
 struct LoadReport {
-  /// In the module, not in the dictionary: left as they were.
+  /// In the module but not in the dictionary; left unchanged.
   std::vector<std::string> missing;
-  /// In the dictionary, not in the module.
+  /// In the dictionary but not in the module.
   std::vector<std::string> unexpected;
-  /// Of another shape. Loading raises; a check that is not strict tells.
+  /// With a different shape. Loading raises; only a non-strict check reports them.
   std::vector<std::string> mismatched;
-  /// Of another dtype: converted to the module's.
+  /// With a different dtype: converted to the module's.
   std::vector<std::string> converted;
 };
 
-/// What `Module::text` shows, laid out: the name of a class, what stands between its parentheses, and the children with
-/// their own texts. In a list, equal children in a row are one line.
+/// The contents of `Module::text`: the class name, the text in parentheses, and the children with their texts. In a
+/// list, consecutive equal children are printed as one line.
 struct ModuleText {
   std::string class_name, extra_repr;
   std::vector<std::pair<std::string, std::string>> children;
@@ -137,7 +139,7 @@ namespace detail {
 class LowRank;
 struct StateAccess;
 
-// One run of a module's `forward` on this thread.
+// One call of a module's `forward` on this thread.
 class WEFT_API ForwardScope {
  public:
   ForwardScope(const Module& module, Location where) : module_(&module), outer_(std::exchange(running, this)) {
@@ -148,7 +150,7 @@ class WEFT_API ForwardScope {
     if (WEFT_UNLIKELY(undo_ != nullptr)) finish();
   }
   ForwardScope(const ForwardScope&) = delete;
-  /// For a parametrization that changes its state: called where the call of the layer around it raises.
+  /// For a parametrization that changes its state: `undo` is called if the enclosing call of the layer raises.
   static void undo_on_failure(Callback<void()> undo);
 
  private:
@@ -172,52 +174,52 @@ class WEFT_API Module {
   Module& operator=(const Module& other);
   ~Module();
 
-  /// All parameters, children's included, in order of registration; a shared one once.
+  /// All parameters of this module and its children, in order of registration, without duplicates.
   std::vector<Tensor> parameters() const;
   std::vector<NamedTensor> named_parameters() const;
   std::vector<Tensor> buffers() const;
   std::vector<NamedTensor> named_buffers() const;
-  /// Those registered here, in order. They are handles: changing one changes this module's.
+  /// Direct children, in order. They are handles: changing one changes the child of this module.
   std::vector<Module> children() const;
   std::vector<std::pair<std::string, Module>> named_children() const;
-  /// This module ("" is its name) and all below, parents first, each once under its first path.
+  /// This module (named "") and all below, parents first, each once under its first path.
   std::vector<Module> modules() const;
   std::vector<std::pair<std::string, Module>> named_modules() const;
   /// Number of elements of all parameters.
   int64_t parameter_count() const;
 
-  /// Switches this module and all below to training (the start) or to evaluation; dropout obeys it.
+  /// Sets training mode (the default) or evaluation mode for this module and all below; dropout depends on it.
   void train(bool on = true);
   void eval() { train(false); }
   bool is_training() const;
 
-  /// Moves parameters, buffers and gradients in place: every holder of them, optimizers too, sees the new ones.
-  /// DeviceError where there is no such device.
+  /// Moves parameters, buffers and gradients in place, so that all holders, including optimizers, see the change.
+  /// Raises DeviceError if the device does not exist.
   void to(Device device, Location where = {});
-  /// Converts floating-point parameters, buffers and gradients in place. DTypeError unless `dtype` is f16, bf16, f32,
-  /// f64.
+  /// Converts floating-point parameters, buffers and gradients in place. Raises DTypeError unless `dtype` is f16, bf16,
+  /// f32 or f64.
   void to(DType dtype, Location where = {});
-  /// Drops every gradient: `.grad()` is undefined until the next backward.
+  /// Clears all gradients: `.grad()` is undefined until the next backward.
   void zero_grad();
-  /// Switches gradients of all parameters on or off.
+  /// Sets requires_grad of all parameters.
   void requires_grad_(bool on = true, Location where = {});
   /// Calls `function` with every module below, children first, then with this one.
   void apply(const Callback<void(Module&)>& function);
 
-  /// Parameters, and with `buffers` also those, by `prefix` and name, sharing memory with the module; a shared one
-  /// under its first name. They are outside the graph unless `keep_vars` asks for the module's own tensors. What was
-  /// registered as not `saved` is left out.
+  /// Parameters, and with `buffers` also buffers, by `prefix` + name; a shared tensor under its first name. They share
+  /// memory with the module, and are detached from the graph unless `keep_vars` is true. Buffers registered as not
+  /// `saved` are excluded.
   StateDict state_dict(bool buffers = true, const std::string& prefix = {}, bool keep_vars = false) const;
-  /// Copies the values in. They may be on another device, what is shared has any of its names, and what nn::weight_norm
-  /// keeps of "weight" may have PyTorch's older ones, "weight_g" and "weight_v".
-  /// ShapeError where a shape differs, and with `strict` ValueError where a name is missing or unexpected; both name
-  /// them, and then nothing was changed.
+  /// Copies the values into the module, from any device. A shared tensor may have any of its names; the older PyTorch
+  /// names "weight_g" and "weight_v" of weight_norm are accepted. Raises ShapeError for a different shape, and with
+  /// `strict` ValueError for missing and unexpected names. Both list the names, and then nothing is changed.
   LoadReport load_state_dict(const StateDict& values, bool strict = true, Location where = {});
-  /// What `load_state_dict` would report, or with `strict` raise; nothing is changed.
+  /// Returns the report of `load_state_dict`, or raises its errors, without changing anything.
   LoadReport check_state_dict(const StateDict& values, bool strict = true, Location where = {}) const;
 
-  /// Called before `forward` with a ForwardEvent or the first input; what it returns replaces the first input, or all
-  /// of them (a vector). Hooks belong to all copies of the module, not to clones; they run in order of registration.
+  /// Registers a hook that is called before `forward` with a ForwardEvent or the first input. Its result, if any,
+  /// replaces the first input, or all of them (a vector). Copies of the module share hooks, clones do not. Hooks run in
+  /// order of registration.
   template <class F>
   HookHandle register_forward_pre_hook(F&& hook, Location where = {}) {
     const auto pick = [](const ForwardEvent& e) -> const Tensor& { return e.input(); };
@@ -225,7 +227,8 @@ class WEFT_API Module {
                      .at = detail::CallEnd::before,
                      .where = where});
   }
-  /// Called after `forward` with a ForwardEvent or the first output; what it returns replaces the output.
+  /// Registers a hook that is called after `forward` with a ForwardEvent or the first output. Its result, if any,
+  /// replaces the output.
   template <class F>
   HookHandle register_forward_hook(F&& hook, Location where = {}) {
     const auto pick = [](const ForwardEvent& e) -> const Tensor& { return e.output(); };
@@ -233,9 +236,9 @@ class WEFT_API Module {
                      .at = detail::CallEnd::after,
                      .where = where});
   }
-  /// Called with a ForwardEvent before each call, and exactly once at its end, which the event's `phase` tells:
-  /// `after`, or `failed` where the call threw. A removed hook is called no more. What it returns is ignored, and so is
-  /// what it throws when a call failed.
+  /// Registers a hook that is called with a ForwardEvent before each call, and exactly once at its end, with `phase`
+  /// `after`, or `failed` if the call threw. A removed hook is not called again. Its result is ignored, and so are its
+  /// exceptions when a call failed.
   template <class F>
   HookHandle register_call_hook(F&& hook, Location where = {}) {
     const auto pick = [](const ForwardEvent& e) -> const Tensor& { return e.input(); };
@@ -243,17 +246,19 @@ class WEFT_API Module {
                      .at = detail::CallEnd::both,
                      .where = where});
   }
-  /// Called in backward when the gradient of an output of a call is complete, with a GradEvent (`incoming`: those of
-  /// the outputs that arrived) or that gradient; what it returns replaces it.
+  /// Registers a hook that is called in backward when the gradient of an output of a call is complete. It takes that
+  /// gradient or a GradEvent (`incoming`: the gradients that arrived so far). Its result, if any, replaces the
+  /// gradient.
   template <class F>
   HookHandle register_backward_pre_hook(F&& hook, Location where = {}) {
     return add_hook({.call = weft::detail::hook_function(std::forward<F>(hook), weft::detail::gradient_of),
                      .phase = GradPhase::module_before,
                      .where = where});
   }
-  /// Called in backward when the gradients that a call sends to its inputs are complete, with a GradEvent (`outgoing`)
-  /// or that of the first input; what it returns replaces the first, or all of them (a vector). Other uses of an input
-  /// are not in its sum. Where no input needs a gradient it is called once the output's has arrived.
+  /// Registers a hook that is called in backward when the gradients of a call's inputs are complete. It takes the
+  /// gradient of the first input or a GradEvent (`outgoing`). Its result, if any, replaces the first gradient, or all
+  /// of them (a vector). The gradients exclude other uses of an input. If no input requires a gradient, it is called
+  /// when the output's gradient arrives.
   template <class F>
   HookHandle register_backward_hook(F&& hook, Location where = {}) {
     return add_hook({.call = weft::detail::hook_function(std::forward<F>(hook), weft::detail::gradient_of),
@@ -261,27 +266,27 @@ class WEFT_API Module {
                      .where = where});
   }
 
-  /// The tensor that stands in the place of a member: the member itself, or where it is parametrized
-  /// (nn/parametrize.hpp) what is computed for it now.
+  /// The value of a member: the member itself, or its computed value if it is parametrized (nn/parametrize.hpp).
   Tensor value_of(const ModuleTensor& member, Location where = {}) const { return borrowed(member, where).get(); }
-  /// The same, and the member itself is not counted: for a forward that is called often.
+  /// As value_of, without incrementing the member's reference count: for a forward that is called often.
   MemberTensor borrowed(const ModuleTensor& member, Location where = {}) const;
 
-  /// True where both are copies of one module.
+  /// True if both are copies of one module.
   bool same_as(const Module& other) const { return state_ == other.state_; }
 
-  /// The options it was made with, as `set_config` was told; none where it was not.
+  /// The options passed to `set_config`; empty if it was not called.
   const Config& config() const;
   /// The name of its class, without namespaces and template arguments.
   std::string class_name() const;
   const std::string& extra_repr() const;
-  /// The tree as PyTorch prints it, without a line's end.
+  /// The module tree as PyTorch prints it, without a final newline.
   std::string text() const;
 
  protected:
   explicit Module(const std::type_info& type);
 
-  // Names are unique in a module and hold no dot; else ValueError. Undefined parameters and buffers are left out.
+  // Names are unique in a module and contain no dot; otherwise ValueError. Undefined parameters and buffers are not
+  // listed.
   void register_parameter(std::string name, Parameter& parameter, Location where = {});
   void register_buffer(std::string name, Buffer& buffer, Location where = {}, bool saved = true);
   void register_module(std::string name, Module& module, Location where = {});
@@ -291,22 +296,23 @@ class WEFT_API Module {
   void register_members(std::string_view names, Location where, Members&... members) {
     (register_member(next_name(names), members, where), ...);
   }
-  /// In a constructor: the options that a module like this one is made with (nn/config.hpp), for files of the model.
-  /// `text` shows them, unless `set_extra_repr` says something else.
+  /// For constructors: sets the options that recreate the module (nn/config.hpp), for model files. `text` prints them
+  /// unless `set_extra_repr` is called.
   void set_config(const Config& config);
-  /// What `text` shows between the parentheses: "in_features=2, bias=True".
+  /// Sets the text in parentheses in `text`: "in_features=2, bias=True".
   void set_extra_repr(std::string text);
-  /// What `class_name` says in place of the name of the class.
+  /// Overrides the result of `class_name`.
   void set_class_name(std::string name);
 
-  /// Null for a module that never had a hook.
+  /// Null if the module never had a hook.
   const detail::ModuleHooks* hooks() const;
-  /// Null for a layer that LoRA does not adapt.
+  /// Null if the layer has no LoRA adapter.
   const detail::LowRank* adapter() const;
 
-  /// For copy constructors of classes with members: members of this object are members of the copied module.
+  /// For copy constructors of classes with members: links the members of this object to the registered members of
+  /// `other`.
   void become_copy(const Module& other);
-  /// For assignments of such classes, in place of Module's: a registered member is replaced in its parent, too.
+  /// For assignments of such classes, in place of Module's assignment: also replaces a registered member in its parent.
   void assign(const Module& other);
 
  private:
@@ -328,10 +334,10 @@ class WEFT_API Module {
     } else if constexpr (std::derived_from<Member, Buffer>) register_buffer(std::move(name), member, where);
     else register_parameter(std::move(name), member, where);
   }
-  /// Takes the first name off the list.
+  /// Removes the first name from the list and returns it.
   static std::string next_name(std::string_view& names);
   static void set_replacement(const Module& member, void (*assign)(Module& to, const Module& from));
-  /// From now on this object is one whose members the state's slots find.
+  /// Adds this object to the objects in which the state's slots look for members.
   void track();
   HookHandle add_hook(detail::ForwardHook hook);
   HookHandle add_hook(weft::detail::Hook hook);
@@ -341,13 +347,13 @@ class WEFT_API Module {
   struct State;
   Shared<State> state_;
   Shared<detail::Slot> slot_;      // in the parent
-  detail::Link link_;              // among the modules of the slot
-  mutable detail::Link tracking_;  // among the modules of the state
+  detail::Link link_;              // in the list of the slot's modules
+  mutable detail::Link tracking_;  // in the list of the state's modules
   bool tracked_ = false;
 };
 
 namespace detail {
-/// While one lives, copy constructors of modules on this thread copy deeply, each shared part once.
+/// While it exists, copy constructors of modules on this thread make deep copies, of each shared object once.
 class WEFT_API CloneScope {
  public:
   CloneScope();
@@ -362,8 +368,8 @@ class WEFT_API CloneScope {
 };
 }  // namespace detail
 
-/// A module like `module` that shares nothing with it: parameters and buffers are copied (gradients are not), those
-/// shared inside stay shared inside. Tensors held outside Parameter and Buffer are shared.
+/// A deep copy of `module`: parameters and buffers are copied, gradients are not. Sharing inside the module is
+/// preserved. Tensors outside of Parameter and Buffer are shared with the original.
 template <std::derived_from<Module> M>
 M clone(const M& module) {
   const detail::CloneScope scope;
@@ -375,11 +381,11 @@ namespace detail {
 template <class...>
 inline constexpr bool unmet = false;
 
-/// The first argument of a call of a module, as its `forward` takes it, and the place of that call.
+/// The first argument of a module call, as its `forward` takes it, with the location of the call.
 template <class First>
 class Argument {
   using Value = std::remove_cvref_t<First>;
-  // An undefined tensor says as well as an optional that nothing was converted.
+  // An undefined tensor marks "not converted", so Tensor needs no optional.
   using Converted =
       std::conditional_t<std::same_as<Value, Tensor>, Tensor,
                          std::conditional_t<std::is_abstract_v<Value>, std::optional<char>, std::optional<Value>>>;
@@ -406,7 +412,7 @@ class Argument {
   Converted converted_;
 };
 
-// A first parameter as a reference; by value it is copied from one.
+// The type of a first parameter: by reference as declared; a value parameter as const reference.
 template <class A>
 using FirstParameter = std::conditional_t<std::is_reference_v<A> && !std::same_as<std::remove_cvref_t<A>, Tensor>, A,
                                           const std::remove_cvref_t<A>&>;
@@ -423,8 +429,8 @@ struct FirstOf<R (C::*)(A, B...) const noexcept(e)> {
   using type = FirstParameter<A>;
 };
 
-/// What a module takes first: a tensor where `forward` is overloaded or a template. A layer whose last argument users
-/// would write as a braced list names its type as `Last` in a specialisation.
+/// The first parameter of a module: a tensor if `forward` is overloaded or a template. A layer with a last argument
+/// that users write as a braced list declares its type as `Last` in a specialisation.
 template <class M>
 struct CallOf {
   using First = const Tensor&;
@@ -446,7 +452,7 @@ concept ForwardTakes = requires(M& module, typename CallOf<std::remove_const_t<M
   module.forward(static_cast<decltype(first)>(first), std::declval<More>()..., where);
 };
 
-/// module.forward(arguments...), with the place of the call where it takes one.
+/// module.forward(arguments...), with the location of the call if forward takes one.
 template <class M, class... Arguments>
 auto run_forward(M& module, Location where, Arguments&&... arguments) {
   if constexpr (requires { module.forward(std::forward<Arguments>(arguments)..., where); }) {
@@ -486,14 +492,14 @@ struct Callable<M, First, More...> : std::bool_constant<ForwardTakes<const M, Mo
 
 }  // namespace detail
 
-/// The tensor a module is called with, and the place of that call.
+/// The input tensor of a module call, with the location of the call.
 using Input = detail::Argument<const Tensor&>;
 
-/// A module that is called: derive `struct Net : nn::Layer<Net>` and write a public `forward` of any arguments and any
-/// result. Calls go through `operator()`, which runs the hooks and passes the place of the call as a last argument
-/// where `forward` takes a Location. Hooks see the tensors among arguments and results, also those in vectors, arrays,
-/// maps, pairs, tuples and optionals, and in a struct that names them: `auto tensors() { return std::tie(mean,
-/// deviation); }`.
+/// Base class of callable modules: derive `struct Net : nn::Layer<Net>` and write a public `forward` with any arguments
+/// and any result. Call it by `operator()`, which runs the hooks and passes the call's location if the last parameter
+/// of `forward` is a Location. Hooks receive the tensors in arguments and results, also those in vectors, arrays, maps,
+/// pairs, tuples and optionals. For a struct, declare its tensors: `auto tensors() { return std::tie(mean, deviation);
+/// }`.
 template <class Self>
 class Layer : public Module {  // NOLINT(bugprone-crtp-constructor-accessibility): `Net{}` must work
  public:
@@ -504,7 +510,7 @@ class Layer : public Module {  // NOLINT(bugprone-crtp-constructor-accessibility
     return *this;
   }
 
-  /// Whether a call with such arguments compiles.
+  /// Whether a call with these arguments compiles.
   template <class... Arguments>
   static constexpr bool takes = detail::Callable<Self, Arguments...>::value;
 
@@ -518,7 +524,7 @@ class Layer : public Module {  // NOLINT(bugprone-crtp-constructor-accessibility
   auto operator()(const detail::Argument<typename detail::CallOf<M>::First>& first, More&&... more) {
     return call(static_cast<M&>(*this), first, std::forward<More>(more)...);
   }
-  // A braced list has no type of its own, so that the variadic ones do not take it.
+  // Separate overload, because the variadic ones cannot deduce a braced list.
   template <class M = Self>
   requires detail::ForwardTakes<const M, const typename detail::CallOf<M>::Last&> auto operator()(
       const detail::Argument<typename detail::CallOf<M>::First>& first,
@@ -537,7 +543,7 @@ class Layer : public Module {  // NOLINT(bugprone-crtp-constructor-accessibility
              const Tensor& third, const typename detail::CallOf<M>::Last& last) const {
     return call(static_cast<const M&>(*this), first, second, third, last);
   }
-  // Wrong calls end here, so that the compiler says one thing.
+  // Overloads for invalid calls, so that the compiler prints one clear error.
   template <class M = Self, class... More>
     requires(detail::ForwardTakes<M, More...> && !detail::ForwardTakes<const M, More...>)
   Tensor operator()(const detail::Argument<typename detail::CallOf<M>::First>&, More&&...) const {
@@ -573,7 +579,7 @@ class Layer : public Module {  // NOLINT(bugprone-crtp-constructor-accessibility
   }
 };
 
-/// Writes `module.text()`.
+/// Prints `module.text()`.
 WEFT_API std::ostream& operator<<(std::ostream& out, const Module& module);
 
 }  // namespace weft::nn

@@ -51,7 +51,7 @@ void replace(std::vector<Tensor>& tensors, const ForwardHook& hook, HookResult& 
 
 }  // namespace
 
-// What the gradients of one call go through. It holds no tensor of the graph but between the two phases of a backward.
+// The backward state of one call. It holds tensors of the graph only between the two phases of a backward.
 struct HookedCall::Backward {
   Shared<HookList<Hook>> hooks;
   Location where;
@@ -71,7 +71,6 @@ struct HookedCall::Backward {
     return out;
   }
 
-  // The gradient of output i is complete.
   void output_arrived(const GradEvent& event, size_t i, HookResult& result) {
     Tensor gradient = event.grad;
     std::vector<Tensor> all = arrived();
@@ -96,7 +95,6 @@ struct HookedCall::Backward {
     inputs_arrived(*event.node, nothing);
   }
 
-  // The gradients that the call sends to its inputs are complete.
   void inputs_arrived(const Node& node, std::span<Tensor> outgoing) {
     const OutsideCalls users_code;
     const std::vector<Tensor> all = take_arrived();
@@ -128,7 +126,7 @@ HookedCall::HookedCall(const Module& module, const ModuleHooks& hooks, std::vect
                        Unbegun)
     : module_(module), hooks_(hooks), where_(where), inputs_(std::move(inputs)) {}
 
-// What throws here is destroyed as a whole, since the other constructor is done: begun hooks are told.
+// Delegates to another constructor, so that the destructor runs if this one throws, and calls the begun hooks.
 HookedCall::HookedCall(const Module& module, const ModuleHooks& hooks, std::vector<Tensor> inputs, Location where)
     : HookedCall(module, hooks, std::move(inputs), where, Unbegun()) {
   run(ForwardPhase::before, inputs_);
@@ -149,7 +147,7 @@ HookedCall::HookedCall(const Module& module, const ModuleHooks& hooks, std::vect
   const NodeHandle handle(node);
   for (size_t i = 0; i < inputs_.size(); ++i) {
     if (!wants(inputs_[i])) continue;
-    // A view of the input, so that a write to it inside the module is a write to the input.
+    // A view of the input, so that an in-place write inside the module also writes the input.
     const View& own = inputs_[i].raw_view();
     Tensor alias = Tensor::adopt(weft::detail::new_view(inputs_[i].impl(), own.layout, own.data));
     node->refs.increment();
@@ -166,7 +164,7 @@ void raise_not_copied(const Module& module, Location where) {
                     where);
 }
 
-// forward(x) within a checkpoint, whose second run has a copy of the module.
+// Calls forward(x) checkpointed; the recomputation uses a copy of the module.
 static Tensor call_checkpointed(Module& module, const OneTensorForward& forward, const Tensor& x, Location where) {
   if (forward.copy == nullptr) raise_not_copied(module, where);
   const auto again = [copy = forward.copy(module), run = forward.run, where](std::span<const Tensor> inputs) {
@@ -213,7 +211,7 @@ void HookedCall::fail() noexcept {
     try {
       HookResult ignored;
       hook->call({module_, inputs_, {}, where_, ForwardPhase::failed}, ignored);
-    } catch (...) {  // the error of the call is the one to tell
+    } catch (...) {  // the call's own error is already propagating
     }
   }
 }
@@ -222,7 +220,7 @@ void HookedCall::finish(std::span<Tensor* const> outputs) {
   std::vector<Tensor> tensors;
   for (const Tensor* t : outputs) tensors.push_back(*t);
   run(ForwardPhase::after, tensors);
-  begun_.clear();  // what is left was removed meanwhile
+  begun_.clear();  // hooks left in the list were removed during the call
   for (size_t i = 0; i < outputs.size(); ++i) *outputs[i] = std::move(tensors[i]);
   if (backward_ == nullptr) return;
   backward_->incoming.resize(outputs.size());

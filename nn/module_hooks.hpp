@@ -1,9 +1,12 @@
-// Hooks of modules: called before and after `forward`, and with the gradients of a call's outputs and inputs.
+// Module hooks: called before and after `forward`, and with the gradients of a call's outputs and inputs.
 //
 //   model.hidden.register_forward_hook([](const nn::ForwardEvent& e) { record(e.output()); });
 //   model.hidden.register_backward_hook([](const GradEvent& e) { record(e.outgoing[0], e.incoming[0]); });
 //
-// docs/hooks.md has the rules on one page.
+// docs/hooks.md lists the rules.
+//
+// Backward hooks insert a node before the inputs and not behind the outputs: its outputs are aliases of the inputs.
+// So an in-place op after the module acts on an ordinary tensor.
 #pragma once
 
 #include <array>
@@ -26,20 +29,20 @@ class Module;
 enum class ForwardPhase : uint8_t {
   before,
   after,
-  failed  ///< the forward threw, or a hook of this call
+  failed  ///< the forward, or a hook of this call, threw
 };
 
-/// What a forward hook is told; valid while the hook runs.
+/// The argument of a forward hook; valid while the hook runs.
 struct ForwardEvent {
   const Module& module;
   /// The tensors among the call's arguments.
   std::span<const Tensor> inputs;
-  /// The tensors in what forward returned; none before it ran, and none where it failed.
+  /// The tensors in the result of forward; empty before it ran and if it failed.
   std::span<const Tensor> outputs;
   Location location;
   ForwardPhase phase = ForwardPhase::before;
 
-  /// The first of them; ValueError where there is none.
+  /// The first input or output. Raises ValueError if there is none.
   const Tensor& input() const { return first(inputs, "inputs"); }
   const Tensor& output() const { return first(outputs, "outputs"); }
 
@@ -73,23 +76,23 @@ struct ModuleHooks {
   ModuleHooks();
   const Shared<HookList<ForwardHook>> forward;
   const Shared<HookList<weft::detail::Hook>> backward;
-  // Calls keep their inputs for backward, and compute the rest again (nn/checkpointing.hpp).
+  // Whether calls are checkpointed (nn/checkpointing.hpp).
   Atomic<bool> recomputes{false};
 };
 
 /// One call of a module that has hooks.
 class WEFT_API HookedCall {
  public:
-  /// Runs the forward-pre hooks. With backward hooks the inputs that need gradients become aliases behind one node,
-  /// where the gradients that this call sends to them meet, apart from those of other uses.
+  /// Runs the forward-pre hooks. With backward hooks, inputs that require gradients become aliases of one node, which
+  /// collects the gradients of this call separately from those of other uses.
   HookedCall(const Module& module, const ModuleHooks& hooks, std::vector<Tensor> inputs, Location where);
-  /// Tells the hooks of both ends of a call that did not finish.
+  /// Runs the call hooks of a call that did not finish.
   ~HookedCall() {
     if (WEFT_UNLIKELY(!begun_.empty())) fail();
   }
   HookedCall(const HookedCall&) = delete;
   const Tensor& input(size_t i) const { return inputs_[i]; }
-  /// Runs the forward hooks, which may replace outputs, and hooks the outputs' gradients.
+  /// Runs the forward hooks, which may replace outputs, and attaches the backward hooks to the outputs.
   void finish(std::span<Tensor* const> outputs);
 
  private:
@@ -104,7 +107,7 @@ class WEFT_API HookedCall {
   Location where_;
   std::vector<Tensor> inputs_;
   Shared<Backward> backward_;
-  /// Hooks of both ends that are still to be told of the second, by id.
+  /// Ids of the call hooks that are still to be called at the end.
   std::vector<uint64_t> begun_;
 };
 
@@ -126,8 +129,8 @@ concept SaysItsTensors = requires(T& t) {
   t.tensors();
 };
 
-// Whether hooks find tensors in a T: a tensor, a list, tuple or optional of what holds tensors, or a type whose
-// `auto tensors() { return std::tie(...); }` names them.
+// Whether hooks find tensors in a T: a tensor, a container, tuple or optional with tensors, or a type with `auto
+// tensors() { return std::tie(...); }`.
 template <class T>
 struct HoldsTensors : std::bool_constant<is_tensor<T> || SaysItsTensors<T>> {};
 template <class T>
@@ -164,7 +167,7 @@ void collect_tensors(std::vector<Tensor*>& out, T& value) {
   }
 }
 
-// Calls `function` with each tensor of a tuple of arguments.
+// Calls `function` with each tensor in a tuple of arguments.
 template <class Kept, class F>
 void for_each_tensor(Kept& kept, const F& function) {
   std::vector<Tensor*> places;
@@ -172,7 +175,7 @@ void for_each_tensor(Kept& kept, const F& function) {
   for (Tensor* t : places) function(*t);
 }
 
-// An argument as a call with hooks keeps it: what holds tensors by value, so that hooks may replace them.
+// How a call with hooks stores an argument: by value if it contains tensors, so that hooks may replace them.
 template <class T>
 struct Kept {
   using Value = std::remove_cvref_t<T>;
@@ -191,7 +194,7 @@ auto call_kept(M& module, const Forward& forward, KeptArguments<Arguments...>& k
       [&](auto&... argument) { return forward(module, static_cast<KeptArgument<Arguments>&&>(argument)...); }, kept);
 }
 
-// A copy as the argument that it is a copy of was given; one of an array is a pointer.
+// Passes a copy on with the value category of the original argument; an array as a pointer.
 template <class Kept, class Copy>
 decltype(auto) given_again(Copy& copy) {
   if constexpr (std::is_same_v<Copy, std::remove_cvref_t<Kept>>) return static_cast<Kept&&>(copy);
@@ -200,7 +203,7 @@ decltype(auto) given_again(Copy& copy) {
 
 [[noreturn]] WEFT_API void raise_not_copied(const Module& module, Location where);
 
-/// The same within a checkpoint, whose second run has copies of the module and of the arguments.
+/// As call_kept, but checkpointed: the recomputation uses copies of the module and the arguments.
 template <class M, class Forward, class... Arguments>
 auto call_checkpointed(M& module, Location where, const Forward& forward, KeptArguments<Arguments...>& kept,
                        std::tuple<Arguments...>* types) {
@@ -226,7 +229,7 @@ auto call_checkpointed(M& module, Location where, const Forward& forward, KeptAr
   }
 }
 
-/// forward(module, arguments...) with the module's hooks around it.
+/// Calls forward(module, arguments...) with the module's hooks.
 template <class M, class Forward, class... Arguments>
 auto call_with_hooks(M& module, const ModuleHooks& hooks, Location where, const Forward& forward,
                      Arguments&&... arguments) {
@@ -248,10 +251,10 @@ auto call_with_hooks(M& module, const ModuleHooks& hooks, Location where, const 
   return result;
 }
 
-/// How a layer that takes one tensor and returns one is run and copied: all of these share one call with hooks.
+/// Runs and copies a layer that takes one tensor and returns one; all such layers share one call_with_hooks.
 struct OneTensorForward {
   Tensor (*run)(Module& module, const Tensor& x, Location where);
-  Shared<Module> (*copy)(const Module& module);  ///< null where the module cannot be copied
+  Shared<Module> (*copy)(const Module& module);  ///< null if the module cannot be copied
 };
 WEFT_API Tensor call_with_hooks(Module& module, const ModuleHooks& hooks, const OneTensorForward& forward,
                                 const Tensor& x, Location where);

@@ -1,4 +1,4 @@
-// What a module's handles share.
+// The state that all handles of a module share.
 #pragma once
 
 #include <algorithm>
@@ -20,8 +20,8 @@ namespace weft::nn {
 
 namespace detail {
 
-// A module's hooks, made with the first one by whichever thread comes first. A clone starts without, but for
-// what is no hook.
+// A module's hooks, created on first use, by any thread. A clone starts without hooks, but keeps the checkpointing
+// flag.
 class HooksSlot {
  public:
   HooksSlot() = default;
@@ -43,11 +43,10 @@ class HooksSlot {
   Atomic<ModuleHooks*> hooks_{nullptr};
 };
 
-/// While modules are cloned on this thread, where the copy of what stands at this address is kept; null at other times.
+/// During a clone on this thread: the slot for the copy of the object at this address; null at other times.
 Shared<void>* clone_slot(const void* original);
 
-/// What is added to the weight of a layer (nn/lora/low_rank-inl.hpp): the copies of a module share it, a clone has its
-/// own.
+/// The LoRA adapter of a layer (nn/lora/low_rank-inl.hpp): copies of the module share it, a clone has its own.
 class AdapterSlot {
  public:
   AdapterSlot() = default;
@@ -57,24 +56,24 @@ class AdapterSlot {
   Shared<LowRank> held;
 };
 
-/// Puts the memory of `value` under a tensor that a module holds, for all its holders; whoever saved the old value for
-/// backward is told by the version.
+/// Replaces the storage of a module's tensor by that of `value`, for all holders. The version increases, so that
+/// backward detects saved tensors of the old value.
 void replace_memory(const Tensor& held, const Tensor& value, Location where);
-/// `other`, a head of its own with the same shape, dtype and device, gets the memory of `held`, which gets its. Nobody
-/// is told; versions go with the memory.
+/// Swaps the storages of `held` and `other`, an unshared head with the same shape, dtype and device. Versions move with
+/// the storage; nothing is notified.
 WEFT_API void exchange_memory(const Tensor& held, const Tensor& other);
-/// A handle of the tensor itself; a Parameter or Buffer would be another tensor.
+/// A handle to the tensor itself; constructing a Parameter or Buffer would create another tensor.
 inline ModuleTensor held_as_it_is(const Tensor& tensor) {
   ModuleTensor held;
   static_cast<Tensor&>(held) = tensor;
   return held;
 }
-/// Moves or converts a tensor that a module holds, with its gradient.
+/// Moves or converts a tensor of a module, with its gradient.
 void move_held(Tensor& held, DType dtype, Location where);
-/// ValueError for a name that is empty, holds a dot, or is `taken`.
+/// Raises ValueError if the name is empty, contains a dot, or is `taken`.
 void check_name(const std::string& name, bool taken, Location where);
 
-/// Objects that enter and leave without allocating memory. Copies of a list are empty.
+/// An intrusive list: insertion and removal allocate no memory. Copies of a list are empty.
 template <class T>
 class LinkedList {
  public:
@@ -94,7 +93,7 @@ class LinkedList {
     if (link.next != nullptr) link.next->from = link.from;
     link.from = nullptr;
   }
-  /// Those that fulfil a condition.
+  /// The elements for which `condition` is true.
   template <class Condition>
   std::vector<T*> select(Condition&& condition) const {
     std::vector<T*> out;
@@ -115,57 +114,57 @@ class LinkedList {
 };
 
 struct Slot {
-  /// `held`: no member, but the layer inside of an AnyModule.
+  /// `held`: not a member, but the layer in an AnyModule.
   enum class Kind { parameter, buffer, child, held };
 
   Kind kind;
   std::string name = {};
   bool saved = true;
-  Module::State* owner = nullptr;  // null also once that is gone
-  /// Of a member from the start of its module, in each copy of that.
+  Module::State* owner = nullptr;  // null also after the owner is destroyed
+  /// Offset of a member in its module object, the same in each copy.
   ptrdiff_t offset = 0;
-  /// Of an element of a container, which stands at one address for all copies.
+  /// For a container element: its address, which all copies share.
   const void* home = nullptr;
   void (*assign)(Module& to, const Module& from) = nullptr;
-  /// Those here are the registered members and copies of them, of which `is_member` tells.
+  /// The registered members and copies of them; `is_member` distinguishes them.
   LinkedList<ModuleTensor> tensors = {};
   LinkedList<Module> modules = {};
 
-  /// The members at present.
+  /// The members among them.
   std::vector<ModuleTensor*> member_tensors() const;
   std::vector<Module*> member_modules() const;
-  /// What all members and the registry hold from now on. ValueError where something else computes the tensor.
+  /// Replaces the value in all members and in the registry. Raises ValueError as check_replaceable.
   void set(Tensor value);
   void set(const Module& value);
 
   static bool is_member(const ModuleTensor& tensor);
   static bool is_member(const Module& module);
-  /// `shows` is another object of the slot from now on, or of none.
+  /// Moves `shows` to another slot, or to none.
   static void follow(ModuleTensor& shows, Shared<Slot> slot);
   static void follow(Module& shows, Shared<Slot> slot);
-  /// The address of an element of a container, which copies of that share.
+  /// Marks the current address as that of a container element, which copies of the container share.
   static void settle(const Module& element);
   static void settle(const ModuleTensor& element);
   /// Adds the slot of a member at `address` to its module.
   static Shared<Slot> add(Kind kind, std::string name, bool saved, const Module& module, const void* address);
-  /// Adds the slots of `original` to a clone of it.
+  /// Adds copies of the slots of `original` to its clone.
   static void clone_all(const Module::State& original, Module::State& clone);
   /// The slot of a copy: while cloning, that of the clone.
   static Shared<Slot> of_copy(const Shared<Slot>& original);
   /// The module is one of `to`, or of none.
   static void track(const Module& module, Module::State* to);
   static void take_state(Module& module, const Module& other);
-  /// Whether its class derives from Module itself, so that Module copies it.
+  /// Whether the class derives directly from Module, so that Module copies it.
   static bool is_plain(const Module& module);
 
-  /// ValueError where something else computes the tensor of that name.
+  /// Raises ValueError if the tensor of that name is parametrized, adapted by LoRA or quantized.
   static void check_replaceable(const Module::State& state, std::string_view name, Location where);
 
  private:
   bool has_at(const void* address) const;
 };
 
-/// The slots of a state and the objects that have members at their offsets. Copies start empty.
+/// The slots of a state, and the objects with members at their offsets. Copies start empty.
 struct Slots {
   Slots() = default;
   Slots(const Slots&) {}
@@ -188,18 +187,18 @@ struct Module::State {
   std::vector<Entry> parameters, buffers;
   std::vector<std::pair<std::string, Module>> children;
   weft::detail::Flag<true> training;
-  // Of its members, for captured steps.
+  // Counts changes of its members, for captured steps.
   weft::detail::Changes changes;
   const std::type_info* type = nullptr;
-  // In place of the type's.
+  // Overrides the name of `type`.
   std::string class_name;
   std::string extra_repr;
   Config config;
-  // ModuleDescription::unknown.
+  // See ModuleDescription::unknown.
   std::string unknown;
-  // Some other module has it as a child.
+  // Whether another module has it as a child.
   bool registered = false;
-  // Its members are registered by being assigned, not by WEFT_REGISTER.
+  // Whether members are registered by assignment instead of WEFT_REGISTER.
   bool open = false;
   detail::HooksSlot hooks;
   detail::AdapterSlot adapter;
@@ -216,7 +215,7 @@ struct Module::State {
   }
 };
 
-/// The way to what a module keeps to itself.
+/// Access to a module's private state.
 struct detail::StateAccess {
   using State = Module::State;
   static Module::State& state(const Module& module) { return *module.state_; }

@@ -34,7 +34,7 @@ void put(Entries& entries, const std::string& name, const Tensor& tensor, bool s
   else entries.push_back({name, held_as_it_is(tensor), saved});
 }
 
-// A member of a class in C++ is replaced there, too; nothing but a tensor of its kind can stand there.
+// A member of a C++ class is replaced there, too. Raises if the name belongs to a C++ member of another type.
 detail::Slot* checked_slot(const detail::Slots& slots, const std::string& name, detail::Slot::Kind kind,
                            Location where) {
   detail::Slot* slot = slots.find(name);
@@ -55,7 +55,7 @@ std::vector<std::string> names_of(const Entries& entries) {
   return names;
 }
 
-// The child that parametrized tensors are computed from, which goes with them alone.
+// Whether it is the child that holds the originals; it is removed only together with them.
 bool holds_lists(const Module& module, std::string_view name) {
   return name == detail::parametrizations && is_parametrized(module);
 }

@@ -1,4 +1,4 @@
-// Sequences of different lengths, packed for recurrent layers.
+// Packed sequences of different lengths, for recurrent layers.
 #pragma once
 
 #include <tuple>
@@ -8,8 +8,8 @@
 
 namespace weft::nn {
 
-/// The rows of sequences in falling order of length, step after step (ops/packed.hpp). `sorted_indices` says which
-/// sequence stands where, `unsorted_indices` where each stands; both are undefined where they were in order.
+/// Sequences in decreasing order of length, stored step by step (ops/packed.hpp). `sorted_indices` maps sorted
+/// positions to sequences, `unsorted_indices` is its inverse; both are undefined if the sequences were already sorted.
 struct PackedSequence {
   Tensor data, batch_sizes, sorted_indices, unsorted_indices;
 
@@ -18,7 +18,7 @@ struct PackedSequence {
 
 struct PackOptions {
   bool batch_first = false;
-  /// Lengths must not rise; without it the sequences are sorted by length, stably.
+  /// Require sorted lengths. If false, sequences are stably sorted by length.
   bool enforce_sorted = true;
 };
 struct UnpackOptions {
@@ -26,7 +26,7 @@ struct UnpackOptions {
   double padding_value = 0;
   std::optional<int64_t> total_length = {};
 };
-/// The sequences in the order that they had before they were packed, and their lengths (i64 on the CPU).
+/// The sequences in their original order, and their lengths (i64 on the CPU).
 struct PaddedSequence {
   Tensor data, lengths;
 };
@@ -36,10 +36,10 @@ WEFT_API PackedSequence pack_padded_sequence(const Tensor& x, const Tensor& leng
                                              Location where = {});
 WEFT_API PaddedSequence pad_packed_sequence(const PackedSequence& packed, const UnpackOptions& options = {},
                                             Location where = {});
-/// Of tensors [length, ...].
+/// Packs tensors [length, ...].
 WEFT_API PackedSequence pack_sequence(std::span<const Tensor> sequences, bool enforce_sorted = true,
                                       Location where = {});
-/// The tensors [length, ...] again.
+/// Returns the tensors [length, ...].
 WEFT_API std::vector<Tensor> unpack_sequence(const PackedSequence& packed, Location where = {});
 
 }  // namespace weft::nn

@@ -1,4 +1,4 @@
-// Edges around images as layers: <weft/ops/pad.hpp> says what each computes, takes and raises.
+// Padding layers; see <weft/ops/pad.hpp> for definitions and errors.
 #pragma once
 
 #include "function_layer.hpp"
@@ -7,33 +7,33 @@
 namespace weft::nn {
 
 namespace detail {
-/// Of the last `dims` dimensions.
+/// Pads the last `dims` dimensions.
 template <int dims, Padding mode>
 struct WEFT_API EdgePad : FunctionLayer<EdgePad<dims, mode>> {
-  /// One number for all edges, or those before and after the last dimension, then of the one before, and so on. Else
-  /// ValueError.
+  /// One number for all edges, or two per dimension (before and after), last dimension first. Raises ValueError for any
+  /// other count.
   explicit EdgePad(const Dims& padding, Location where = {});
 };
 }  // namespace detail
 
-/// Edges of zeros.
+/// Pads with zeros.
 using ZeroPad1d = detail::EdgePad<1, Padding::constant>;
 using ZeroPad2d = detail::EdgePad<2, Padding::constant>;
 using ZeroPad3d = detail::EdgePad<3, Padding::constant>;
-/// Edges mirrored at the outermost element.
+/// Pads by reflection at the outermost element.
 using ReflectionPad1d = detail::EdgePad<1, Padding::reflect>;
 using ReflectionPad2d = detail::EdgePad<2, Padding::reflect>;
 using ReflectionPad3d = detail::EdgePad<3, Padding::reflect>;
-/// Edges of the outermost element.
+/// Pads by repeating the outermost element.
 using ReplicationPad1d = detail::EdgePad<1, Padding::replicate>;
 using ReplicationPad2d = detail::EdgePad<2, Padding::replicate>;
 using ReplicationPad3d = detail::EdgePad<3, Padding::replicate>;
-/// Edges of the elements of the other side.
+/// Pads with elements of the opposite side.
 using CircularPad1d = detail::EdgePad<1, Padding::circular>;
 using CircularPad2d = detail::EdgePad<2, Padding::circular>;
 using CircularPad3d = detail::EdgePad<3, Padding::circular>;
 
-/// Edges of one value; `padding` as of the others.
+/// Pads with a constant; `padding` as for the others.
 template <int dims>
 struct WEFT_API ConstantPad : FunctionLayer<ConstantPad<dims>> {
   ConstantPad(const Dims& padding, Scalar value, Location where = {});

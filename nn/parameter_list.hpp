@@ -1,4 +1,4 @@
-// Parameters by position.
+// A list of parameters.
 #pragma once
 
 #include <string>
@@ -8,14 +8,14 @@
 
 namespace weft::nn {
 
-/// Parameters, each registered under its position. It is not called itself.
+/// A list of parameters, each registered under its position. It cannot be called.
 class ParameterList : public Module {
  public:
   ParameterList() : Module(typeid(ParameterList)) {}
   ParameterList(std::initializer_list<Parameter> parameters) : ParameterList() {
     for (const Parameter& p : parameters) append(p);
   }
-  // No moves, as of a Sequential.
+  // No moves, as in Sequential.
   ParameterList(const ParameterList& other) : Module(other), parameters_(other.parameters_) { become_copy(other); }
   ParameterList& operator=(const ParameterList& other) {
     assign(other);
@@ -31,7 +31,8 @@ class ParameterList : public Module {
 
   size_t size() const { return parameters_->size(); }
   bool empty() const { return parameters_->empty(); }
-  /// One parameter, to which another may be assigned. Negative counts from the end. IndexError where there is none.
+  /// A parameter; assigning to it replaces the parameter. A negative index counts from the end. Raises IndexError if it
+  /// is out of range.
   Parameter& operator[](detail::Place i) { return (*parameters_)[place(i)]; }
   const Parameter& operator[](detail::Place i) const { return (*parameters_)[place(i)]; }
   auto begin() { return parameters_->begin(); }

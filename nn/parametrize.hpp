@@ -1,4 +1,4 @@
-// Tensors of modules that are computed from others at each use, as torch.nn.utils.parametrize has them.
+// Parametrizations: tensors of modules that are computed from others at each use, as in torch.nn.utils.parametrize.
 //
 //   struct Symmetric : nn::Layer<Symmetric> {
 //     Tensor forward(const Tensor& x) const { return triu(x) + triu(x, 1).t(); }
@@ -7,10 +7,10 @@
 //   nn::weight_norm(net.hidden);
 //   nn::spectral_norm(net.out);
 //
-// What the tensor is computed from is saved as `parametrizations.weight.original`, or `original0` and so on, and is
-// what `parameters()` gives. Every layer of Weft computes with the parametrized tensor; a module of one's own does
-// where its forward says `value_of(weight)`. The member `weight` of a C++ layer stays the handle of the tensor that was
-// there: the original where there is one of its shape, and NaN where none is.
+// The original tensors are saved as `parametrizations.weight.original`, or `original0` and so on, and are returned by
+// `parameters()`. All layers of Weft use the parametrized tensor; a user-defined module does if its forward calls
+// `value_of(weight)`. The C++ member `weight` keeps its handle to the original, if there is one of the same shape;
+// otherwise it is filled with NaN.
 #pragma once
 
 #include <array>
@@ -26,7 +26,7 @@
 
 namespace weft::nn {
 
-/// What a right_inverse gives: one tensor, which is saved as `original`, or several, `original0` and so on.
+/// The result of a right_inverse: one tensor, saved as `original`, or several, saved as `original0` and so on.
 struct Originals {
   std::vector<Tensor> tensors;
   bool numbered = true;
@@ -53,7 +53,7 @@ constexpr bool takes_tensors(std::index_sequence<i...>) {
     };
 }
 
-/// module(of[0], of[1], …) for as many as its forward takes, up to four.
+/// Calls module(of[0], of[1], …), with up to four tensors.
 template <size_t n = 1, class M>
 Tensor call_with(M& module, std::span<const Tensor> of, Location where) {
   if constexpr (takes_tensors<M>(std::make_index_sequence<n - 1>())) {
@@ -73,15 +73,15 @@ concept HasRightInverse = requires(M& module, const Tensor& value) {
 
 }  // namespace detail
 
-/// Any module whose forward computes a tensor from one, or the first one of a tensor from up to four, with its
-/// `right_inverse` where it has one: `Tensor right_inverse(const Tensor& value)`, or a vector, an array or a pair of
-/// tensors, from which forward computes the value.
+/// Any module with a forward that computes a tensor from one to four tensors. It may have a `right_inverse`: `Tensor
+/// right_inverse(const Tensor& value)`, or with a vector, an array or a pair of tensors as result, from which forward
+/// computes the value.
 class WEFT_API Parametrization : public Module {
  public:
   template <std::derived_from<Module> M>
     requires(!std::same_as<M, Parametrization>)
   Parametrization(M module) : Module(module), held_(Shared<HeldModule<M>>::make(std::move(module))) {}
-  /// From outside C++: what computes, and the inverse or nothing. Clones share what the functions hold.
+  /// For other languages: the functions, and an optional inverse. Clones share the state of the functions.
   using Forward = Callback<Tensor(std::span<const Tensor> originals, Location where)>;
   using RightInverse = Callback<Originals(const Tensor& value)>;
   Parametrization(const Module& module, Forward forward, RightInverse right_inverse = {});
@@ -121,36 +121,35 @@ class WEFT_API Parametrization : public Module {
   Shared<HeldBase> held_;
 };
 
-/// From now on the parameter or buffer `name` of the module is parametrization(original), computed at each use; several
-/// are applied one after the other. Where it has a right_inverse, that gives the originals, and the value stays as it
-/// was; one original of the same shape stays the same tensor, for optimizers that hold it. ValueError where the module
-/// has no such tensor, where shape or dtype change, or those that right_inverse makes of them do, unless `unsafe`, and
-/// where the weight has an adapter of LoRA. What forward and right_inverse raise comes through. Then nothing was
-/// changed.
+/// Makes the parameter or buffer `name` of the module equal to parametrization(original), computed at each use; several
+/// parametrizations are applied in order. If it has a right_inverse, that computes the originals, and the value does
+/// not change. A single original of the same shape remains the same tensor, for optimizers that hold it. Errors of
+/// forward and right_inverse are passed on. Raises ValueError, before any change, if the module has no such tensor or
+/// if the weight has a LoRA adapter. Unless `unsafe`, it also raises ValueError if shape or dtype change.
 WEFT_API void register_parametrization(const Module& module, std::string_view name, Parametrization parametrization,
                                        bool unsafe = false, Location where = {});
 
-/// Whether the tensor of that name is, or any without a name.
+/// Whether the tensor `name` is parametrized, or any tensor if the name is empty.
 WEFT_API bool is_parametrized(const Module& module, std::string_view name = {});
-/// The names of those that are.
+/// The names of the parametrized tensors.
 WEFT_API std::vector<std::string> parametrized_names(const Module& module);
 
-/// The value at present. ValueError where it is not parametrized.
+/// The current value. Raises ValueError if the tensor is not parametrized.
 WEFT_API Tensor parametrized_tensor(const Module& module, std::string_view name, Location where = {});
-/// Gives the originals the values that the right_inverses make of `value`. ValueError where it is not parametrized, or
-/// a parametrization has no right_inverse, and where number or dtypes of the originals would change or, but for an
-/// unsafe one, shapes; then nothing was changed.
+/// Sets the originals to the right_inverse of `value`. Raises ValueError, before any change, if the tensor is not
+/// parametrized or a parametrization has no right_inverse. It also raises if the number or dtypes of the originals
+/// would change, and, unless the parametrization is unsafe, their shapes.
 WEFT_API void set_parametrized_tensor(const Module& module, std::string_view name, const Tensor& value,
                                       Location where = {});
 
-/// The tensor is a plain one again, the last of its module, with its present value, or else its original's. It is the
-/// tensor that was there before, so that members and optimizers follow. ValueError where it is not parametrized, and
-/// for the original where there are several.
+/// Makes the tensor a plain one with its current value, or with that of its original; it becomes the module's last
+/// tensor. It is the same tensor object as before, so that members and optimizers see it. Raises ValueError if the
+/// tensor is not parametrized, and for the original if there are several.
 WEFT_API void remove_parametrizations(const Module& module, std::string_view name, bool leave_parametrized = true,
                                       Location where = {});
 
-/// While one lives, each parametrized tensor is computed once on this thread, with gradients and without, and again
-/// only where an original was written: for a module whose weights are used at many places of a forward.
+/// Caches parametrized tensors on this thread until destruction, with and without gradients: each is recomputed only
+/// after an original was written. For a module that uses its weights several times in a forward.
 class WEFT_API CachedParametrizationsGuard {
  public:
   CachedParametrizationsGuard();
@@ -163,38 +162,39 @@ class WEFT_API CachedParametrizationsGuard {
   weft::detail::Pimpl<Cache> cache_;
 };
 
-/// w = g v / |v|, where original0 is g, original1 is v, and the lengths are taken over all dimensions but `dim`, or
-/// over all where it is none or, as in PyTorch, -1 (Salimans and Kingma 2016). The value stays as it was. ValueError
-/// for a dim that is not there, and as register_parametrization.
+/// w = g v / |v|, with originals g (original0) and v (original1). Norms are over all dimensions but `dim`, or over all
+/// dimensions if it is empty or, as in PyTorch, -1 (Salimans and Kingma 2016). The value does not change. Raises
+/// ValueError if `dim` does not exist, and as register_parametrization.
 WEFT_API void weight_norm(const Module& module, std::string_view name = "weight", std::optional<int> dim = 0,
                           Location where = {});
 
 struct SpectralNormOptions {
-  /// In training, at each use.
+  /// Number of power iterations at each use in training.
   int64_t n_power_iterations = 1;
   double eps = 1e-12;
-  /// Which dimension of the weight are the matrix' rows; 1 for transposed convolutions, else 0.
+  /// The dimension of the weight that becomes the rows of the matrix. Default: 1 for transposed convolutions, else 0.
   std::optional<int> dim = {};
 };
 /// w / σ, where σ is the largest singular value of the weight as a matrix, estimated by power iteration with the
-/// buffers _u and _v (Miyato et al. 2018); a weight of one dimension is divided by its length. ValueError for options
-/// out of range, a weight without dimensions, and as register_parametrization.
+/// buffers _u and _v (Miyato et al. 2018). A 1-d weight is divided by its norm. Raises ValueError for options out of
+/// range, for a 0-d weight, and as register_parametrization.
 WEFT_API void spectral_norm(const Module& module, std::string_view name = "weight",
                             const SpectralNormOptions& options = {}, Location where = {});
 
-/// From a matrix X of any values: exp(A), Cayley's (I - A/2)⁻¹ (I + A/2), where A is skew with X's lower triangle, or
-/// the product of the reflections whose vectors stand below X's diagonal.
+/// Maps an arbitrary matrix X to an orthogonal one. With A skew-symmetric from X's lower triangle: exp(A), or Cayley's
+/// (I - A/2)⁻¹ (I + A/2). householder: the product of the reflections with vectors below X's diagonal.
 enum class OrthogonalMap : uint8_t { matrix_exp, cayley, householder };
 struct OrthogonalOptions {
-  /// matrix_exp for a square weight, else householder.
+  /// Default: matrix_exp for a square weight, else householder.
   std::optional<OrthogonalMap> map = {};
-  /// The map's matrix is multiplied with the buffer `base`, so that training starts from the identity (Lezcano-Casado
-  /// 2019), and a value can be set.
+  /// Multiply the map's matrix by the buffer `base`, so that training starts from the identity (Lezcano-Casado 2019)
+  /// and a value can be assigned.
   bool use_trivialization = true;
 };
-/// A weight [..., n, k] with orthonormal columns, or rows where it is wide. It becomes the orthogonal factor of what it
-/// was, with a base or by householder; the other maps take what it was as X. Setting a value that is not orthogonal
-/// does the same. ValueError for a weight of less than two dimensions, and as register_parametrization.
+/// Makes the weight [..., n, k] orthonormal: its columns, or its rows if it is wide. With a base or householder it
+/// becomes the orthogonal factor of its former value, otherwise the map of that value. Assigning a value that is not
+/// orthogonal does the same. Raises ValueError for a weight with fewer than two dimensions, and as
+/// register_parametrization.
 WEFT_API void orthogonal(const Module& module, std::string_view name = "weight", const OrthogonalOptions& options = {},
                          Location where = {});
 

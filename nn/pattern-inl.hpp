@@ -1,4 +1,4 @@
-// Names that a user's regular expression finds. Not public.
+// Matching of module names with regular expressions. Not public.
 #pragma once
 
 #include <memory>
@@ -9,12 +9,12 @@
 
 namespace weft::nn::detail {
 
-/// An expression as ECMAScript has them. <regex> is compiled for one file alone: it is large.
+/// An ECMAScript regular expression. Hides <regex>, which is slow to compile.
 class Pattern {
  public:
-  /// ValueError of `op` for what is none.
+  /// Raises ValueError of `op` for an invalid expression.
   Pattern(const char* op, std::string_view text, Location where);
-  /// Whether a part of the name is described, or all of it.
+  /// Whether the expression matches a part of the name, or all of it.
   bool finds(std::string_view name) const;
   bool describes(std::string_view name) const;
 
@@ -22,7 +22,7 @@ class Pattern {
   struct Compiled;
   std::shared_ptr<const Compiled> compiled_;
 };
-/// The expression that finds this text alone.
+/// An expression that matches exactly this text.
 std::string pattern_of_name(std::string_view name);
 
 }  // namespace weft::nn::detail

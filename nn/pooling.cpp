@@ -45,7 +45,7 @@ ValuesAndIndices MaxPool<dims>::forward_with_indices(const Tensor& x, Location w
 template <int dims>
 MaxUnpool<dims>::MaxUnpool(const Dims& kernel_size, const UnpoolOptions& options, Location where)
     : kernel_size_(kernel_size), options_(options) {
-  // As in PyTorch, which keeps a number for each dimension.
+  // As in PyTorch, which prints one number per dimension.
   const auto shown = [](const Dims& sizes) {
     std::array<int64_t, dims> each;
     each.fill(sizes.empty() ? 0 : sizes[0]);
@@ -88,7 +88,7 @@ ValuesAndIndices FractionalMaxPool<dims>::forward_with_indices(const Tensor& x, 
 
 template <int dims>
 AvgPool<dims>::AvgPool(const Dims& kernel_size, const AveragePoolOptions& options, Location where) {
-  // As in PyTorch, whose AvgPool1d alone prints tuples.
+  // As in PyTorch, where only AvgPool1d prints tuples.
   const auto shown = dims == 1 ? python_tuple : python_sizes;
   this->set_function(
       [kernel_size, options](const Tensor& x, bool, Location place) {

@@ -1,5 +1,5 @@
-// Pooling as layers: <weft/ops/pool.hpp> says what each computes, takes and raises; constructors raise what follows
-// from their options. A list of sizes has one value for each spatial dimension, or one for all.
+// Pooling layers; see <weft/ops/pool.hpp> for definitions and errors. Constructors raise the errors that follow from
+// their options. A list of sizes has one value for each spatial dimension, or one for all.
 #pragma once
 
 #include "function_layer.hpp"
@@ -7,13 +7,13 @@
 
 namespace weft::nn {
 
-/// The largest element of each window.
+/// The maximum of each window.
 template <int dims>
 class WEFT_API MaxPool : public Layer<MaxPool<dims>> {
  public:
   explicit MaxPool(const Dims& kernel_size, const MaxPoolOptions& options = {}, Location where = {});
   Tensor forward(const Tensor& x, Location where) const;
-  /// The same, and where each was found, for MaxUnpool; runs no hooks.
+  /// As a call, and returns the indices of the maxima, for MaxUnpool. Does not run hooks.
   ValuesAndIndices forward_with_indices(const Tensor& x, Location where = {}) const;
 
  private:
@@ -24,7 +24,7 @@ using MaxPool1d = MaxPool<1>;
 using MaxPool2d = MaxPool<2>;
 using MaxPool3d = MaxPool<3>;
 
-/// Zeros with the elements of x at the indices that MaxPool gave.
+/// Places the elements of x at the indices that MaxPool returned, and zeros elsewhere.
 template <int dims>
 class WEFT_API MaxUnpool : public Layer<MaxUnpool<dims>> {
  public:
@@ -32,7 +32,7 @@ class WEFT_API MaxUnpool : public Layer<MaxUnpool<dims>> {
   Tensor forward(const Tensor& x, const Tensor& indices, Location where) const {
     return forward(x, indices, options_.output_size, where);
   }
-  /// To an output_size of this call.
+  /// With the output_size of this call.
   Tensor forward(const Tensor& x, const Tensor& indices, const Dims& output_size, Location where) const;
 
  private:
@@ -43,13 +43,13 @@ using MaxUnpool1d = MaxUnpool<1>;
 using MaxUnpool2d = MaxUnpool<2>;
 using MaxUnpool3d = MaxUnpool<3>;
 
-/// The largest elements of windows that begin at random places.
+/// The maximum of windows at random positions.
 template <int dims>
 class WEFT_API FractionalMaxPool : public Layer<FractionalMaxPool<dims>> {
  public:
   FractionalMaxPool(const Dims& kernel_size, const FractionalPoolOptions& options, Location where = {});
   Tensor forward(const Tensor& x, Location where) const { return forward_with_indices(x, where).values; }
-  /// The same, and where each was found; runs no hooks.
+  /// As a call, and returns the indices of the maxima. Does not run hooks.
   ValuesAndIndices forward_with_indices(const Tensor& x, Location where = {}) const;
 
  private:
@@ -68,7 +68,7 @@ using AvgPool1d = AvgPool<1>;
 using AvgPool2d = AvgPool<2>;
 using AvgPool3d = AvgPool<3>;
 
-/// sum(x^norm_type)^(1 / norm_type) of each window; without a stride windows lie side by side.
+/// sum(x^norm_type)^(1 / norm_type) of each window. By default windows do not overlap.
 template <int dims>
 struct WEFT_API LPPool : FunctionLayer<LPPool<dims>> {
   LPPool(double norm_type, const Dims& kernel_size, const Dims& stride = {}, bool ceil_mode = false,
@@ -87,13 +87,13 @@ using AdaptiveAvgPool1d = AdaptiveAvgPool<1>;
 using AdaptiveAvgPool2d = AdaptiveAvgPool<2>;
 using AdaptiveAvgPool3d = AdaptiveAvgPool<3>;
 
-/// The largest elements of output_size windows that cover x evenly.
+/// The maxima of output_size windows that cover x evenly.
 template <int dims>
 class WEFT_API AdaptiveMaxPool : public Layer<AdaptiveMaxPool<dims>> {
  public:
   explicit AdaptiveMaxPool(const Dims& output_size, Location where = {});
   Tensor forward(const Tensor& x, Location where) const;
-  /// The same, and where each was found; runs no hooks.
+  /// As a call, and returns the indices of the maxima. Does not run hooks.
   ValuesAndIndices forward_with_indices(const Tensor& x, Location where = {}) const;
 
  private:

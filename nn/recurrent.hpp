@@ -1,7 +1,7 @@
-// Recurrent layers and their cells. Parameters are f32 on the CPU, uniform in ±1/√hidden; names, layout and order are
-// PyTorch's: weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0, those of the other direction with _reverse. Formulas
-// and shapes stand in ops/recurrent.hpp. ValueError for sizes and numbers of layers below 1 and for a dropout outside
-// [0, 1].
+// Recurrent layers and cells; see ops/recurrent.hpp for formulas and shapes. Parameters are f32 on the CPU, initialised
+// uniformly in ±1/√hidden. Names, layout and order are PyTorch's: weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0,
+// with the suffix _reverse for the other direction. Constructors raise ValueError for sizes and numbers of layers below
+// 1 and for a dropout outside [0, 1].
 #pragma once
 
 #include <string>
@@ -19,13 +19,13 @@ struct RecurrentLayerOptions {
   bool bias = true;
   /// x and the output are [batch, steps, ...].
   bool batch_first = false;
-  /// In training, of the output of every layer but the last.
+  /// Dropout probability on the output of every layer but the last, in training.
   double dropout = 0;
   bool bidirectional = false;
 };
 struct RNNOptions {
   int64_t num_layers = 1;
-  bool relu = false;  ///< rather than tanh
+  bool relu = false;  ///< instead of tanh
   bool bias = true;
   bool batch_first = false;
   double dropout = 0;
@@ -37,7 +37,7 @@ struct LSTMOptions {
   bool batch_first = false;
   double dropout = 0;
   bool bidirectional = false;
-  /// The width of h where it is a projection; 0: hidden_size.
+  /// Size of the projection of h; 0: no projection, h has hidden_size.
   int64_t proj_size = 0;
 };
 
@@ -50,7 +50,7 @@ struct RecurrentInput {
   Tensor data;
   std::optional<PackedSequence> packed = {};
 };
-/// output is the data of `packed`, which stands beside it where the input was packed.
+/// If the input was packed, `packed` is set and `output` is its data.
 struct LSTMResult {
   Tensor output, hidden, cell;
   std::optional<PackedSequence> packed = {};
@@ -64,23 +64,23 @@ struct RNNResult {
 
 namespace detail {
 
-/// The parameters of all layers and directions, as weft::lstm takes them.
+/// Options that determine the parameters of all layers and directions, in the layout of weft::lstm.
 struct RecurrentShape {
   std::string type;
   int64_t gates, input_size, hidden_size, proj_size;
   RecurrentLayerOptions options;
 };
 
-/// What RNN, LSTM and GRU share.
+/// Base class of RNN, LSTM and GRU.
 template <class Self>
 class WEFT_API RecurrentBase : public Layer<Self> {
  public:
-  /// The parameter of that name, such as weight_ih_l0. KeyError where there is none.
+  /// The parameter of this name, such as weight_ih_l0. Raises KeyError if it does not exist.
   const Parameter& parameter(std::string_view name, Location where = {}) const;
 
  protected:
   RecurrentOptions options_for(const RecurrentInput& x) const;
-  /// The given state in the order of packed sequences, or zeros for one that is undefined.
+  /// The given initial state in the order of the packed sequences; zeros if it is undefined.
   Tensor first_state(const Tensor& given, const RecurrentInput& x, int64_t width, Location where) const;
   static std::optional<PackedSequence> packed_like(const RecurrentInput& x, const Tensor& data);
   static Tensor in_order(const Tensor& states, const RecurrentInput& x, Location where);
@@ -98,7 +98,7 @@ class WEFT_API RecurrentBase : public Layer<Self> {
 
 }  // namespace detail
 
-/// weft::lstm. Without a state it begins with zeros.
+/// weft::lstm as a layer. The default initial state is zeros.
 class WEFT_API LSTM : public detail::RecurrentBase<LSTM> {
  public:
   LSTM(int64_t input_size, int64_t hidden_size, const LSTMOptions& options = {}, Location where = {});
@@ -106,7 +106,7 @@ class WEFT_API LSTM : public detail::RecurrentBase<LSTM> {
   LSTMResult forward(const RecurrentInput& x, const LstmState& state, Location where) const;
 };
 
-/// weft::gru.
+/// weft::gru as a layer.
 class WEFT_API GRU : public detail::RecurrentBase<GRU> {
  public:
   GRU(int64_t input_size, int64_t hidden_size, const RecurrentLayerOptions& options = {}, Location where = {});
@@ -114,7 +114,7 @@ class WEFT_API GRU : public detail::RecurrentBase<GRU> {
   RNNResult forward(const RecurrentInput& x, const Tensor& state, Location where) const;
 };
 
-/// weft::rnn_tanh or weft::rnn_relu.
+/// weft::rnn_tanh or weft::rnn_relu as a layer.
 class WEFT_API RNN : public detail::RecurrentBase<RNN> {
  public:
   RNN(int64_t input_size, int64_t hidden_size, const RNNOptions& options = {}, Location where = {});
@@ -125,7 +125,7 @@ class WEFT_API RNN : public detail::RecurrentBase<RNN> {
   bool relu_;
 };
 
-/// weft::lstm_cell. A state that is undefined is zeros.
+/// weft::lstm_cell as a layer. An undefined state means zeros.
 class WEFT_API LSTMCell : public Layer<LSTMCell> {
  public:
   LSTMCell(int64_t input_size, int64_t hidden_size, bool bias = true, Location where = {});
@@ -145,7 +145,7 @@ class WEFT_API GRUCell : public Layer<GRUCell> {
 class WEFT_API RNNCell : public Layer<RNNCell> {
  public:
   RNNCell(int64_t input_size, int64_t hidden_size, bool bias = true, bool relu = false, Location where = {});
-  /// "tanh" would become true.
+  /// Deleted: "tanh" would convert to true.
   RNNCell(int64_t input_size, int64_t hidden_size, bool bias, const char* nonlinearity, Location where = {}) = delete;
   Tensor forward(const Tensor& x, Location where) const { return forward(x, Tensor(), where); }
   Tensor forward(const Tensor& x, const Tensor& state, Location where) const;
@@ -183,7 +183,7 @@ Tensor get(const RNNResult& result) {
 
 }  // namespace weft::nn
 
-// `auto [output, hidden, cell] = lstm(x);`
+// Structured bindings: `auto [output, hidden, cell] = lstm(x);`
 template <>
 struct std::tuple_size<weft::nn::LSTMResult> : std::integral_constant<size_t, 3> {};
 template <>

@@ -1,4 +1,4 @@
-// The rows of ModuleRegistry::standard(). Internal to nn/.
+// The entries of ModuleRegistry::standard(). Internal to nn/.
 #pragma once
 
 #include "registry.hpp"

@@ -100,11 +100,11 @@ int64_t ModuleRegistry::version(std::string_view type) const {
 
 namespace {
 
-/// Where each tensor and module was met first.
+/// Path of the first occurrence of each tensor and module.
 struct Met {
   std::unordered_map<const void*, std::string> tensors, modules;
 
-  /// The path at which `object` was met before; else empty, and it is met at `path` now.
+  /// The path of the first occurrence of `object`. Empty at the first occurrence, which is stored with `path`.
   static std::string before(std::unordered_map<const void*, std::string>& met, const void* object,
                             const std::string& path) {
     const auto [place, is_first] = met.emplace(object, path);
@@ -131,7 +131,7 @@ std::vector<TensorDescription> described(const Entries& entries, const std::stri
 
 }  // namespace
 
-/// Goes through the states of modules, which are the registry's to see.
+/// Builds modules; a class of the registry, to access the states of modules.
 class ModuleRegistry::Builder {
  public:
   Builder(const Impl& registry, Location where) : registry_(registry), where_(where) {}
@@ -184,7 +184,6 @@ class ModuleRegistry::Builder {
     return module;
   }
 
-  /// Gives the modules that were built the parametrizations that are described.
   void parametrize(const ModuleDescription& d, const Module& model) {
     try {
       detail::parametrize_described(
@@ -195,7 +194,7 @@ class ModuleRegistry::Builder {
     }
   }
 
-  /// FormatError unless `built`, which describes what was built, has all that `wanted` lists.
+  /// Raises FormatError unless `built`, the description of the built module, contains all that `wanted` lists.
   void compare(const ModuleDescription& wanted, const ModuleDescription& built, const std::string& path) const {
     if (!wanted.shared_with.empty() || !built.shared_with.empty()) {
       if (wanted.shared_with != built.shared_with) fail(path, "another module is shared here");
@@ -217,7 +216,7 @@ class ModuleRegistry::Builder {
     }
   }
 
-  /// Gives what was built the dtypes, requires_grad and training that are described.
+  /// Sets dtypes, requires_grad and training mode of the built module to those described.
   void set(const ModuleDescription& d, const Module& module) const {
     if (!d.shared_with.empty()) return;
     Module::State& state = *module.state_;
@@ -262,7 +261,7 @@ class ModuleRegistry::Builder {
     fail(path, fmt::format("no {} can be made: {}", shown(d.type), shortened(text.substr(0, text.find('\n')), 200)));
   }
 
-  // Numbers are equal whether they are written as integers or not, and so are one number and a list of it.
+  // Whether two values are equivalent: integers and floats of equal value, or a number and a list of it.
   static bool means(const Attribute& wanted, const Attribute& built) {
     if (wanted == built) return true;
     try {
@@ -340,7 +339,7 @@ void ModuleRegistry::check_types(const Module& module, Location where) const {
                          .remedy = "registry.add<Class>(\"Class\", ...), and that registry for saving and loading"},
                         where);
     }
-    // Classes other than containers make their members themselves.
+    // Classes other than containers construct their own members.
     if (entry == nullptr || entry->made != nullptr) return;
     for (const auto& [name, child] : detail::StateAccess::state(m).children) {
       if (name != detail::parametrizations) self(self, child, joined(path, name));

@@ -1,4 +1,9 @@
-// Registered members and the registry are one thing: what is assigned to a member is found by its slot.
+// Slots link registered members to the registry, so that assigning to a member also changes the registry.
+//
+// A slot stores the registry entry, the offset of the member from its module and the objects that refer to it. An
+// assigned tensor or module is a member if the recorded module address lies at that offset before it. Entry and
+// member are then replaced in every copy of the module. Elements of containers are found by address, because copies
+// share them.
 #include <algorithm>
 #include <mutex>
 #include <utility>
@@ -14,7 +19,7 @@ namespace detail {
 
 namespace {
 
-/// Of all slots: they change where modules are made, copied and assigned to.
+/// Guards all slots, which change when modules are constructed, copied and assigned to.
 constinit std::mutex slots_in_use;
 
 const void* before(const void* address, ptrdiff_t offset) { return static_cast<const char*>(address) - offset; }
@@ -31,7 +36,7 @@ void move_to(Held& shows, Link& link, Shared<Slot>& present, Shared<Slot>& slot)
   std::swap(present, slot);
 }
 
-/// Where the entry of an absent member belongs, so that the order of registration stays.
+/// The position of an absent member's entry that preserves the order of registration.
 template <class Entries>
 auto place_of(Entries& entries, const Slots& slots, const Slot& absent) {
   bool behind = false;
@@ -177,7 +182,7 @@ Slot* Slots::find(std::string_view name) const {
 
 using detail::Slot;
 
-// A registered member keeps what the registry has.
+// Moving from a registered member copies it, because the registry keeps the tensor.
 ModuleTensor::ModuleTensor(ModuleTensor&& other) noexcept
     : Tensor(other.slot_ == nullptr ? Tensor(std::move(other)) : Tensor(other)) {
   Slot::follow(*this, other.slot_);

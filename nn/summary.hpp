@@ -1,4 +1,4 @@
-// What a model is made of and what a call of it costs, layer by layer.
+// Summary of a model: parameters, memory and operations of a call, layer by layer.
 #pragma once
 
 #include <string>
@@ -10,21 +10,21 @@
 
 namespace weft::nn {
 
-/// One module of a model: what belongs to it alone, without the modules below it.
+/// One module of a model, without its submodules.
 struct LayerSummary {
-  std::string name, class_name;  ///< its path; empty at the root
+  std::string name, class_name;  ///< its path, empty at the root
   int depth = 0;
-  /// Of its outputs in the last call; none where it was not called.
+  /// Shapes of the outputs of its last call; empty if it was not called.
   std::vector<Dims> outputs = {};
-  int64_t trainable = 0, frozen = 0;              ///< elements of parameters, shared ones where they come first
-  int64_t parameter_bytes = 0, output_bytes = 0;  ///< output_bytes over all calls
-  int64_t multiply_adds = 0;                      ///< of matrix products, convolutions, attention and recurrences
+  int64_t trainable = 0, frozen = 0;  ///< number of elements of parameters; a shared one counts at its first occurrence
+  int64_t parameter_bytes = 0, output_bytes = 0;  ///< output_bytes: sum over all calls
+  int64_t multiply_adds = 0;                      ///< in matrix products, convolutions, attention and recurrences
 };
 
 struct Summary {
   std::vector<LayerSummary> layers;
 
-  /// The sums; outputs are the root's.
+  /// The sums; outputs are those of the root.
   WEFT_API LayerSummary total() const;
   /// A table of at most `width` columns, as far as names and shapes can be shortened.
   WEFT_API std::string text(int width = 100) const;
@@ -32,15 +32,15 @@ struct Summary {
   WEFT_API std::string json() const;
 };
 
-/// How many multiply-adds a kernel's call is: of "matmul", "convolution", "attention", "recurrent" and their gradients;
-/// 0 for others.
+/// Multiply-adds of a kernel call: of "matmul", "convolution", "attention", "recurrent" and their gradients; 0 for
+/// others.
 WEFT_API int64_t multiply_adds(const KernelCall& call);
 
-/// Collects a summary while it lives: modules say when their calls begin and end, kernels are seen on this thread.
+/// Collects a summary: modules report the begin and end of their calls, kernels on this thread are observed.
 class WEFT_API SummaryRecorder : public KernelObserver {
  public:
   explicit SummaryRecorder(const Module& module);
-  /// `layer`: the place in named_modules().
+  /// `layer`: the index in named_modules().
   void enter(size_t layer) { running_.push_back(layer); }
   void leave(size_t layer, std::span<const Tensor> outputs);
   void after(const KernelCall& call) override;
@@ -53,13 +53,13 @@ class WEFT_API SummaryRecorder : public KernelObserver {
 };
 
 namespace detail {
-/// Hooks all modules of a model, which is on meta, and runs it.
+/// Adds hooks to all modules of a model on meta, and runs it.
 WEFT_API Summary summarize(const Module& model, const Callback<void()>& run);
 inline Tensor on_meta(const Tensor& x) { return x.to(Device(DeviceType::meta)); }
 }  // namespace detail
 
-/// Runs a copy of the model on the device meta, where nothing is computed, with tensors of the inputs' shapes:
-/// `std::cout << nn::summary(net, randn({1, 3, 32, 32})).text()`. Errors are those of the call.
+/// Runs a copy of the model on the meta device, which computes nothing, with tensors of the inputs' shapes: `std::cout
+/// << nn::summary(net, randn({1, 3, 32, 32})).text()`. Raises the errors of the call.
 template <std::derived_from<Module> M, std::same_as<Tensor>... Inputs>
 Summary summary(const M& model, const Input& input, const Inputs&... others) {
   M copy = clone(model);

@@ -6,15 +6,15 @@
 namespace weft::nn {
 
 struct TransformerOptions {
-  /// Width of the hidden layer; 0 stands for four times the block's.
+  /// Width of the hidden layer; 0 means 4 · width.
   int64_t hidden = 0;
   bool causal = true;
   double dropout = 0;
   bool bias = true;
 };
 
-/// x + attention(norm1(x)), then x + down(gelu(up(norm2(x)))): the pre-norm block of GPT-2.
-/// x [batch, length, width] -> the same shape. Errors as SelfAttention.
+/// x + attention(norm1(x)), then x + down(gelu(up(norm2(x)))): the pre-norm block of GPT-2. x [batch, length, width] ->
+/// the same shape. Errors as SelfAttention.
 class WEFT_API TransformerBlock : public Layer<TransformerBlock> {
  public:
   TransformerBlock(int64_t width, int64_t heads, TransformerOptions options = {}, Location where = {});
@@ -35,11 +35,11 @@ struct TransformerLayerOptions {
   TransformerActivation activation = TransformerActivation::relu;
   double layer_norm_eps = 1e-5;
   bool batch_first = false;
-  /// Norms before attention and feed-forward layers rather than behind the sums.
+  /// Apply norms before the attention and feed-forward layers instead of after the residual sums.
   bool norm_first = false;
   bool bias = true;
 };
-/// Masks of MultiheadAttentionCall.
+/// Masks as in MultiheadAttentionCall.
 struct EncoderCall {
   Tensor mask = {}, key_padding_mask = {};
   bool is_causal = false;
@@ -49,8 +49,9 @@ struct DecoderCall {
   bool tgt_is_causal = false, memory_is_causal = false;
 };
 
-/// Self-attention and two linear layers, each added to its input and normalised (Vaswani et al. 2017), with PyTorch's
-/// names and options. x is [length, batch, d_model], [batch, length, d_model] or without the batch; so is the result.
+/// Self-attention and two linear layers, each with a residual connection and a norm (Vaswani et al. 2017), with
+/// PyTorch's names and options. x and the result are [length, batch, d_model], [batch, length, d_model] or without the
+/// batch.
 class WEFT_API TransformerEncoderLayer : public Layer<TransformerEncoderLayer> {
  public:
   TransformerEncoderLayer(int64_t d_model, int64_t nhead, const TransformerLayerOptions& options = {},
@@ -67,7 +68,7 @@ class WEFT_API TransformerEncoderLayer : public Layer<TransformerEncoderLayer> {
   TransformerLayerOptions options_;
 };
 
-/// The same with attention to `memory`, the encoder's result, in between.
+/// As TransformerEncoderLayer, with attention to `memory`, the encoder's result, in between.
 class WEFT_API TransformerDecoderLayer : public Layer<TransformerDecoderLayer> {
  public:
   TransformerDecoderLayer(int64_t d_model, int64_t nhead, const TransformerLayerOptions& options = {},
@@ -84,7 +85,7 @@ class WEFT_API TransformerDecoderLayer : public Layer<TransformerDecoderLayer> {
   TransformerLayerOptions options_;
 };
 
-/// `num_layers` clones of a layer, one after the other, and with `norm` a LayerNorm behind them.
+/// `num_layers` clones of a layer in sequence; `norm` adds a final LayerNorm.
 class WEFT_API TransformerEncoder : public Layer<TransformerEncoder> {
  public:
   TransformerEncoder(const TransformerEncoderLayer& layer, int64_t num_layers, bool norm = false, Location where = {});
@@ -108,7 +109,7 @@ struct TransformerModelOptions {
   int64_t num_encoder_layers = 6, num_decoder_layers = 6;
   TransformerLayerOptions layers = {};
 };
-/// An encoder of src and a decoder of tgt, each with a last norm; matrices start by init::xavier_uniform_.
+/// An encoder of src and a decoder of tgt, each with a final norm; matrices are initialised by init::xavier_uniform_.
 class WEFT_API Transformer : public Layer<Transformer> {
  public:
   explicit Transformer(int64_t d_model = 512, int64_t nhead = 8, const TransformerModelOptions& options = {},
@@ -118,7 +119,7 @@ class WEFT_API Transformer : public Layer<Transformer> {
   }
   Tensor forward(const Tensor& src, const Tensor& tgt, const EncoderCall& encoding, const DecoderCall& decoding,
                  Location where) const;
-  /// [size, size], -infinity above the diagonal and 0 elsewhere: position i sees those up to i.
+  /// Causal mask [size, size]: -infinity above the diagonal, 0 elsewhere.
   static Tensor generate_square_subsequent_mask(int64_t size, TensorOptions options = {}, Location where = {});
 
   TransformerEncoder encoder;

@@ -1,5 +1,5 @@
-// Running statistics of batch norms anew, for a model whose weights were averaged. It stands here because optim/ knows
-// no modules.
+// Recomputes the running statistics of batch norms, for a model with averaged weights. In nn/, because optim/ does not
+// depend on modules.
 #pragma once
 
 #include <optional>
@@ -12,8 +12,8 @@
 namespace weft {
 namespace nn::detail {
 
-/// While one lives the batch norms of a model start anew and take the equal average of what they see on this thread,
-/// and the model is in training; then each module is as it was, statistics too where an exception ends it.
+/// Resets the batch norms of a model and makes them average their batches on this thread equally, with the model in
+/// training mode. The destructor restores modes and momenta, and after an exception also the statistics.
 class WEFT_API RenewedStatistics {
  public:
   explicit RenewedStatistics(const Module& model);
@@ -21,32 +21,32 @@ class WEFT_API RenewedStatistics {
   RenewedStatistics(const RenewedStatistics&) = delete;
 
   bool has_norms() const { return !norms_.empty(); }
-  /// Whether this module's momentum is left out on this thread.
+  /// Whether this module's momentum is ignored on this thread.
   static bool covers(const Module& module);
 
  private:
   static thread_local const RenewedStatistics* running;
   const RenewedStatistics* outer_ = nullptr;
-  const weft::detail::UnwatchedScope unwatched_;  // it is no evaluation
+  const weft::detail::UnwatchedScope unwatched_;  // these calls are no evaluation
   std::vector<std::pair<Module, bool>> training_;
   std::vector<Module> norms_;
-  /// Buffers, and what they held.
+  /// Buffers with their previous values.
   std::vector<std::pair<Tensor, Tensor>> before_;
   int exceptions_;
 };
 
-/// The first tensor of a batch. ValueError where there is none.
+/// The first tensor of a batch. Raises ValueError if there is none.
 WEFT_API Tensor first_input(std::vector<Tensor*> tensors, std::optional<Device> device, Location where);
 
 }  // namespace nn::detail
 
 namespace optim {
 
-/// Resets the running statistics of every BatchNorm in the model and computes them from the batches of a loader, each
-/// counted alike: model(x) in training, without gradients, where x is the first tensor of a batch, on `device` where
-/// one is given. Momenta and training flags are as before then, and where a call throws the statistics too. A loader is
-/// any range; a model without such layers leaves it alone (torch.optim.swa_utils.update_bn). ValueError for a batch
-/// without tensors.
+/// Resets the running statistics of all batch norms in the model and computes them from the batches of a loader,
+/// equally weighted (torch.optim.swa_utils.update_bn). Calls model(x) in training mode, without gradients, where x is
+/// the first tensor of a batch, moved to `device` if given. Afterwards momenta and modes are restored, and statistics
+/// too if a call throws. The loader is any range; it is not read if the model has no batch norms. Raises ValueError for
+/// a batch without tensors.
 template <class Loader, class M>
 void update_bn(Loader&& loader, M& model, std::optional<Device> device = {}, Location where = {}) {
   const nn::detail::RenewedStatistics scope(model);

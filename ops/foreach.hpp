@@ -7,6 +7,8 @@
 // The tensors of a list may differ in shape, dtype and device. foreach_name gives new tensors, foreach_name_ writes
 // into those of the first list. Errors are those of the op, ValueError where lists differ in length, and all are raised
 // before anything is written.
+//
+// `foreach_name_` runs every tensor on `meta` before it writes the first, so an error changes no tensor.
 #pragma once
 
 #include <span>

@@ -1,4 +1,7 @@
 // What an op would give, from the op itself on tensors without elements.
+//
+// Inference runs the op on the device `meta`, where kernels do nothing. A separate shape function per op could
+// differ from the op; this one cannot.
 #include <algorithm>
 
 #include "create.hpp"

@@ -5,6 +5,8 @@
 // DTypeError unless x (the logits) is floating, DeviceError where devices differ, ShapeError where shapes do not fit. A
 // function of your own that has one of these names and takes `const Tensor&` is the better match where both can be
 // called.
+//
+// Losses take `const Operand&`, so that a user's function of `const Tensor&` with the same name is the better match.
 #pragma once
 
 #include "../tensor/callback.hpp"

@@ -4,6 +4,9 @@
 //   Partition rule(const WholeCall& call) {             // of "mm(a, b)"
 //     return {.letters = "mk,kn->mn", .linearity = Linearity::each};
 //   }
+//
+// A rule receives tensors without elements, so shapes of results come from the op itself. Every record has a rule;
+// one without does not compile.
 #pragma once
 
 #include <span>

@@ -15,6 +15,9 @@
 // writes into out and is never recorded: ShapeError, DTypeError or DeviceError unless out has the result's shape, dtype
 // and device, AutogradError where recording is on and a tensor requires a gradient, ValueError where elements of out
 // overlap.
+//
+// Public ops are functions, not function objects: an object named `exp` collides with `::exp` under `using namespace
+// weft`, and argument-dependent lookup does not find objects.
 #pragma once
 
 #include <optional>

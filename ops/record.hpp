@@ -1,5 +1,8 @@
 // Op records: what the library knows about each op at run time. Tests, gradient checks, benchmarks, the Python binding,
 // the documentation and the support matrix read them; calls from C++ never do.
+//
+// The schema is the only source of names and defaults. Types follow from the function, and a test rejects a schema
+// that does not match it. PyTorch's argument names are listed beside Weft's in the schema of each op.
 #pragma once
 
 #include <algorithm>

@@ -30,7 +30,7 @@ bool is_factored(const Tensor& parameter) { return parameter.dim() > 1; }
 
 Tensor root_mean_square(const Tensor& x) { return norm(x) / std::sqrt(static_cast<double>(x.numel())); }
 
-/// The mean of g² along a dimension, without a square of g in memory.
+/// The mean of g² along a dimension, without allocating g².
 Tensor mean_square(const Tensor& g, int64_t dim) {
   return square(vector_norm(g, 2, {dim}, true)) / static_cast<double>(g.size(dim));
 }

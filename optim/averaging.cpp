@@ -20,14 +20,13 @@ constexpr const char* op = "Averager";
 
 DType average_type(const Tensor& t) { return is_floating(t.dtype()) ? compute_type(t.dtype()) : t.dtype(); }
 
-/// The tensors in the dtype of their averages.
 std::vector<Tensor> widened(std::span<const Tensor> tensors, Location where) {
   std::vector<Tensor> out;
   for (const Tensor& t : tensors) out.push_back(t.detach(where).to(average_type(t), where));
   return out;
 }
 
-/// The numbers of tensors of one dtype and device, group by group.
+/// Groups the indices of tensors by dtype and device.
 std::vector<std::vector<size_t>> alike(const std::vector<Tensor>& tensors) {
   std::vector<std::vector<size_t>> groups;
   for (size_t i = 0; i < tensors.size(); ++i) {
@@ -149,7 +148,7 @@ Averager::Swap Averager::swap(Location where) const {
   for (const Tensor& t : tensors_) swap.own_.push_back(t.detach(where).clone(where));
   std::vector<Tensor> tensors = tensors_;
   copy_to_parameters(where);
-  swap.tensors_ = std::move(tensors);  // from here on there is something to bring back
+  swap.tensors_ = std::move(tensors);  // set only after success: the destructor restores these
   return swap;
 }
 

@@ -1,4 +1,4 @@
-// The loss of one of several batches that make a step.
+// The loss of one of several batches in a step.
 #pragma once
 
 #include <optional>
@@ -8,9 +8,9 @@
 
 namespace weft::optim {
 
-/// The mean loss of a batch, and of how many samples or tokens it is the mean: batches of a step count by these
-/// weights. A sum has the weight as divisor: `BatchLoss(cross_entropy(y, t, {.reduction = LossReduction::sum}) / n,
-/// n)`. A batch of weight 0, such as one without a token that counts, is left out, and its mean may be NaN.
+/// The mean loss of a batch, and the number of samples or tokens in the mean, which is the batch's weight in the step.
+/// Divide a sum by the weight: `BatchLoss(cross_entropy(y, t, {.reduction = LossReduction::sum}) / n, n)`. A batch of
+/// weight 0, such as one without any counted token, is skipped, and its mean may be NaN.
 struct BatchLoss {
   BatchLoss(Tensor mean_) : mean(std::move(mean_)) {}
   BatchLoss(Tensor mean_, double weight_) : mean(std::move(mean_)), weight(weight_) {}

@@ -40,21 +40,22 @@ Tensor widened(const Tensor& g) { return g.to(compute_type(g.dtype())); }
 
 DType norm_type_of(const Tensor& g) {
   const DType real = is_complex(g.dtype()) ? real_type(g.dtype()) : g.dtype();
-  return real == DType::f64 ? DType::f64 : DType::f32;  // f16 holds no norm beyond 65504
+  return real == DType::f64 ? DType::f64 : DType::f32;  // f16 cannot represent norms above 65504
 }
 
 Tensor norm_of(const Tensor& g, double order, DType dtype, Location where) {
   const TensorOptions like{dtype, g.device()};
-  if (g.numel() == 0) return full({}, order < 0 ? HUGE_VAL : 0.0, like, where);  // there is no extreme of none
+  if (g.numel() == 0)
+    return full({}, order < 0 ? HUGE_VAL : 0.0, like, where);  // an empty gradient has no maximum or minimum
   return vector_norm(g, order, {}, false, is_complex(g.dtype()) ? std::nullopt : std::optional(dtype), where);
 }
 
 struct Gradient {
   Tensor parameter, values;
-  size_t number;  ///< of the parameter in the caller's list
+  size_t number;  ///< index of the parameter in the caller's list
 };
 
-// The gradients of distinct parameters.
+// The gradients of the parameters, without duplicates.
 std::vector<Gradient> gradients_of(const char* op, std::span<const Tensor> parameters, Location where) {
   std::unordered_set<const TensorImpl*> seen;
   std::vector<Gradient> out;
@@ -72,10 +73,10 @@ std::vector<Tensor> values_of(const std::vector<Gradient>& gradients) {
   return out;
 }
 
-// Gives parameters a gradient of their own where its elements share memory, with each other or an earlier gradient:
-// each element is to be scaled once.
+// Replaces gradients with shared memory by copies, so that each element is scaled once. Memory may be shared within a
+// gradient or with an earlier one.
 void separate(std::vector<Gradient>& gradients, Location where) {
-  std::map<const std::byte*, const std::byte*> taken;  // the end by the beginning
+  std::map<const std::byte*, const std::byte*> taken;  // end address by start address
   const auto is_new = [&](const Tensor& g) {
     const View view = g.raw_view();
     if (view.data == nullptr || g.numel() == 0) return true;
@@ -100,7 +101,7 @@ struct Norms {
   std::vector<Tensor> norms;
 };
 
-// Of the elements times `shrink`.
+// Norms of the tensors times `shrink`.
 Norms norms_of(const char* op, const std::vector<Tensor>& tensors, double order, Location where, double shrink = 1) {
   if (std::isnan(order)) raise<ValueError>({.op = op, .problem = "norm_type is NaN"}, where);
   const NoGradGuard unrecorded;
@@ -112,7 +113,7 @@ Norms norms_of(const char* op, const std::vector<Tensor>& tensors, double order,
     Tensor length = shrink == 1 ? norm_of(g, order, own, where) : norm_of(widened(g) * shrink, order, own, where);
     all.norms.push_back(length.to(dtype, where).to(tensors[0].device(), where));
   }
-  // The number of elements that are not 0 is the sum of the tensors' numbers.
+  // For order 0, the number of nonzero elements is the sum of the tensors' counts.
   all.total =
       all.norms.empty() ? tensor(0.0) : norm_of(stack(all.norms, 0, where), order == 0 ? 1 : order, dtype, where);
   return all;
@@ -136,22 +137,24 @@ void require_finite(const char* op, const Norms& all, std::span<const Gradient> 
                     where);
 }
 
-// On a device, or while a step is recorded, nobody looks: gradients that are short enough are multiplied by one.
+// Whether the host may read the norm. On a device, and while a step is recorded, short gradients are multiplied by 1
+// instead.
 bool may_look(const Tensor& total) { return total.device().is_cpu() && weft::detail::step_recorder == nullptr; }
 
-// 16-bit floats are multiplied in f32, where a small factor keeps its digits.
+// 16-bit floats are multiplied in f32, to keep the precision of a small factor.
 void multiply(const Tensor& g, const Tensor& factor, Location where) {
   const Tensor near = factor.to(g.device(), where);
   if (compute_type(g.dtype()) == g.dtype()) g.mul_(Operand(near.to(g.dtype(), where), where));
   else g.copy_(mul(widened(g), Operand(near, where)), where);
 }
 
-// Scales so that a norm of `total` becomes at most `max_norm`. `shrunk` gives the norm of the gradients times 2^-64.
+// Scales the gradients, with norm `total`, to a norm of at most `max_norm`. `shrunk` returns the norm of the gradients
+// times 2^-64.
 void scale_to(std::vector<Gradient>& gradients, double max_norm, Tensor total, const std::function<Tensor()>& shrunk,
               Location where) {
   const bool looks = may_look(total);
   double shrink = 1;
-  // A large norm would make the factor lose digits, and an infinite one of finite elements would make it 0.
+  // A large norm makes the factor imprecise, and an infinite norm of finite elements makes it 0.
   if (looks && total.item<double>(where) >= 0x1p64) {
     if (const Tensor less = shrunk(); std::isfinite(less.item<double>(where))) {
       total = less;

@@ -1,4 +1,4 @@
-// Gradients kept within bounds before a step.
+// Gradient clipping.
 #pragma once
 
 #include <span>
@@ -8,34 +8,35 @@
 namespace weft::optim {
 
 struct ClipNormOptions {
-  /// The order of the norm: any number but 0 and NaN, infinity for the largest absolute value.
+  /// The order of the norm: any number but 0 and NaN; infinity is the maximum absolute value.
   double norm_type = 2;
-  /// ValueError, before anything is scaled, where the norm is NaN or infinite. Waits for a device.
+  /// Raise ValueError, before anything is scaled, if the norm is NaN or infinite. Waits for a device.
   bool error_if_nonfinite = false;
 };
-/// Scales all gradients in place so that their joint norm is at most `max_norm`, and returns the norm they had: 0-d,
-/// float32 or, where a gradient is float64, float64, on the first gradient's device; no wait for a device. A parameter
-/// that is given twice counts once. A gradient whose elements share memory (an expanded one, or one tensor as gradient
-/// of two parameters) is replaced by a copy of its own. Squares beyond the range of the dtype are computed with
-/// scaling. Where an element is not finite, gradients become NaN or zero, as in PyTorch. Parameters without a gradient
-/// are skipped. ValueError for a `max_norm` that is negative or NaN and a `norm_type` of 0 or NaN.
+/// Scales all gradients in place so that their joint norm is at most `max_norm`. Returns the norm before scaling: 0-d
+/// on the first gradient's device, float64 if any gradient is, else float32. Does not wait for a device. A parameter
+/// that is given twice counts once; parameters without a gradient are skipped. A gradient with shared memory (an
+/// expanded one, or one tensor as gradient of two parameters) is replaced by a copy. Squares beyond the range of the
+/// dtype are computed with scaling. If an element is not finite, gradients become NaN or zero, as in PyTorch. Raises
+/// ValueError for a `max_norm` that is negative or NaN and a `norm_type` of 0 or NaN.
 WEFT_API Tensor clip_grad_norm_(std::span<const Tensor> parameters, double max_norm, ClipNormOptions options = {},
                                 Location where = {});
 
-/// The joint norm of tensors, for clip_grads_with_norm_; 0 where there are none. A `norm_type` of 0 counts the elements
-/// that are not 0. ValueError for a `norm_type` of NaN, and with `error_if_nonfinite` for a norm that is not finite.
+/// The joint norm of tensors, for clip_grads_with_norm_; 0 if there are none. A `norm_type` of 0 counts nonzero
+/// elements. Raises ValueError for a `norm_type` of NaN, and with `error_if_nonfinite` for a norm that is not finite.
 WEFT_API Tensor total_norm(std::span<const Tensor> tensors, double norm_type = 2, bool error_if_nonfinite = false,
                            Location where = {});
-/// Scales all gradients in place by min(1, max_norm / total_norm), as clip_grad_norm_ does. ValueError for a negative
-/// `max_norm` and a `total_norm` that is not one floating number.
+/// Scales all gradients in place by min(1, max_norm / total_norm), as clip_grad_norm_. Raises ValueError for a negative
+/// `max_norm`, and unless `total_norm` has one floating-point element.
 WEFT_API void clip_grads_with_norm_(std::span<const Tensor> parameters, double max_norm, const Tensor& total_norm,
                                     Location where = {});
 
-/// The joint norm of the gradients of distinct parameters; 0 where there are none. `norm_type` as in total_norm.
+/// The joint norm of the gradients of the parameters without duplicates; 0 if there are none. `norm_type` as in
+/// total_norm.
 WEFT_API Tensor total_grad_norm(std::span<const Tensor> parameters, double norm_type = 2, Location where = {});
 
-/// Limits every element of the gradients to ±max_value, in place; NaN stays. Parameters without a gradient are skipped,
-/// and gradients whose elements share memory replaced by copies. ValueError for a `max_value` that is negative or NaN,
+/// Clamps every gradient element to ±max_value, in place; NaN stays. Parameters without a gradient are skipped, and
+/// gradients with shared memory are replaced by copies. Raises ValueError for a `max_value` that is negative or NaN,
 /// DTypeError for a complex gradient.
 WEFT_API void clip_grad_value_(std::span<const Tensor> parameters, double max_value, Location where = {});
 

@@ -1,4 +1,4 @@
-// What lists of parameters are held to. Not public.
+// Checks of parameter lists. Not public.
 #pragma once
 
 #include <set>
@@ -11,7 +11,7 @@
 
 namespace weft::optim::detail {
 
-/// ValueError for a tensor that is undefined, not a leaf, or given twice.
+/// Raises ValueError for a tensor that is undefined, not a leaf, or given twice.
 inline void check_distinct_leaves(const std::vector<Tensor>& parameters) {
   std::set<const TensorImpl*> seen;
   for (size_t i = 0; i < parameters.size(); ++i) {

@@ -1,5 +1,5 @@
-// Elementwise steps: one cached slot of views per parameter, and the longest runs of them that one call of a kernel can
-// take. What no kernel can take goes by the same formula over symbolic tensors.
+// Elementwise steps. Each parameter has a cached slot of views; each kernel call processes the longest possible run of
+// slots. Parameters without a kernel are updated by the same formula over symbolic tensors.
 #include <algorithm>
 
 #include "../autograd/program_watch.hpp"
@@ -41,7 +41,7 @@ constexpr std::span<const char* const> step_states[] = {
 #undef WEFT_ROW
 };
 
-/// All that the optimizer may keep, whatever its options are, in an order that all its steps agree with.
+/// All states that the optimizer may keep with any options, in an order consistent with all its steps.
 std::vector<std::string> all_states(const Rule& rule) {
   std::vector<std::string> out;
   const auto add = [&](OptimizerStep step) {
@@ -51,7 +51,7 @@ std::vector<std::string> all_states(const Rule& rule) {
   };
   std::vector<double> values;
   for (const OptionInfo& option : rule.options) values.push_back(option.least);
-  // Flags and momentum say which step it is: every combination of them is tried.
+  // Flags and momentum determine the step: all their combinations are tried.
   std::vector<size_t> switches;
   for (size_t i = 0; i < values.size(); ++i) {
     const OptionInfo& option = rule.options[i];
@@ -70,7 +70,7 @@ bool has_kernel(const Tensor& parameter) {
          (t == f32 || t == f64 || t == f16 || t == bf16);
 }
 
-/// The formula over tensors, all of it worked out before the first is written.
+/// Evaluates the formula over tensors; computes all results before the first write.
 template <class F>
 void composite(const Tensor& parameter, const Tensor& gradient, std::span<const Tensor> state,
                const OptimizerSettings& settings) {
@@ -114,7 +114,7 @@ void ElementwiseOptimizer::forget() {
   cache_->has_all_states = false;
 }
 
-/// One group's part of a step; parameters go by their number among all.
+/// A step of one group. Parameter indices count over all groups.
 struct ElementwiseOptimizer::Steps {
   ElementwiseOptimizer& self;
   const Group& group;
@@ -128,7 +128,7 @@ struct ElementwiseOptimizer::Steps {
   State& state(size_t i) const { return self.states_[i]; }
   OptimizerSlot& slot(size_t i) const { return self.cache_->slots[i]; }
 
-  /// The step to come. Momentum begins with the gradient itself.
+  /// Progress for the next step; the first momentum is the gradient itself.
   Progress progress(size_t i) const { return {state(i).steps + 1, state(i).steps == 0, state(i).product}; }
   bool alike(size_t a, size_t b) const {
     const View &p = slot(a).parameter, &q = slot(b).parameter;
@@ -136,14 +136,15 @@ struct ElementwiseOptimizer::Steps {
            p.layout.device_type == q.layout.device_type && p.layout.device_index == q.layout.device_index;
   }
 
-  /// The slot still shows the parameter, and the kernel can take this gradient.
+  /// Whether the slot refers to the current parameter, and the kernel supports this gradient.
   bool is_current(size_t i, const View& gradient) const {
     const View &kept = slot(i).parameter, &now = parameter(i).raw_view();
     return kept.data == now.data && kept.layout.dtype == now.layout.dtype &&
            kept.layout.device_type == now.layout.device_type && kept.layout.device_index == now.layout.device_index &&
            gradient.layout.contiguous != 0 && gradient.layout.dtype == now.layout.dtype;
   }
-  /// State where it is to be, and a slot that shows it; without an address where no kernel can step the parameter.
+  /// Moves the state to the parameter's device and rebuilds the slot. Its address is null if no kernel can update the
+  /// parameter.
   void rebuild(size_t i, const View& gradient) const {
     const Tensor& p = parameter(i);
     OptimizerSlot& s = slot(i);
@@ -153,7 +154,6 @@ struct ElementwiseOptimizer::Steps {
     s = {p.raw_view(), gradient, {}};
     for (size_t k = 0; k < now.size(); ++k) s.state[k] = now[k].raw_view();
   }
-  /// What this step reads and writes, in its order.
   std::vector<Tensor> present_state(size_t i) const {
     const std::vector<Tensor>& all = self.present_state(group, parameter(i), state(i), where);
     std::vector<Tensor> now;
@@ -192,7 +192,7 @@ struct ElementwiseOptimizer::Steps {
     composites[static_cast<int>(kind)](parts(parameter(i)), parts(parameter(i).grad()), now, settings);
     done(i, at);
   }
-  /// The rows that this step moves, where it leaves others as they are.
+  /// The rows that this step updates, if it does not change the others.
   std::optional<GradientRows> rows_to_step(size_t i) const {
     AccumulationNode* const node = accumulation_node(parameter(i).impl());
     const Rule& rule = *self.rule_;
@@ -210,7 +210,7 @@ struct ElementwiseOptimizer::Steps {
     const Tensor ids = nonzero(moves).select(1, 0);
     return GradientRows{ids, index_select(gradient, 0, ids), true};
   }
-  /// The rows are a parameter of their own, with state of its own, that is put back where it came from.
+  /// Updates the rows as a parameter with their own state, then writes them back.
   void step_rows(size_t i, const GradientRows& rows) const {
     const NoGradGuard unrecorded;
     Progress at = progress(i);
@@ -231,7 +231,7 @@ struct ElementwiseOptimizer::Steps {
     }
     done(i, at);
   }
-  /// Makes the states that this step needs. False where some parameters have none yet.
+  /// Creates missing state of this step. Returns false if some parameters have none yet.
   bool make_states(std::vector<State>& states) const {
     bool all = true;
     for (size_t i = begin; i < begin + group.parameters.size(); ++i) {
@@ -243,7 +243,7 @@ struct ElementwiseOptimizer::Steps {
     }
     return all;
   }
-  /// One call of the kernel for each of the longest runs of parameters that are alike.
+  /// Calls the kernel once for each maximal run of compatible parameters.
   void run() const {
     const size_t last = begin + group.parameters.size();
     size_t first = begin;
@@ -265,7 +265,7 @@ struct ElementwiseOptimizer::Steps {
   }
 };
 
-/// All of them or none, before the first parameter moves: memory may be short.
+/// Creates all state or none, before the first parameter changes, because memory may run out.
 void ElementwiseOptimizer::make_states(Location where) {
   std::vector<State> states = states_;
   size_t begin = 0;

@@ -9,7 +9,7 @@ namespace {
 
 using Values = std::span<const double>;
 
-// ---- what optimizers have in common ---------------------------------------------------------------------------------
+// ---- shared by all optimizers ---------------------------------------------------------------------------------------
 
 template <class O>
 constexpr auto lr_field = field("lr", &O::lr);
@@ -24,7 +24,7 @@ constexpr auto beta1_field = field("beta1", &O::beta1).below(1).in_tuple("betas"
 template <class O>
 constexpr auto beta2_field = field("beta2", &O::beta2).below(1).in_tuple("betas", 1);
 
-/// The factors that every optimizer begins with: gradient, weight decay, rate.
+/// Factors shared by all optimizers: gradient, weight decay, learning rate.
 template <class O>
 OptimizerSettings plain_settings(const O& o, bool decoupled = false) {
   OptimizerSettings s = {};
@@ -40,7 +40,7 @@ OptimizerSettings plain_settings(const O& o, bool decoupled = false) {
   return s;
 }
 
-/// Of Adam and those like it: moving averages, and what their zero beginning leaves out of them by step t.
+/// Factors of Adam and its variants: moving averages and their bias correction at step t.
 template <class O>
 OptimizerSettings moment_settings(const O& o, int64_t t, bool decoupled) {
   OptimizerSettings s = plain_settings(o, decoupled);
@@ -54,7 +54,7 @@ OptimizerSettings moment_settings(const O& o, int64_t t, bool decoupled) {
 
 }  // namespace
 
-// ---- each of them ---------------------------------------------------------------------------------------------------
+// ---- descriptions ---------------------------------------------------------------------------------------------------
 
 template <>
 struct Description<SGDOptions> {
@@ -109,7 +109,7 @@ struct Description<SparseAdamOptions> {
   static OptimizerStep kind(const O&) { return OptimizerStep::adam; }
   static OptimizerSettings settings(const O& o, Progress& at) {
     OptimizerSettings s = moment_settings(o, at.step, false);
-    s.epsilon *= s.root;  // added before the second moment is corrected, as PyTorch does here
+    s.epsilon *= s.root;  // as in PyTorch, added before the bias correction of the second moment
     return s;
   }
   static bool steps_rows(const O&) { return true; }
@@ -159,7 +159,7 @@ struct Description<RAdamOptions> {
   static OptimizerSettings settings(const O& o, Progress& at) {
     OptimizerSettings s = moment_settings(o, at.step, o.decoupled_weight_decay);
     const auto t = static_cast<double>(at.step);
-    // How many gradients the second moment knows of, and in the end.
+    // Length of the approximated simple moving average at step t, and its limit.
     const double forgotten = std::pow(double{o.beta2}, t), limit = 2 / (1 - o.beta2) - 1;
     const double known = limit - 2 * t * forgotten / (1 - forgotten);
     s.rectified = known > 5;
@@ -261,7 +261,7 @@ struct Description<LionOptions> {
   }
 };
 
-// ---- from options to numbers ----------------------------------------------------------------------------------------
+// ---- conversion of options to numbers -------------------------------------------------------------------------------
 
 namespace {
 

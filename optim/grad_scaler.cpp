@@ -29,7 +29,7 @@ void check_scale(double scale, Location where) {
   require(std::isfinite(scale) && scale > 0, "the scale must be positive and finite", scale, where);
 }
 
-/// ValueError where there are none: a step would do nothing, and nobody would know.
+/// The gradients. Raises ValueError if there are none, because a step would silently do nothing.
 std::vector<Tensor> gradients_of(const Optimizer& optimizer, Location where) {
   std::vector<Tensor> out;
   bool any = false;
@@ -47,7 +47,7 @@ std::vector<Tensor> gradients_of(const Optimizer& optimizer, Location where) {
   return out;
 }
 
-// The largest absolute value is NaN or infinite where any element is.
+// The maximum absolute value is NaN or infinite if any element is.
 bool all_finite(const std::vector<Tensor>& gradients, Location where) {
   std::vector<Tensor> largest;
   for (const Tensor& g : gradients) {
@@ -129,7 +129,7 @@ bool GradScaler::step(Optimizer& optimizer, const Callback<void()>& update, Loca
   const bool finite = !(known != nullptr ? *known : unscale(optimizer, where)).found_inf;
   if (finite) update();
   else optimizer.note_step();
-  // The update may have stepped other optimizers, or ended the iteration.
+  // Looked up again: the update may have stepped other optimizers, or ended the iteration.
   if (Unscaled* now = find(optimizer)) now->stepped = true;
   return finite;
 }

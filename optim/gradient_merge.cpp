@@ -29,7 +29,7 @@ bool GradientMerge::take(double weight, Location where) {
   }
   const NoGradGuard unrecorded;
   const double unit = unit_ > 0 ? unit_ : weight, share = weight > 0 ? weight / unit : 0;
-  // What a sum begins with is its own memory: gradients may be shared.
+  // A sum starts with its own memory, because gradients may share theirs.
   std::vector<Tensor> fresh(parameters_.size());
   for (size_t i = 0; i < parameters_.size(); ++i) {
     const Tensor grad = parameters_[i].grad();

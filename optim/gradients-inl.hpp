@@ -1,4 +1,4 @@
-// The gradients of a list of parameters as one vector. Not public.
+// Treats the gradients of a list of parameters as one vector. Not public.
 #pragma once
 
 #include <span>
@@ -7,10 +7,11 @@
 
 namespace weft::optim::detail {
 
-/// The 2-norm of the gradients of distinct parameters, also beyond the range of float32. Waits for a device.
+/// The 2-norm of the gradients of the parameters without duplicates, also beyond the range of float32. Waits for a
+/// device.
 double gradient_length(std::span<const Tensor> parameters);
 
-/// Multiplies each gradient once, in place; one whose elements share memory becomes a tensor of its own before.
+/// Scales each gradient once, in place. A gradient with shared memory is first replaced by a copy.
 void scale_gradients(std::span<const Tensor> parameters, double factor);
 
 }  // namespace weft::optim::detail

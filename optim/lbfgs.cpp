@@ -41,12 +41,12 @@ double product(const Tensor& a, const Tensor& b) { return dot(a, b).item<double>
 
 }  // namespace
 
-/// What one step leaves to the next. The names are those of PyTorch's state.
+/// State kept between steps, with the names of PyTorch's state.
 struct QuasiNewtonOptimizer::History {
   int64_t evaluations = 0, iterations = 0;
-  Tensor direction, gradient;  ///< the last ones
+  Tensor direction, gradient;  ///< of the last iteration
   double length = 0, loss = 0, scale = 1;
-  std::deque<Tensor> changes, steps;  ///< of the gradient, and of the parameters, oldest first
+  std::deque<Tensor> changes, steps;  ///< changes of the gradient and of the parameters, oldest first
   std::deque<double> inverse;         ///< 1 / (change · step)
 
   void remember(const Tensor& now, int64_t most) {
@@ -58,7 +58,8 @@ struct QuasiNewtonOptimizer::History {
     scale = curvature / product(change, change);
   }
 
-  /// The gradient times the approximate inverse of the Hessian, downwards: the recursion of two loops (Nocedal 1980).
+  /// The descent direction: minus the approximate inverse Hessian times the gradient, by the two-loop recursion
+  /// (Nocedal 1980).
   Tensor direction_from(const Tensor& now) const {
     Tensor q = -now;
     std::vector<double> weights(changes.size());
@@ -73,7 +74,7 @@ struct QuasiNewtonOptimizer::History {
     return q;
   }
 
-  /// Chooses direction and length of the next iteration, and the slope at its point.
+  /// Chooses the direction and length of the next iteration, and sets the slope at its start.
   void aim(LinePoint& at, const LBFGSOptions& o) {
     const bool is_first = ++iterations == 1;
     if (is_first) {
@@ -170,7 +171,7 @@ Tensor QuasiNewtonOptimizer::step(const Closure& closure, Location where) {
   const std::vector<Tensor> before = all.values();
   try {
     return minimize(closure);
-  } catch (...) {  // of the closure, at a point that was tried
+  } catch (...) {  // an exception of the closure, at a trial point
     all.set(before);
     throw;
   }
@@ -194,7 +195,7 @@ Tensor QuasiNewtonOptimizer::minimize(const Closure& closure) {
     return LinePoint{0, o.maximize ? -value : value, all.gradient(o.maximize), 0};
   };
 
-  History h = *history_;  // an error on the way leaves what there was
+  History h = *history_;  // a copy: an exception leaves the history unchanged
   LinePoint at = evaluate();
   int64_t evaluations = 1;
   ++h.evaluations;
@@ -218,7 +219,7 @@ Tensor QuasiNewtonOptimizer::minimize(const Closure& closure) {
       all.add(h.length, h.direction);
     } else {
       all.add(h.length, h.direction);
-      if (i < o.max_iter) {  // nobody looks at the last one
+      if (i < o.max_iter) {  // the result of the last iteration is not needed
         at = evaluate();
         ++evaluations, ++h.evaluations;
       }

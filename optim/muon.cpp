@@ -33,8 +33,8 @@ namespace {
 
 constexpr Rule rule = {"Muon", infos<MuonOptions>, [](std::span<const double>) -> const char* { return nullptr; }};
 
-/// The nearest matrix with orthogonal rows or columns, roughly: x ← a x + (b x xᵀ + c (x xᵀ)²) x drives its singular
-/// values towards 1.
+/// Approximates the nearest matrix with orthonormal rows or columns: x ← a x + (b x xᵀ + c (x xᵀ)²) x drives its
+/// singular values towards 1.
 Tensor orthogonal(const Tensor& matrix, const MuonOptions& o) {
   const bool is_tall = matrix.size(0) > matrix.size(1);
   Tensor x = matrix.to(bf16);

@@ -1,4 +1,4 @@
-// Optimizers, learning rates over time, gradient clipping and averages of parameters: all of optim/.
+// All of optim/: optimizers, learning rate schedules, gradient clipping and averages of parameters.
 //
 //   optim::AdamW optimizer(model.parameters(), {.lr = 3e-4});
 //   optim::Scheduler rates(optimizer, optim::cosine_annealing_lr(1000));

@@ -132,7 +132,7 @@ void Optimizer::add_named_group(std::vector<Tensor> parameters, const NamedOptio
   add_values(std::move(parameters), std::move(values), where);
 }
 
-// Complex numbers are two parameters each, which only formulas that look at one element at a time make of them.
+// A complex parameter is treated as two real ones, which only elementwise formulas support.
 static void check_parameters(const char* op, bool elementwise, const std::vector<Tensor>& parameters,
                              std::unordered_set<const TensorImpl*>& present, Location where) {
   for (const Tensor& p : parameters) {
@@ -247,7 +247,7 @@ std::string group_key(size_t group, std::string_view name) { return fmt::format(
 
 }  // namespace
 
-/// Values by name, each of which somebody has to ask for.
+/// A loaded state; every value must be requested once, or it is reported as unknown.
 class Optimizer::Wanted {
  public:
   Wanted(const char* op, const StateDict& values, Location where) : op_(op), values_(values), where_(where) {}

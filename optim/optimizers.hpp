@@ -1,17 +1,18 @@
-// The optimizers. Each has its options; those of a group that are not given are the optimizer's:
+// The optimizers. Each has its own options struct; options that a group does not set default to the optimizer's:
 //
 //   optim::AdamW optimizer({{body, {.lr = 1e-4}}, {norms, {.weight_decay = 0}}}, {.lr = 3e-4});
 //   optimizer.add_group(head, {.lr = 1e-2, .beta2 = 0.95});
 //
-// Element by element, a step is one fused pass over all parameters and their state, on a device that has it and where
-// they are contiguous; elsewhere the same formula runs in tensor ops. State is f64 for f64 and f32 for others: f16 and
-// bf16 parameters are widened, updated in f32 and rounded once. Nothing is recorded; every write raises the
-// parameter's version. Parameters without a gradient are passed over. With `maximize` the gradient counts as negative,
-// and `weight_decay` adds weight_decay · p to it unless it is said to be decoupled: then p shrinks by lr · weight_decay
-// · p. Options out of their ranges are ValueErrors.
+// An elementwise step is one fused pass over all parameters and their state, if the device has the kernel and they are
+// contiguous; otherwise the same formula runs in tensor ops. State is f64 for f64 parameters, else f32: f16 and bf16
+// parameters are converted, updated in f32 and rounded once. Nothing is recorded; every write raises the parameter's
+// version. Parameters without a gradient are skipped. `maximize` negates the gradient. `weight_decay` adds weight_decay
+// · p to the gradient; decoupled weight decay instead shrinks p by lr · weight_decay · p. Options out of range raise
+// ValueError.
 //
-// A gradient that a leaf keeps as rows (sparse/gradient.hpp) steps those rows alone with SparseAdam, and with SGD
-// without momentum and Adagrad, both without decay, whose other rows would stay; for all others it becomes dense.
+// A gradient stored as rows (sparse/gradient.hpp) updates only those rows with SparseAdam, and with SGD without
+// momentum and Adagrad, both without weight decay, which would not change the others. For all other optimizers it
+// becomes dense.
 #pragma once
 
 #include <concepts>
@@ -36,7 +37,7 @@ struct WEFT_API AdamOptions {
   Option<double> beta1 = otherwise(0.9), beta2 = otherwise(0.999);
   Option<double> eps = otherwise(1e-8);
   Option<double> weight_decay = otherwise(0.0);
-  /// Divides by the largest second moment so far (Reddi et al. 2018).
+  /// Divide by the largest second moment so far (Reddi et al. 2018).
   Option<bool> amsgrad = otherwise(false);
   Option<bool> maximize = otherwise(false);
   Option<bool> decoupled_weight_decay = otherwise(false);
@@ -89,7 +90,7 @@ struct WEFT_API AdagradOptions {
   Option<double> lr = otherwise(1e-2);
   Option<double> lr_decay = otherwise(0.0);
   Option<double> weight_decay = otherwise(0.0);
-  /// What the sums of squares begin with.
+  /// Initial value of the sums of squares.
   Option<double> initial_accumulator_value = otherwise(0.0);
   Option<double> eps = otherwise(1e-10);
   Option<bool> maximize = otherwise(false);
@@ -109,15 +110,15 @@ struct WEFT_API RMSpropOptions {
   Option<double> eps = otherwise(1e-8);
   Option<double> weight_decay = otherwise(0.0);
   Option<double> momentum = otherwise(0.0);
-  /// Divides by an estimate of the gradient's standard deviation.
+  /// Divide by an estimate of the gradient's standard deviation.
   Option<bool> centered = otherwise(false);
   Option<bool> maximize = otherwise(false);
 };
 
 struct WEFT_API RpropOptions {
-  /// The step of every element at first.
+  /// Initial step size of every element.
   Option<double> lr = otherwise(1e-2);
-  /// What a step is multiplied by where the gradient changed its sign, and where it kept it.
+  /// Factors of the step size if the gradient's sign changes, and if it does not.
   Option<double> etaminus = otherwise(0.5), etaplus = otherwise(1.2);
   Option<double> step_size_min = otherwise(1e-6), step_size_max = otherwise(50.0);
   Option<bool> maximize = otherwise(false);
@@ -126,34 +127,34 @@ struct WEFT_API RpropOptions {
 struct WEFT_API LionOptions {
   Option<double> lr = otherwise(1e-4);
   Option<double> beta1 = otherwise(0.9), beta2 = otherwise(0.99);
-  /// Decoupled.
+  /// Decoupled weight decay.
   Option<double> weight_decay = otherwise(0.0);
   Option<bool> maximize = otherwise(false);
 };
 
 struct WEFT_API AdafactorOptions {
-  /// The highest rate: step t has min(lr, 1/√t), relative to the parameter's root mean square.
+  /// Upper bound of the learning rate: step t uses min(lr, 1/√t), relative to the parameter's root mean square.
   Option<double> lr = otherwise(1e-2);
-  /// The second moment forgets as 1 - t^beta2_decay.
+  /// The decay rate of the second moment at step t is 1 - t^beta2_decay.
   Option<double> beta2_decay = otherwise(-0.8);
-  /// The least root mean square of a gradient; none is the machine epsilon of the parameter's dtype.
+  /// Lower bound of the gradient's root mean square; default: the machine epsilon of the parameter's dtype.
   Option<std::optional<double>> eps1 = otherwise(std::optional<double>());
-  /// The least root mean square of a parameter.
+  /// Lower bound of the parameter's root mean square.
   Option<double> eps2 = otherwise(1e-3);
   /// Updates with a larger root mean square are scaled down to it.
   Option<double> d = otherwise(1.0);
-  /// Decoupled.
+  /// Decoupled weight decay.
   Option<double> weight_decay = otherwise(0.0);
   Option<bool> maximize = otherwise(false);
 };
 
-/// How a matrix's shape changes the rate: by √max(1, rows / columns); by 0.2 · √max(rows, columns), so that rates and
-/// decays of AdamW fit (Liu et al. 2025); by √(rows / columns).
+/// Factor of the learning rate by a matrix's shape: √max(1, rows / columns); 0.2 · √max(rows, columns), for AdamW's
+/// learning rates and decays (Liu et al. 2025); √(rows / columns).
 enum class MuonRate : uint8_t { original, match_rms_adamw, spectral_unclamped };
 
 struct WEFT_API MuonOptions {
   Option<double> lr = otherwise(1e-3);
-  /// Decoupled.
+  /// Decoupled weight decay.
   Option<double> weight_decay = otherwise(0.1);
   Option<double> momentum = otherwise(0.95);
   Option<bool> nesterov = otherwise(true);
@@ -168,17 +169,17 @@ enum class LineSearch : uint8_t { none, strong_wolfe };
 
 struct WEFT_API LBFGSOptions {
   Option<double> lr = otherwise(1.0);
-  /// Iterations of one step, and how often it may call the closure; none is max_iter · 5 / 4.
+  /// Iterations per step, and maximum number of closure calls; default: max_iter · 5 / 4.
   Option<int64_t> max_iter = otherwise(int64_t{20});
   Option<std::optional<int64_t>> max_eval = otherwise(std::optional<int64_t>());
-  /// The step ends where no gradient is larger, and where no parameter or not the loss changes by more.
+  /// A step ends if no gradient element is larger, or if no parameter or the loss changes by more.
   Option<double> tolerance_grad = otherwise(1e-7), tolerance_change = otherwise(1e-9);
   Option<int64_t> history_size = otherwise(int64_t{100});
   Option<LineSearch> line_search_fn = otherwise(LineSearch::none);
   Option<bool> maximize = otherwise(false);
 };
 
-/// Steps every element by itself: one kernel for all parameters.
+/// Updates every element independently: one kernel call for all parameters.
 class WEFT_API ElementwiseOptimizer : public Optimizer {
  public:
   ElementwiseOptimizer(ElementwiseOptimizer&&) noexcept;
@@ -199,7 +200,7 @@ class WEFT_API ElementwiseOptimizer : public Optimizer {
   detail::Pimpl<Cache> cache_;
 };
 
-/// Second moments of matrices kept as one number for each row and column.
+/// Stores the second moments of a matrix as one number per row and column.
 class WEFT_API FactoredOptimizer : public Optimizer {
  public:
   using Optimizer::step;
@@ -211,7 +212,7 @@ class WEFT_API FactoredOptimizer : public Optimizer {
   Dims state_shape(const Tensor& parameter, size_t state) const override;
 };
 
-/// Steps whole matrices.
+/// Updates whole matrices.
 class WEFT_API MatrixOptimizer : public Optimizer {
  public:
   using Optimizer::step;
@@ -222,13 +223,13 @@ class WEFT_API MatrixOptimizer : public Optimizer {
   void check_group(const Group& group, Location where) const override;
 };
 
-/// Steps all parameters as one vector, and needs the loss anew.
+/// Updates all parameters as one vector, and recomputes the loss during a step.
 class WEFT_API QuasiNewtonOptimizer : public Optimizer {
  public:
   QuasiNewtonOptimizer(QuasiNewtonOptimizer&&) noexcept;
   QuasiNewtonOptimizer& operator=(QuasiNewtonOptimizer&&) noexcept;
   ~QuasiNewtonOptimizer() override;
-  /// ValueError: it needs a closure.
+  /// Raises ValueError: a closure is required.
   void step(Location where = {}) override;
   Tensor step(const Closure& closure, Location where = {}) override;
   StateDict state_dict() const override;
@@ -246,23 +247,23 @@ class WEFT_API QuasiNewtonOptimizer : public Optimizer {
   detail::Pimpl<History> history_;
 };
 
-/// An optimizer with its options.
+/// An optimizer with its options struct.
 template <class O, class Steps = ElementwiseOptimizer>
 class WEFT_API OptimizerOf : public Steps {
  public:
   using Options = O;
-  /// ValueErrors are those of Optimizer::add_named_group.
+  /// Raises the ValueErrors of Optimizer::add_named_group.
   explicit OptimizerOf(std::vector<Tensor> parameters, O options = {}, Location where = {});
   explicit OptimizerOf(std::initializer_list<ParameterGroup<O>> groups, O options = {}, Location where = {});
-  /// A template, so that braces are never taken for one.
+  /// A template, so that a braced list is never converted to it.
   template <std::same_as<std::vector<ParameterGroup<O>>> Groups>
   explicit OptimizerOf(const Groups& groups, O options = {}, Location where = {})
       : OptimizerOf(std::span<const ParameterGroup<O>>(groups), std::move(options), where) {}
 
   void add_group(std::vector<Tensor> parameters, O options = {}, Location where = {});
-  /// What Optimizer::option_info gives, without an optimizer.
+  /// The result of Optimizer::option_info, without an optimizer.
   static std::span<const OptionInfo> option_list();
-  /// Those of a group; all count as given.
+  /// The options of a group; all are marked as set.
   O options(size_t group = 0) const;
 
  private:
@@ -270,40 +271,40 @@ class WEFT_API OptimizerOf : public Steps {
 };
 
 /// p -= lr · b with b = momentum · b + (1 - dampening) · g; the first b is the gradient itself. `nesterov` steps along
-/// g + momentum · b (Sutskever et al. 2013), and needs momentum and no dampening.
+/// g + momentum · b (Sutskever et al. 2013), and requires momentum and no dampening.
 using SGD = OptimizerOf<SGDOptions>;
 /// Adam (Kingma and Ba 2015) with bias correction.
 using Adam = OptimizerOf<AdamOptions>;
 /// Adam with decoupled weight decay (Loshchilov and Hutter 2019).
 using AdamW = OptimizerOf<AdamWOptions>;
-/// Adam for gradients of which most rows are missing, as embeddings have them with `sparse`: rows without a gradient,
-/// and their moments, stay as they are. Of a dense gradient those are the rows of zeros.
+/// Adam for sparse gradients, such as those of embeddings with `sparse`: rows without a gradient, and their moments, do
+/// not change. In a dense gradient these are the rows of zeros.
 using SparseAdam = OptimizerOf<SparseAdamOptions>;
-/// Adam by the infinity norm (Kingma and Ba 2015).
+/// Adam with the infinity norm (Kingma and Ba 2015).
 using Adamax = OptimizerOf<AdamaxOptions>;
 /// Adam with Nesterov's momentum (Dozat 2016).
 using NAdam = OptimizerOf<NAdamOptions>;
 /// Adam with rectified variance (Liu et al. 2020).
 using RAdam = OptimizerOf<RAdamOptions>;
-/// Rates fall with the root of the sum of squares (Duchi et al. 2011).
+/// Divides the rate by the root of the sum of squares (Duchi et al. 2011).
 using Adagrad = OptimizerOf<AdagradOptions>;
-/// Rates from the ratio of steps to gradients (Zeiler 2012).
+/// Rates from the ratio of the root mean squares of steps and gradients (Zeiler 2012).
 using Adadelta = OptimizerOf<AdadeltaOptions>;
-/// Rates by a moving average of squares (Tieleman and Hinton 2012; centered as Graves 2013).
+/// Divides the rate by the root of a moving average of squares (Tieleman and Hinton 2012; centered as Graves 2013).
 using RMSprop = OptimizerOf<RMSpropOptions>;
-/// Steps by signs alone, for full batches (Riedmiller and Braun 1993).
+/// Uses only the signs of gradients, for full batches (Riedmiller and Braun 1993).
 using Rprop = OptimizerOf<RpropOptions>;
-/// The sign of a moving average (Chen et al. 2023).
+/// Steps by the sign of a moving average (Chen et al. 2023).
 using Lion = OptimizerOf<LionOptions>;
-/// Adafactor (Shazeer and Stern 2018), whose state of a matrix is a row and a column.
+/// Adafactor (Shazeer and Stern 2018), with a row and a column as the state of a matrix.
 using Adafactor = OptimizerOf<AdafactorOptions, FactoredOptimizer>;
-/// Momentum made orthogonal by Newton-Schulz iterations in bf16 (Jordan 2024). ValueError for parameters that are not
-/// matrices: embeddings, biases and norms go to another optimizer.
+/// Momentum orthogonalised by Newton-Schulz iterations in bf16 (Jordan 2024). Raises ValueError for parameters that are
+/// not matrices: use another optimizer for embeddings, biases and norms.
 using Muon = OptimizerOf<MuonOptions, MatrixOptimizer>;
-/// L-BFGS (Liu and Nocedal 1989) with fixed steps or a search by the strong Wolfe conditions. One group, on one device.
+/// L-BFGS (Liu and Nocedal 1989) with fixed steps or a strong-Wolfe line search. One group, on one device.
 using LBFGS = OptimizerOf<LBFGSOptions, QuasiNewtonOptimizer>;
 
-/// Options of one of these structs by name, as Optimizer::option_info lists them. ValueError for an unknown name.
+/// An options struct from options by name, as listed by Optimizer::option_info. Raises ValueError for an unknown name.
 template <class O>
 WEFT_API O options_named(const NamedOptions& options, Location where = {});
 

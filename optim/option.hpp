@@ -1,5 +1,5 @@
-// Options of optimizers: a value that was given or a default, and what is said of each option once, for checks, groups,
-// files and Python.
+// Options of optimizers: a value with a default, and the description of each option for checks, groups, files and
+// Python.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace weft::optim {
 
-/// A value that was given, or the default of who declared it. A group takes what it was not given from its optimizer.
+/// An option that is set, or a default. Options that a group does not set default to the optimizer's.
 template <class T>
 class Option {
  public:
@@ -37,7 +37,7 @@ class Option {
   bool given_;
 };
 
-/// `Option<double> lr = otherwise(1e-3);`
+/// The default of an option: `Option<double> lr = otherwise(1e-3);`
 template <class T>
 struct Otherwise {
   T value;
@@ -51,23 +51,23 @@ constexpr Otherwise<T> otherwise(T value) {
   return {value};
 }
 
-/// What an optimizer says of one of its options.
+/// The description of an option.
 struct OptionInfo {
   enum class Kind : uint8_t { real, whole, flag, choice };
   const char* name;  ///< "lr", "beta1"
   Kind kind = Kind::real;
-  /// The numbers that it may have; an open end is excluded.
+  /// The range of values; an open end is excluded.
   double least = 0, most = 0;
   bool least_open = false, most_open = false;
-  bool may_be_none = false;  ///< held as NaN then
-  /// Python's name where it is a part of a tuple, "betas", and which part.
+  bool may_be_none = false;  ///< none is stored as NaN
+  /// For an option that is an element of a tuple in Python: the tuple's name, "betas", and the index.
   const char* tuple = nullptr;
   int part = 0;
   /// The names of a choice's values 0, 1, …
   std::span<const char* const> choices = {};
 };
 
-/// Options by name; flags are 0 and 1, a choice is its number, and none is NaN.
+/// Options by name. Flags are 0 and 1, a choice is its index, and none is NaN.
 using NamedOptions = std::map<std::string, double>;
 
 }  // namespace weft::optim

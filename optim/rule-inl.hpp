@@ -1,5 +1,7 @@
-// What is said of each optimizer once: its name, its options with their ranges, and for those that step element by
-// element which step they take with which factors. Internal to optim/.
+// The description of each optimizer: its name, its options with their ranges, and for elementwise optimizers the kernel
+// of the step and its factors. Internal to optim/.
+//
+// Groups store options as numbers, so checks, states and Python need no case per optimizer.
 #pragma once
 
 #include <array>
@@ -11,31 +13,32 @@
 
 namespace weft::optim {
 
-/// Where a parameter stands: the step to come, from 1 on.
+/// Progress of a parameter: its next step, from 1 on.
 struct Progress {
   int64_t step = 1;
   bool is_fresh = false;  ///< the first step that keeps state
-  double product = 1;     ///< of NAdam's momenta so far; the factors carry it on
+  double product = 1;     ///< product of NAdam's momenta so far, updated by `settings`
 };
 
 struct Rule {
   const char* name;
   std::span<const OptionInfo> options;
-  /// What options must fulfil together; what is wrong, or null.
+  /// Checks constraints between options; returns the problem, or null.
   const char* (*conflict)(std::span<const double> values);
-  bool keeps_product = false;  ///< State::product
-  // Those of elementwise optimizers.
+  bool keeps_product = false;  ///< see State::product
+  // For elementwise optimizers.
   OptimizerStep (*kind)(std::span<const double> values) = nullptr;
   OptimizerSettings (*settings)(std::span<const double> values, Progress& progress) = nullptr;
-  /// What a new state holds, where it is not 0.
+  /// The initial value of a state; null means 0.
   double (*initial)(std::span<const double> values, const std::string& state) = nullptr;
-  /// Whether a gradient in rows steps those rows alone: others stay as they are where their gradient is zero.
+  /// Whether a gradient in rows updates only those rows, because a zero gradient does not change the others.
   bool (*steps_rows)(std::span<const double> values) = nullptr;
-  /// Others stay although the formula would move them; so do rows of zeros in a dense gradient.
+  /// Whether other rows never change, even where the formula would change them; this includes rows of zeros in a dense
+  /// gradient.
   bool is_lazy = false;
 };
 
-/// Tells this thread's ProgramWatch, which must be there.
+/// Notifies this thread's ProgramWatch, which must exist.
 void tell_watch_of_step(const Optimizer& optimizer, const Rule& rule, Location where);
 
 constexpr double highest = std::numeric_limits<double>::max();
@@ -77,7 +80,7 @@ struct IsOptional : std::false_type {};
 template <class T>
 struct IsOptional<std::optional<T>> : std::true_type {};
 
-/// Not negative and finite, until said otherwise.
+/// The range defaults to finite values that are not negative.
 template <class O, class T>
 constexpr Field<O, T> field(const char* name, Option<T> O::*member) {
   using Kind = OptionInfo::Kind;
@@ -91,11 +94,11 @@ constexpr Field<O, T> field(const char* name, Option<T> O::*member) {
   return {info, member};
 }
 
-/// Specialised for each struct of options: `name`, and `fields`, a tuple of Field in the order of Group::values.
+/// Specialised for each options struct: `name`, and `fields`, a tuple of Field in the order of Group::values.
 template <class O>
 struct Description;
 
-/// The struct's infos; made from its fields.
+/// The OptionInfo of each field of the struct.
 template <class O>
 constexpr auto infos = std::apply([](const auto&... f) { return std::array{f.info...}; }, Description<O>::fields);
 
@@ -116,7 +119,7 @@ T decoded(double value) {
   }
 }
 
-/// The options as numbers; what was not given is taken from `others`, if there are any.
+/// The options as numbers. Options that are not set default to `others`, if not empty.
 template <class O>
 std::vector<double> values_of(const O& options, std::span<const double> others = {}) {
   std::vector<double> values;
@@ -140,11 +143,11 @@ O options_of(std::span<const double> values) {
   return options;
 }
 
-/// Raises ValueError where a value is out of its option's range, or options do not go together.
+/// Raises ValueError if a value is out of range, or if options conflict.
 void check_values(const Rule& rule, std::span<const double> values, Location where);
 size_t find_option(const Rule& rule, std::string_view name, Location where);
 
-/// The rows of functors/optimizer_rows.hpp: what each keeps.
+/// The states of a step, from functors/optimizer_rows.hpp.
 std::span<const char* const> states_of(OptimizerStep step);
 
 /// The members of OptimizerOf, for its explicit instantiation.

@@ -15,7 +15,7 @@ namespace {
   raise<ValueError>({.op = op, .problem = problem}, where);
 }
 
-/// A number of a state.
+/// A number of a saved state. Raises ValueError if it is missing.
 double number_in(const SchedulerState& state, const std::string& name, const char* op, Location where) {
   const auto found = state.find(name);
   if (found == state.end()) refuse(op, fmt::format("the state lacks \"{}\"", name), where);
@@ -29,7 +29,7 @@ int64_t count_in(const SchedulerState& state, const std::string& name, const cha
   return static_cast<int64_t>(value);
 }
 
-/// What a schedule's momentum is in this optimizer, or null.
+/// The option of this optimizer that a schedule's momentum sets, or null.
 const char* momentum_option(const Optimizer& optimizer) {
   return optimizer.has_option("beta1") ? "beta1" : (optimizer.has_option("momentum") ? "momentum" : nullptr);
 }
@@ -84,7 +84,7 @@ void Scheduler::seek(int64_t step, Location where) {
       before.push_back(schedules_[i].has_momentum() ? optimizer_->option(option, i) : 0);
       if (schedules_[i].has_momentum()) optimizer_->set_option(option, momenta[i], i, where);
     }
-  } catch (...) {  // of all groups, or of none
+  } catch (...) {  // all groups change, or none
     before.pop_back();
     for (size_t i = 0; i < before.size(); ++i) {
       if (schedules_[i].has_momentum()) optimizer_->set_option(option, before[i], i, where);

@@ -32,7 +32,7 @@ void require_share(const char* op, const char* name, double value, Location wher
 
 double real(int64_t n) { return static_cast<double>(n); }
 
-/// From `from` to `to` as x goes from 0 to 1.
+/// Interpolates between `from` and `to` for x from 0 to 1.
 double between(double from, double to, double x, Anneal by) {
   if (by == Anneal::linear) return from + (to - from) * x;
   return to + (from - to) / 2 * (1 + std::cos(std::numbers::pi * x));
@@ -108,7 +108,7 @@ Schedule lambda_lr(Callback<double(int64_t)> factor, Location where) {
 
 Schedule multiplicative_lr(Callback<double(int64_t)> factor, Location where) {
   require(static_cast<bool>(factor), "multiplicative_lr", "there is no function", where);
-  // The product as far as it is known; an earlier step begins it anew.
+  // Caches the product; an earlier step restarts it.
   return [factor, known = int64_t{0}, product = 1.0](int64_t t, double base) mutable {
     if (t < known) known = 0, product = 1;
     while (known < t) {
@@ -144,7 +144,7 @@ Schedule cosine_annealing_warm_restarts(int64_t T_0, int64_t T_mult, double eta_
 
 namespace {
 
-/// The parts of one cycle: where each ends, and between which heights it goes; 0 is the last rate, 1 the first, 2 the
+/// The phases of one cycle: end of each, and the levels at its start and end. 0 is the last rate, 1 the first, 2 the
 /// highest.
 struct Part {
   double end;
@@ -183,7 +183,7 @@ Schedule one_cycle_lr(OneCycleOptions o, Location where) {
   require_rate(op, "base_momentum", o.base_momentum, where);
   require_rate(op, "max_momentum", o.max_momentum, where);
   const auto check = [o, op](int64_t t) {
-    if (t <= o.total_steps) return;  // a loop of so many steps asks for the one behind them
+    if (t <= o.total_steps) return;  // a loop of total_steps steps also requests the one after
     raise<ValueError>({.op = op, .problem = fmt::format("there is no step {}: the cycle has {}", t, o.total_steps)});
   };
   const std::vector<Part> parts = parts_of(o);
@@ -211,7 +211,7 @@ Schedule cyclic_lr(CyclicOptions o, Location where) {
   require_positive(op, "gamma", o.gamma, where);
   require_rate(op, "base_momentum", o.base_momentum, where);
   require_rate(op, "max_momentum", o.max_momentum, where);
-  /// How high in the cycle step t is, from 0 to 1, times the height of the cycle.
+  /// The position of step t in the cycle, from 0 to 1, times the height of the cycle.
   const auto height = [=](int64_t t) {
     const int64_t length = o.step_size_up + down, within = t % length;
     const double up = real(o.step_size_up);
@@ -237,11 +237,11 @@ Schedule swa_lr(double swa_lr, int64_t anneal_epochs, Anneal anneal_strategy, Lo
   };
 }
 
-// ---- several at once ------------------------------------------------------------------------------------------------
+// ---- combinations ---------------------------------------------------------------------------------------------------
 
 namespace {
 
-/// Those of the schedules that move a momentum.
+/// Whether any of the schedules has a momentum.
 bool any_momentum(const std::vector<Schedule>& schedules) {
   return std::any_of(schedules.begin(), schedules.end(), [](const Schedule& s) { return s.has_momentum(); });
 }
@@ -292,7 +292,7 @@ Schedule sequential(std::vector<Schedule> schedules, std::vector<int64_t> milest
   return Schedule(rate, momentum);
 }
 
-// ---- with a beginning -----------------------------------------------------------------------------------------------
+// ---- warmup ---------------------------------------------------------------------------------------------------------
 
 double warmup_inverse_sqrt(int64_t step, double lr, int64_t warmup, Location where) {
   require_count("warmup_inverse_sqrt", "warmup", warmup, 1, where);

@@ -1,4 +1,4 @@
-// How optimizers step whose arithmetic is ops. Internal to optim/.
+// The step of optimizers that compute with ops. Internal to optim/.
 #pragma once
 
 #include "../autograd/program_watch.hpp"
@@ -19,7 +19,7 @@ void Optimizer::step_by_ops(const UpdateOf& update_of, Location where) {
   const detail::MemoryUseScope use(detail::MemoryUse::optimizer);
   NoGradGuard unrecorded;
   const auto is_stepped = [](const Tensor& p) { return p.grad().defined() && p.numel() != 0; };
-  std::vector<State> present = states_;  // all of it, or none where memory is short
+  std::vector<State> present = states_;  // a copy: all state is created, or none if memory runs out
   size_t i = 0;
   for (const Group& group : groups_) {
     for (const Tensor& p : group.parameters) {

@@ -1,5 +1,5 @@
-// A search along a line for a point that fulfils the strong Wolfe conditions (Nocedal and Wright, Numerical
-// Optimization, algorithms 3.5 and 3.6), with cubic interpolation. Internal to optim/.
+// Line search for the strong Wolfe conditions (Nocedal and Wright, Numerical Optimization, algorithms 3.5 and 3.6),
+// with cubic interpolation. Internal to optim/.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 
 namespace weft::optim {
 
-/// A place on the line with the loss there, its gradient, and its slope along the line.
+/// A position on the line with the loss there, its gradient, and its slope along the line.
 struct LinePoint {
   double at, value;
   Tensor gradient;
@@ -20,8 +20,7 @@ struct LineResult {
   int64_t evaluations;
 };
 
-/// The lowest place of the cubic through both points with their slopes, within [low, high]; the middle where it has
-/// none.
+/// The minimum of the cubic through both points with their slopes, within [low, high]; the middle if there is none.
 inline double cubic_minimum(const LinePoint& p, const LinePoint& q, double low, double high) {
   const LinePoint &a = p.at <= q.at ? p : q, &b = p.at <= q.at ? q : p;
   const double d = a.slope + b.slope - 3 * (a.value - b.value) / (a.at - b.at), square = d * d - a.slope * b.slope;
@@ -34,8 +33,8 @@ inline double cubic_minimum(const LinePoint& p, const LinePoint& q) {
   return cubic_minimum(p, q, std::min(p.at, q.at), std::max(p.at, q.at));
 }
 
-/// `evaluate(at)` gives a point; `start` is the one at 0, `length` the first to try, `extent` the largest part of the
-/// direction.
+/// `evaluate(at)` returns a point. `start` is the point at 0, `length` the first trial, `extent` the largest absolute
+/// element of the direction.
 template <class Evaluate>
 LineResult strong_wolfe(Evaluate&& evaluate, LinePoint start, double length, double extent, double tolerance_change,
                         int64_t most) {
@@ -44,7 +43,7 @@ LineResult strong_wolfe(Evaluate&& evaluate, LinePoint start, double length, dou
   const auto too_high = [&](const LinePoint& p) { return p.value > start.value + enough * p.at * start.slope; };
   const auto is_flat = [&](const LinePoint& p) { return std::abs(p.slope) <= -flat * start.slope; };
 
-  // Outwards, until two points have a minimum between them.
+  // Bracketing phase: until two points have a minimum between them.
   LinePoint before = start, now = evaluate(length), low = start, high = start;
   int64_t evaluations = 1, tries = 0;
   bool is_between = false;
@@ -62,7 +61,7 @@ LineResult strong_wolfe(Evaluate&& evaluate, LinePoint start, double length, dou
   if (!is_between) low = start, high = now;
   if (low.value > high.value) std::swap(low, high);
 
-  // Inwards: `low` is the lower end.
+  // Zoom phase: `low` is the lower end.
   bool stalls = false;
   for (; tries < most; ++tries) {
     if (std::abs(high.at - low.at) * extent < tolerance_change) break;

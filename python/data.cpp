@@ -1,5 +1,8 @@
 // Loaders for Python; weft/data/ gives them PyTorch's names. Batches are made by the C++ loader's threads: of tensors
 // without the interpreter, of Python's datasets with it.
+//
+// Worker threads keep their Python thread state between batches and end before the interpreter does. With worker
+// processes each thread talks to one forked process, which returns tensors in shared memory.
 #include "../autograd/mode.hpp"
 #include "../data/dataset.hpp"
 #include "../data/loader.hpp"

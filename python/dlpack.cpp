@@ -1,4 +1,6 @@
 // DLPack capsules: taken over from other libraries and made for them.
+//
+// Read-only memory is never shared, because tensors have no read-only state.
 #include <memory>
 
 #include "../tensor/layout.hpp"

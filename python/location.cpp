@@ -1,6 +1,6 @@
-// The Python line of a call, as a Location: the address of the running instruction is looked up in a table, and only a
-// call site that was never seen before asks Python for its file and line. Lines of the package itself are passed over:
-// the one that counts is the user's, below them on the stack.
+// Finds the Python line of a call as a Location. The address of the running instruction is looked up in a table of
+// {file, line}; Python is asked only at the first call from a site. The lowest bit of the pointer distinguishes such a
+// Location from a C++ one. Lines of the package are skipped, so errors name the user's line.
 #define Py_BUILD_CORE 1
 #include <Python.h>
 #if PY_VERSION_HEX < 0x030e0000

@@ -1,4 +1,7 @@
 // weft._core: the extension. weft/__init__.py gives it its public shape.
+//
+// Hooks and assigned objects are stored in Python, where the garbage collector sees their references. C++ holds a
+// weak reference to the module.
 #include "../backends/backend.hpp"
 #include "../backends/plugin.hpp"
 #include "../ops/pointwise.hpp"

@@ -1,4 +1,7 @@
 // What every file of the binding shares: the object behind weft.Tensor, owned references, errors in both directions.
+//
+// References that C++ drops are collected in a list and released where Python code may run, because a hook may be
+// destroyed on any thread and under any lock.
 #pragma once
 
 #define PY_SSIZE_T_CLEAN

@@ -1,5 +1,8 @@
 // The trainer for Python; weft/_trainer.py gives it keywords. `fit` keeps the interpreter, since what it calls is
 // Python.
+//
+// Listeners are stored in Python, and C++ holds one function with a weak reference to the trainer, so no reference
+// cycle passes through C++.
 #include <nanobind/stl/tuple.h>
 
 #include "../train/trainer.hpp"

@@ -1,3 +1,6 @@
+// One trampoline serves every op: it parses the schema once, binds and boxes arguments, and calls the record.
+// Pointwise ops also have plain function pointers for one or two positional arguments. weft.Tensor is a plain
+// CPython type, because a call through a binding library takes as long as a small op.
 #include "trampoline.hpp"
 
 #include <structmember.h>

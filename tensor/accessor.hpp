@@ -1,4 +1,4 @@
-// Typed access to single elements of a tensor in host memory, for loops written by hand.
+// Typed access to single elements of a tensor in host memory, for hand-written loops.
 #pragma once
 
 #include <concepts>
@@ -13,9 +13,9 @@ WEFT_API void check_accessor(const Tensor& tensor, DType type, int rank, Locatio
 [[noreturn]] WEFT_API void accessor_out_of_range(int64_t index, int axis, int64_t size);
 }  // namespace detail
 
-/// Elements by a(i, j) or a[i][j], and sizes and strides in elements. Made by `x.accessor<float, 2>()`, from which
-/// memory it borrows: it must not outlive the tensor. Without NDEBUG an index outside [0, size) is an IndexError; with
-/// it nothing is checked.
+/// Reads and writes elements with a(i, j) or a[i][j]; sizes and strides are in elements. Returned by `x.accessor<float,
+/// 2>()`. It borrows the tensor's memory and must not outlive the tensor. Raises IndexError for an index outside [0,
+/// size), unless NDEBUG is defined: then nothing is checked.
 template <class T, int rank>
 class Accessor {
   static_assert(rank >= 0 && rank <= max_rank);
@@ -64,7 +64,7 @@ class Accessor {
   }
 
   T* data_;
-  int axis_;  ///< of the tensor, for errors
+  int axis_;  ///< axis of the tensor, for error messages
   int64_t sizes_[rank > 0 ? rank : 1];
   int64_t strides_[rank > 0 ? rank : 1];
 };

@@ -1,4 +1,4 @@
-// Signals are for the program's own threads, not for those that Weft starts.
+// Blocks signals in the threads that Weft starts, so that only the program's own threads handle them.
 #pragma once
 
 #include <pthread.h>
@@ -6,7 +6,7 @@
 
 namespace weft::detail {
 
-/// Threads that are started while it lives get no signals, since they inherit the mask.
+/// Blocks all signals for the current thread until destruction. Threads started meanwhile inherit the mask.
 class BlockedSignals {
  public:
   BlockedSignals() {

@@ -1,4 +1,8 @@
-// A function that was handed over to be called later: a hook, a handler, a listener.
+// A stored function: a hook, a handler or a listener.
+//
+// `std::function` and `std::shared_ptr` are avoided because their headers take a quarter of the compile time of
+// <weft/weft.hpp>. Captures need not be copyable, and copies share state, so a hook keeps one state in all copies of
+// a list.
 #pragma once
 
 #include <concepts>
@@ -13,9 +17,9 @@ namespace weft {
 template <class Signature>
 class Callback;
 
-/// Holds anything that can be called with these arguments, or nothing; what it holds need not be copyable. Copies share
-/// it, with its state; a function without any, such as a lambda that captures nothing, needs no memory. It stands in
-/// public headers for std::function, whose header is an eighth of the compile time of <weft/weft.hpp>.
+/// Holds a callable with this signature, or nothing. The callable need not be copyable: copies of the Callback share it
+/// and its state. A stateless callable, such as a lambda without captures, needs no heap memory. Public headers use it
+/// because <functional> takes an eighth of the compile time of <weft/weft.hpp>.
 template <class R, class... Arguments>
 class Callback<R(Arguments...)> {
  public:
@@ -24,7 +28,7 @@ class Callback<R(Arguments...)> {
   template <class F>
     requires(!std::same_as<F, Callback> && std::is_invocable_r_v<R, F&, Arguments...>)
   Callback(F function) {
-    // An empty std::function and a null pointer are nothing to call.
+    // An empty std::function or a null pointer makes an empty Callback.
     if constexpr (std::is_pointer_v<F> || requires { function.operator bool(); }) {
       if (!static_cast<bool>(function)) return;
     }
@@ -42,7 +46,7 @@ class Callback<R(Arguments...)> {
   }
 
   explicit operator bool() const { return call_ != nullptr; }
-  /// It must hold something.
+  /// The Callback must not be empty.
   R operator()(Arguments... arguments) const { return call_(held_.get(), std::forward<Arguments>(arguments)...); }
 
  private:

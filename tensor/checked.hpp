@@ -1,5 +1,5 @@
-// Arithmetic on sizes, strides and bytes that detects overflow. Numbers from a caller, a file or another library go
-// through it before a Layout is made; inside a Layout nothing can overflow.
+// Overflow-checked arithmetic on sizes, strides and byte counts. Values from a caller, a file or another library are
+// checked with it before a Layout is constructed; arithmetic on an existing Layout cannot overflow.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace weft {
 
-/// A signed 64-bit integer. Once an operation has overflowed, `fits` stays false and the value is meaningless.
+/// A signed 64-bit integer. After an overflow `fits` stays false and the value is meaningless.
 class Checked {
  public:
   constexpr Checked(int64_t value) : value_(value) {}
@@ -41,12 +41,12 @@ class Checked {
   bool fits_ = true;
 };
 
-/// ShapeError as contiguous_layout. Also for the sizes of views that repeat elements.
+/// Checks sizes, also for views with repeated elements. Raises ShapeError as contiguous_layout.
 inline void check_sizes(std::span<const int64_t> sizes, DType dtype) { contiguous_layout(sizes, dtype); }
 
-/// A layout of these sizes and strides (in elements), which need not be contiguous. ShapeError as contiguous_layout,
-/// where there is not one stride for each size, and where a stride or the distance between two elements exceeds 2^63 -
-/// 1 bytes.
+/// Returns a layout with these sizes and strides (in elements), which need not be contiguous. Raises ShapeError as
+/// contiguous_layout, and unless there is one stride for each size. Also raises it if a stride or the distance between
+/// two elements exceeds 2^63 - 1 bytes.
 WEFT_API Layout strided_layout(std::span<const int64_t> sizes, std::span<const int64_t> strides, DType dtype);
 
 }  // namespace weft

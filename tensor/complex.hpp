@@ -1,13 +1,13 @@
-// Complex numbers as elements of tensors, and their arithmetic.
+// Complex elements and their arithmetic.
 #pragma once
 
 #include "number.hpp"
 
 namespace weft {
 
-/// re + i im. It lies in memory as std::complex<T> does, and either may stand for the other wherever an element type is
-/// named. Products are (ac - bd) + i (ad + bc) as they stand: what overflows there is NaN, not the infinity of C's
-/// annex G.
+/// re + i im. It has the memory layout of std::complex<T>; either type is accepted as an element type. Products are
+/// computed as (ac - bd) + i (ad + bc), without the special cases of C's annex G: on overflow the result may be NaN,
+/// not infinity.
 template <class T>
 struct Complex {
   using value_type = T;
@@ -39,7 +39,7 @@ template <class T>
 WEFT_FN Complex<T> operator*(Complex<T> a, Complex<T> b) {
   return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
 }
-/// Without overflow of |b|² (Smith 1962). What is divided by 0 is divided so part by part.
+/// Avoids overflow of |b|² (Smith 1962). Division by 0 divides each part by 0.
 template <class T>
 WEFT_FN Complex<T> operator/(Complex<T> a, Complex<T> b) {
   const T c = b.re < 0 ? -b.re : b.re, d = b.im < 0 ? -b.im : b.im;

@@ -10,7 +10,7 @@ namespace {
 constinit Atomic<uint64_t> settings = 0;
 constinit Atomic<uint64_t> last_setting = 0;
 
-// Spreads a number over all bits, so that settings that are toggled together do not cancel (splitmix64).
+// Spreads a number over all bits (splitmix64), so that settings toggled together do not cancel.
 uint64_t spread(uint64_t x) {
   x += 0x9e3779b97f4a7c15;
   x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;

@@ -1,5 +1,5 @@
-// The settings that a step reads on the host, such as modes and hooks of modules, as one number. A captured step
-// (hooks/capture.hpp) is replayed only where the number is that of its recording.
+// A hash of all settings that a step reads on the host, such as modes and hooks of modules. A captured step
+// (hooks/capture.hpp) is replayed only if the hash is the same as during its recording.
 #pragma once
 
 #include <cstdint>
@@ -9,16 +9,16 @@
 
 namespace weft::detail {
 
-/// Equal where all settings are: one that is set back gives the former number again.
+/// Returns the hash. Restoring a setting restores the former hash.
 WEFT_API uint64_t configuration();
-/// Each setting has a number that the first call puts in and the second takes out.
+/// Adds the setting to the hash, or removes it if it is included.
 WEFT_API void toggle_configuration(uint64_t setting);
-/// For a change that is not undone, outside of a step that is being recorded.
+/// Changes the hash permanently, unless a step is being recorded.
 WEFT_API void change_configuration();
-/// The number of no other setting.
+/// Returns a setting id that is not in use.
 WEFT_API uint64_t new_setting();
 
-/// Counts as a setting from its construction to its end.
+/// A setting that is included in the hash for the lifetime of this object.
 class Setting {
  public:
   Setting() : number_(new_setting()) { toggle_configuration(number_); }
@@ -30,21 +30,21 @@ class Setting {
   uint64_t number_;
 };
 
-/// Counts as another setting after each change of an object, until that ends.
+/// Counts the changes of an object: each change gives a different hash, until the object is destroyed.
 class WEFT_API Changes {
  public:
   Changes() = default;
   Changes(const Changes&) {}
   Changes& operator=(const Changes&) { return *this; }
   ~Changes();
-  /// A step that is being recorded makes its own changes in each call: these are not counted.
+  /// Notes a change. Ignored while a step is being recorded, because each replay makes the same changes.
   void note();
 
  private:
   uint64_t number_ = 0;
 };
 
-/// A flag that counts as a setting while it is not `usual`.
+/// A flag that is included in the hash while its value is not `usual`.
 template <bool usual>
 class Flag {
  public:

@@ -1,6 +1,6 @@
-// The CPU's caching allocator. Four size classes per power of two; blocks up to 1 MiB wait for reuse in bins of the
-// thread that freed them, larger ones and what is too much for a bin in shared bins. The smallest are carved from
-// slabs. `allocated` counts the bytes that were asked for, `reserved` the size classes.
+// The CPU's caching allocator. There are four size classes per power of two. Freed blocks of up to 1 MiB are cached in
+// bins of the thread that freed them; larger ones, and those that exceed a bin's limit, in shared bins. The smallest
+// are carved from slabs. `allocated` counts requested bytes, `reserved` size classes.
 #include "allocator.hpp"
 
 #include <malloc.h>
@@ -27,7 +27,7 @@ constexpr size_t local_block_limit = size_t{1} << 20;
 constexpr size_t local_bytes_limit = size_t{16} << 20;
 constexpr size_t class_limit = size_t{1} << 46;
 constexpr size_t unlimited = std::numeric_limits<size_t>::max();
-/// Cached blocks may take `reserved` up to half more than the peak, plus this.
+/// With cached blocks, `reserved` may be at most 1.5 times the peak plus this.
 constexpr size_t cache_slack = size_t{64} << 20;
 #if defined(__SANITIZE_ADDRESS__)
 constexpr bool caching = false;
@@ -35,7 +35,7 @@ constexpr bool caching = false;
 constexpr bool caching = true;
 #endif
 
-/// 64, 128, 192, 256, then 5/4, 6/4, 7/4 and 8/4 of each power of two.
+/// Size classes: 64, 128, 192, 256, then 5/4, 6/4, 7/4 and 8/4 of each power of two.
 constexpr int class_of(size_t bytes) {
   if (bytes <= 4 * granule) return static_cast<int>((bytes - 1) / granule);
   const int power = std::bit_width(bytes - 1) - 1;
@@ -89,11 +89,11 @@ void system_free(void* data, size_t bytes) {
   else std::free(data);
 }
 
-/// The blocks that one thread freed; only that thread touches the bins, others read the counter.
+/// Blocks that one thread freed. Only that thread uses the bins; others read the counter.
 struct LocalBins {
   Block* heads[local_classes];
   size_t bytes;
-  size_t limit;  // 0 until the thread's first slow call and again after its exit hook ran
+  size_t limit;  // 0 until the thread's first slow call, and again after its exit hook ran
   uint32_t epoch;
   Atomic<size_t> allocations;
   size_t bytes_so_far;
@@ -133,7 +133,7 @@ class CpuAllocator final : public Allocator {
 
   // Read or written by every call.
   alignas(64) Atomic<size_t> allocated_{0};
-  /// The smaller of peak and limit: what goes beyond needs a closer look.
+  /// The smaller of peak and limit; allocations beyond it take the slow path.
   alignas(64) Atomic<size_t> threshold_{0};
   Atomic<uint32_t> epoch_{0};
   // Guarded by the mutex.
@@ -146,7 +146,7 @@ class CpuAllocator final : public Allocator {
   detail::Slabs slabs_[std::max(slab_classes, 1)];
 };
 
-/// Never destroyed: static tensors die after any static of ours.
+/// Never destroyed: static tensors are destroyed after any static object of this file.
 union Immortal {
   constexpr Immortal() : allocator() {}
   ~Immortal() {}
@@ -247,7 +247,7 @@ void* CpuAllocator::new_block(size_t bytes) {
   const int c = class_of(bytes);
   return c < slab_classes ? slabs_[c].allocate(bytes) : system_allocate(bytes);
 }
-/// Slabs are given back by `trim`.
+/// Blocks of slabs are returned to the system by `trim`.
 void CpuAllocator::drop_block(void* data, size_t bytes) {
   const int c = class_of(bytes);
   if (c < slab_classes) slabs_[c].free(data);
@@ -289,7 +289,7 @@ void CpuAllocator::start_thread() {
   static thread_local ExitHook hook;
   (void)&hook;
   phase = Phase::alive;
-  // A child of fork() must not find the mutex locked by a thread that it does not have.
+  // Otherwise the child of a fork() could inherit a mutex locked by a thread that it does not have.
   static const int hooked =
       pthread_atfork([] { immortal.allocator.mutex_.lock(); }, [] { immortal.allocator.mutex_.unlock(); },
                      [] { immortal.allocator.child_begins(); });
@@ -313,7 +313,7 @@ void CpuAllocator::thread_ends() {
   *place = local.next;
 }
 
-/// The other threads' bins are no more: new threads get the same memory.
+/// Drops the other threads' bins, which do not exist in the child: new threads may get the same memory.
 void CpuAllocator::child_begins() {
   for (const LocalBins* bins = threads_; bins != nullptr; bins = bins->next) {
     if (bins != &local) past_allocations_ += bins->allocations.load(MemoryOrder::relaxed);
@@ -323,7 +323,7 @@ void CpuAllocator::child_begins() {
   mutex_.unlock();
 }
 
-/// Somebody emptied the cache since this thread was last here.
+/// Empties the bins, because a thread emptied the cache since this thread's last slow call.
 void CpuAllocator::note_new_epoch() {
   local.epoch = epoch_.load(MemoryOrder::relaxed);
   for (int c = 0; c < local_classes; ++c) {

@@ -1,12 +1,12 @@
-// Deterministic mode: what could differ from run to run is refused.
+// Deterministic mode: raises errors for ops whose results could differ from run to run.
 //
 //   const DeterministicGuard guard;
 //   train();
 //
-// Weft's own kernels need no mode: each gives the same bits in every run, on the CPU for any number of threads, too
-// (docs/settings.md). The mode is for the rest: a registered op that says of itself that it is not deterministic raises
-// NotImplementedError, and what `empty` makes is NaN, or the largest integer, so that a program which reads it before
-// it was written does not depend on what was there.
+// Weft's own kernels are always deterministic: each returns the same bits in every run, on the CPU also for any number
+// of threads (docs/settings.md). The mode affects two other things. Registered ops that declare themselves not
+// deterministic raise NotImplementedError. `empty` fills its result with NaN, or with the largest integer, so that a
+// program that reads uninitialized elements gets the same result in every run.
 #pragma once
 
 #include <cstdint>
@@ -18,18 +18,18 @@
 
 namespace weft {
 
-/// `warn`: as `on`, with a warning in place of the error.
+/// `warn`: as `on`, but warns instead of raising.
 enum class Determinism : uint8_t { off, warn, on };
 
 namespace detail {
 extern WEFT_API Atomic<Determinism> process_determinism;
-/// That of the innermost guard.
+/// Mode of the innermost guard.
 extern WEFT_API constinit thread_local std::optional<Determinism> thread_determinism;
-/// For an op that is not deterministic, from inside it: raises or warns, as the mode says.
+/// Called inside an op that is not deterministic: raises or warns, depending on the mode.
 WEFT_API void refuse_nondeterministic();
 }  // namespace detail
 
-/// Sets the mode of all threads that are in no guard. It begins as WEFT_DETERMINISTIC says.
+/// Sets the mode of all threads outside of a guard. The initial mode is read from WEFT_DETERMINISTIC.
 inline void set_deterministic(Determinism mode) { detail::process_determinism.store(mode, MemoryOrder::relaxed); }
 /// The calling thread's mode.
 inline Determinism deterministic() {
@@ -37,7 +37,7 @@ inline Determinism deterministic() {
                                     : detail::process_determinism.load(MemoryOrder::relaxed);
 }
 
-/// Sets the calling thread's mode until the end of the scope; a backward that it starts has the mode, too.
+/// Sets the calling thread's mode until the end of the scope. A backward that it starts runs in the same mode.
 class DeterministicGuard {
  public:
   explicit DeterministicGuard(Determinism mode = Determinism::on)

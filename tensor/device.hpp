@@ -11,15 +11,15 @@
 
 namespace weft {
 
-/// A kind of device and its index. Device{} is the CPU.
+/// A device type and an index. Device{} is the CPU.
 struct Device {
   DeviceType type = DeviceType::cpu;
   uint8_t index = 0;
 
   constexpr Device() = default;
   constexpr Device(DeviceType t, int i = 0) : type(t), index(static_cast<uint8_t>(i)) {}
-  /// Parses "cpu", "cuda", "cuda:1", "hpu:0", "meta" and the kinds of loaded plug-ins; DeviceError for anything else.
-  /// The device need not exist.
+  /// Parses "cpu", "cuda", "cuda:1", "hpu:0", "meta" and the device types of loaded plug-ins. The device need not
+  /// exist. Raises DeviceError for any other name.
   WEFT_API Device(std::string_view name, Location where = {});
   Device(const char* name, Location where = {}) : Device(std::string_view(name), where) {}
 
@@ -29,14 +29,14 @@ struct Device {
   WEFT_API std::string name() const;
 };
 
-/// Whether devices of this kind are counted, each with memory and queues of its own: all kinds but cpu and meta.
+/// Whether devices of this type have an index, and each its own memory and queues: true for all types but cpu and meta.
 constexpr bool is_numbered(DeviceType type) { return type != DeviceType::cpu && type != DeviceType::meta; }
 
-/// Device::name.
+/// Prints Device::name.
 WEFT_API std::ostream& operator<<(std::ostream& out, Device device);
 
 namespace detail {
-/// `name` lives as long as the process; nullptr where the plug-in is gone.
+/// Registers the name of a device type; nullptr removes it. `name` must live as long as the process.
 void name_device_type(DeviceType type, const char* name);
 }  // namespace detail
 

@@ -1,4 +1,4 @@
-// Which kinds of devices there are: those built in, and those of plug-ins.
+// The known device types: built-in ones and those of plug-ins.
 #pragma once
 
 #include <vector>
@@ -8,16 +8,17 @@
 
 namespace weft {
 
-/// Every kind that has a name, whether there is such a device or not: those built in, then those of plug-ins in the
-/// order in which they were loaded. Loads the plug-ins of WEFT_PLUGINS first.
+/// All named device types, whether or not such a device exists: the built-in ones, then those of plug-ins in load
+/// order. Loads the plug-ins of WEFT_PLUGINS first.
 WEFT_API std::vector<DeviceType> device_kinds();
-/// Those of which a device has memory of its own: all but cpu and meta.
+/// Device types with memory of their own: all but cpu and meta.
 WEFT_API std::vector<DeviceType> accelerator_kinds();
 
 namespace detail {
-/// Those that have a name by now; loads nothing.
+/// The types that are named so far. Loads no plug-ins.
 std::vector<DeviceType> named_kinds();
-/// Defined in backends/: loads what WEFT_PLUGINS names, once. Raises DeviceError where it cannot, at each call.
+/// Loads the plug-ins named in WEFT_PLUGINS, once. Raises DeviceError at each call if one of them cannot be loaded.
+/// Defined in backends/.
 void load_plugins_of_environment();
 }  // namespace detail
 

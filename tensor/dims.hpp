@@ -1,4 +1,4 @@
-// Dims: a short list of 64-bit integers (a shape, strides, axes) that never touches the heap.
+// Dims: a short list of 64-bit integers (a shape, strides, axes) without heap memory.
 #pragma once
 
 #include <concepts>
@@ -13,7 +13,7 @@
 
 namespace weft {
 
-/// At most `max_rank` (8) values; ShapeError for more. Converts from `{2, 3}`, one integer, a vector or a span.
+/// At most `max_rank` (8) values; raises ShapeError for more. Converts from `{2, 3}`, one integer, a vector or a span.
 class Dims {
  public:
   Dims() = default;
@@ -34,7 +34,7 @@ class Dims {
     }
   Dims(const R& values, Location where = {}) { assign(values.data(), values.size(), where); }
 
-  /// `count` times `value`.
+  /// Returns `value` repeated `count` times.
   static Dims filled(int count, int64_t value) {
     Dims d;
     for (int i = 0; i < count; ++i) d.push_back(value);
@@ -69,7 +69,7 @@ class Dims {
     for (int i = 0; equal && i < size_; ++i) equal = values_[i] == other.values_[i];
     return equal;
   }
-  /// Product of the values, INT64_MAX where it overflows.
+  /// Product of the values, or INT64_MAX on overflow.
   int64_t product() const {
     int64_t n = 1;
     for (int64_t v : *this) {
@@ -93,7 +93,7 @@ class Dims {
   int size_ = 0;
 };
 
-/// Dims::text.
+/// Prints Dims::text.
 WEFT_API std::ostream& operator<<(std::ostream& out, const Dims& dims);
 
 }  // namespace weft

@@ -1,4 +1,4 @@
-// Element types: names, sizes, categories, the C++ type of each, and PyTorch's promotion rules.
+// Element types: names, sizes, categories, C++ types, and PyTorch's promotion rules.
 #pragma once
 
 #include <iosfwd>
@@ -14,67 +14,67 @@
 
 namespace weft {
 
-/// So that weft::f32, weft::i64 and weft::boolean can be written.
+/// Allows weft::f32, weft::i64 and weft::boolean.
 using enum DType;
 
 namespace detail {
 inline constexpr uint8_t item_sizes[dtype_count] = {1, 1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 8, 1, 1, 8, 16};
 }
-/// Bytes of one element, and of the largest.
+/// Size of the largest element, and of one element, in bytes.
 inline constexpr int64_t max_item = 16;
 constexpr int64_t itemsize(DType t) { return detail::item_sizes[static_cast<int>(t)]; }
-/// Real floating-point numbers.
+/// Real floating-point types.
 constexpr bool is_floating(DType t) { return t >= DType::f16 && t <= DType::f8_e5m2; }
 constexpr bool is_complex(DType t) { return t >= DType::c64; }
-/// Numbers with fractions, real or complex: what gradients are taken of.
+/// Real and complex floating-point types: the ones that have gradients.
 constexpr bool is_inexact(DType t) { return t >= DType::f16; }
-/// Any integer type, signed or not; bool is not one.
+/// Signed and unsigned integer types, without bool.
 constexpr bool is_integer(DType t) { return t >= DType::u8 && t <= DType::i64; }
 constexpr bool is_signed(DType t) {
   return is_inexact(t) || t == DType::i8 || t == DType::i16 || t == DType::i32 || t == DType::i64;
 }
-/// The 8-bit floats: they can be stored and converted, but not used in arithmetic.
+/// The 8-bit floats: they support storage and conversion, but no arithmetic.
 constexpr bool is_storage_only(DType t) { return t == DType::f8_e4m3fn || t == DType::f8_e5m2; }
-/// The type that arithmetic runs in: f32 for the smaller floats, u64 for u16 and u32, else `t` itself.
+/// The type used for arithmetic: f32 for the smaller floats, u64 for u16 and u32, else `t` itself.
 constexpr DType compute_type(DType t) {
   if (t == DType::u16 || t == DType::u32) return DType::u64;
   return t == DType::f16 || t == DType::bf16 || is_storage_only(t) ? DType::f32 : t;
 }
-/// The dtype of the real and of the imaginary part; `t` itself where it is real.
+/// The dtype of the real and imaginary parts; `t` itself if it is real.
 constexpr DType real_type(DType t) { return t == DType::c64 ? DType::f32 : t == DType::c128 ? DType::f64 : t; }
-/// The complex dtype whose parts hold t's numbers: c128 for f64, else c64; a complex `t` itself.
+/// The complex dtype that can represent values of `t`: c128 for f64, `t` itself if it is complex, else c64.
 constexpr DType complex_type(DType t) { return is_complex(t) ? t : t == DType::f64 ? DType::c128 : DType::c64; }
 
-/// What a conversion to a floating-point dtype makes of numbers beyond its largest. NaN always stays NaN.
+/// How a conversion to a floating-point dtype treats values beyond its largest. NaN always stays NaN.
 enum class Overflow : uint8_t {
-  by_format,  ///< infinity; in f8_e4m3fn, which has none, the largest number of the sign
+  by_format,  ///< infinity; in f8_e4m3fn, which has none, the largest value of the same sign
   ieee,       ///< infinity; in f8_e4m3fn NaN
-  saturate    ///< the largest number of the sign, for infinities too
+  saturate    ///< the largest value of the same sign, for infinities too
 };
 
-/// "float32", "bool", "bfloat16", "float8_e4m3fn": PyTorch's names.
+/// PyTorch's name of the dtype: "float32", "bool", "bfloat16", "float8_e4m3fn".
 WEFT_API const char* name(DType t);
 WEFT_API std::ostream& operator<<(std::ostream& out, DType t);
-/// The dtype of a name; nothing for an unknown one.
+/// The dtype with this name, or nothing for an unknown name.
 WEFT_API std::optional<DType> find_dtype(std::string_view name);
-/// The inverse of `name`; ValueError for an unknown name.
+/// The inverse of `name`. Raises ValueError for an unknown name.
 WEFT_API DType dtype_from_name(const char* name, Location where = {});
 
-/// The smallest type that both convert to, by PyTorch's `promote_types` (f16 with c64 is c64); where that has no answer
-/// (u16, u32 and u64 with others), by the Python array API standard. DTypeError for an 8-bit float with another float,
-/// and for u64 with a signed integer.
+/// The smallest dtype that both convert to, as PyTorch's `promote_types` (f16 with c64 is c64). Where PyTorch defines
+/// none (u16, u32 and u64 with others), the Python array API standard applies. Raises DTypeError for an 8-bit float
+/// with another float, and for u64 with a signed integer.
 WEFT_API DType promote(DType a, DType b, Location where = {});
 
 namespace detail {
 extern WEFT_API Atomic<DType> process_default_dtype;
 }
-/// The dtype of new tensors and of floating-point literals, and of what integers become where an op needs floats: f32
-/// unless set.
+/// The dtype of new tensors and floating-point literals, and of results that an op computes from integers in floating
+/// point. f32 unless set.
 inline DType default_dtype() { return detail::process_default_dtype.load(MemoryOrder::relaxed); }
-/// Sets it for all threads. DTypeError unless it is f32, f64, f16 or bf16.
+/// Sets the default dtype for all threads. Raises DTypeError unless it is f32, f64, f16 or bf16.
 WEFT_API void set_default_dtype(DType dtype, Location where = {});
 
-/// weft::Complex, std::complex and whatever else has their members: two floats or two doubles, side by side.
+/// A complex type with real() and imag() of float or double: weft::Complex, std::complex and compatible types.
 template <class T>
 concept ComplexNumber = requires(const T& z) {
   z.real();
@@ -83,13 +83,13 @@ concept ComplexNumber = requires(const T& z) {
   requires sizeof(T) == 2 * sizeof(typename T::value_type);
 };
 
-/// Types of single elements in C++: bool, integers, floats of 8 to 64 bits, complex numbers.
+/// C++ types of single elements: bool, integers, floats of 8 to 64 bits, complex numbers.
 template <class T>
 concept Element = std::is_integral_v<T> || std::is_same_v<T, float> || std::is_same_v<T, double> ||
     std::is_same_v<T, float16> || std::is_same_v<T, bfloat16> || std::is_same_v<T, float8_e4m3fn> ||
     std::is_same_v<T, float8_e5m2> || ComplexNumber<T>;
 
-/// The DType of a C++ type; integers go by size and sign.
+/// The DType of a C++ type; integers are mapped by size and sign.
 template <class T>
 constexpr DType dtype_of() {
   using U = std::remove_cv_t<T>;
@@ -111,7 +111,7 @@ constexpr DType dtype_of() {
   }
 }
 
-/// Calls `f.template operator()<T>()` with the C++ type of `t`.
+/// Calls `f.template operator()<T>()` with the C++ type T of `t`.
 template <class F>
 decltype(auto) visit_dtype(DType t, F&& f) {
   switch (t) {
@@ -152,7 +152,7 @@ decltype(auto) visit_dtype(DType t, F&& f) {
   }
 }
 
-/// The element at an address, whatever its alignment; any byte but 0 is a true bool.
+/// Reads the element at an address of any alignment. For bool, any nonzero byte is true.
 template <class T>
 T element_at(const void* address) {
   if constexpr (std::is_same_v<T, bool>) {

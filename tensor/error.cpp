@@ -9,7 +9,7 @@
 namespace weft {
 
 namespace {
-// What a std::source_location points to, in GCC's and Clang's ABI; a compiler without that class can read it so.
+// The record that a std::source_location points to in GCC's and Clang's ABI, for compilers without that class.
 struct SourceRecord {
   const char* file;
   const char* function;

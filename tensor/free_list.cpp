@@ -19,7 +19,7 @@ constexpr uint32_t batch = 64;
 
 constexpr size_t class_bytes(int size_class) { return (size_class + 1) * block_granule; }
 
-// Blocks are linked through themselves: giving one back needs no memory.
+// Free blocks store the link themselves, so freeing needs no memory.
 void push(void*& head, void* block) {
   *static_cast<void**>(block) = head;
   head = block;
@@ -36,10 +36,10 @@ struct Depot {
   Slabs slabs[block_classes];
 };
 
-// Never destroyed: static tensors die after any static of ours.
+// Never destroyed: static tensors are destroyed after any static object of this file.
 Depot& depot() {
   static Depot* instance = [] {
-    // A child of fork() must not find the mutex locked by a thread that it does not have.
+    // Otherwise the child of a fork() could inherit a mutex locked by a thread that it does not have.
     pthread_atfork([] { depot().mutex.lock(); }, [] { depot().mutex.unlock(); }, [] { depot().mutex.unlock(); });
     return new Depot;
   }();

@@ -1,5 +1,5 @@
-// Thread-local free lists for the small blocks that every op needs: tensor heads and graph nodes.
-// Bounded per thread; the surplus goes to a shared depot, since a tensor may die on another thread than made it.
+// Thread-local free lists for the small blocks that every op needs: tensor heads and graph nodes. Each list is bounded;
+// surplus blocks move to a shared depot, because a tensor may be destroyed on a different thread than created it.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ inline constexpr int block_classes = 16;  // up to 1024 bytes
 struct FreeLists {
   void* heads[block_classes];
   uint32_t counts[block_classes];
-  uint32_t limit;  // 0 until the thread's first slow call and again after its exit hook ran
+  uint32_t limit;  // 0 until the thread's first slow call, and again after its exit hook ran
 };
 extern WEFT_API constinit thread_local FreeLists free_lists;
 
@@ -24,7 +24,7 @@ WEFT_API void free_block_slow(void* block, int size_class);
 
 constexpr int block_class(size_t size) { return static_cast<int>((size + block_granule - 1) / block_granule) - 1; }
 
-/// A 64-byte aligned block for `size` bytes, at most 1024.
+/// Returns a 64-byte aligned block for `size` bytes, at most 1024.
 inline void* allocate_block(size_t size) {
   const int c = block_class(size);
 #if !defined(__SANITIZE_ADDRESS__)

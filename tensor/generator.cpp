@@ -37,7 +37,7 @@ T read(std::span<const uint8_t> bytes, size_t at) {
                      where);
 }
 
-// First devices without a lock; any others are made when asked for.
+// The first device of each type needs no lock; generators of others are created on request.
 constinit Generator first_generators[device_type_count];
 constinit thread_local Generator* thread_generator = nullptr;
 

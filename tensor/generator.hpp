@@ -1,4 +1,4 @@
-// Random state: counter-based Philox4x32-10, one generator per device, the same bits on every device.
+// Random state: the counter-based generator Philox4x32-10, one per device, with the same bits on every device.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace weft {
 
-/// Where a stream of random numbers stands. `offset` counts Philox blocks of four 32-bit words.
+/// Position in a stream of random numbers. `offset` counts Philox blocks of four 32-bit words.
 struct GeneratorState {
   uint64_t seed = 0;
   uint64_t subsequence = 0;
@@ -19,8 +19,8 @@ struct GeneratorState {
   bool operator==(const GeneratorState&) const = default;
 };
 
-/// A source of random counters. No drawn numbers are buffered, so three words are its whole state. Thread-safe: threads
-/// that draw from one generator never get the same counter.
+/// A source of random counters. It buffers no random numbers, so its state is three words. Thread-safe: no two threads
+/// get the same counter from one generator.
 class WEFT_API Generator {
  public:
   static constexpr uint64_t default_seed = 67280421310721;
@@ -28,17 +28,17 @@ class WEFT_API Generator {
   constexpr explicit Generator(uint64_t seed = default_seed) : state_{seed, 0, 0} {}
   Generator(const Generator&) = delete;
 
-  /// Starts over from the first number of this seed.
+  /// Restarts the stream of this seed.
   void manual_seed(uint64_t seed);
   uint64_t seed() const;
   GeneratorState state() const;
   void set_state(GeneratorState state);
-  /// Takes the next `blocks` counters, which start at the returned state.
+  /// Reserves the next `blocks` counters and returns the state at which they start.
   GeneratorState reserve(uint64_t blocks);
 
-  /// Exact bytes: algorithm and version (u32), seed, subsequence and offset (u64), little-endian.
+  /// The state in 32 bytes, little-endian: algorithm and version (u32), seed, subsequence and offset (u64).
   std::vector<uint8_t> state_bytes() const;
-  /// FormatError for another size, algorithm or version; the state then stays as it was.
+  /// Restores a state. Raises FormatError for another size, algorithm or version, and then leaves the state unchanged.
   void set_state_bytes(std::span<const uint8_t> bytes, Location where = {});
 
  private:
@@ -46,11 +46,11 @@ class WEFT_API Generator {
   GeneratorState state_;
 };
 
-/// The generator that random ops on `device` use unless given another.
+/// The generator that random ops on `device` use by default.
 WEFT_API Generator& default_generator(Device device = {});
 
-/// While it lives, `generator` is the calling thread's default generator of the CPU. Guards are destroyed on their own
-/// thread, newest first.
+/// Makes `generator` the calling thread's default generator of the CPU until destruction. Guards must be destroyed on
+/// their own thread, in reverse order.
 class WEFT_API GeneratorGuard {
  public:
   explicit GeneratorGuard(Generator& generator);
@@ -60,10 +60,10 @@ class WEFT_API GeneratorGuard {
  private:
   Generator* outer_;
 };
-/// The devices that have a default generator: the first of each kind, whether it exists or not, and every other one
-/// whose generator was asked for.
+/// The devices with a default generator: the first of each type, whether it exists or not, and every other one that was
+/// requested.
 WEFT_API std::vector<Device> devices_with_generators();
-/// Seeds the default generator of every device; of the CPU, that of the calling thread.
+/// Seeds the default generators of all devices; for the CPU, only that of the calling thread.
 WEFT_API void manual_seed(uint64_t seed);
 
 }  // namespace weft

@@ -1,4 +1,4 @@
-// TensorImpl: the head of a tensor. Users hold it through Tensor; ops and the engine look inside.
+// TensorImpl: the head of a tensor. Users hold it through Tensor; ops and the autograd engine use it directly.
 #pragma once
 
 #include <span>
@@ -16,32 +16,32 @@ struct TensorImpl {
 
   View view;
   RefCount refs;
-  /// True for leaves that collect a gradient and for results recorded in the graph.
+  /// True for leaves that accumulate a gradient and for results recorded in the graph.
   bool requires_grad = false;
   /// A C++ number used as an operand: 0-d, and weak in type promotion.
   bool wrapped_number = false;
-  /// `node` is the accumulation node of this leaf, which points back weakly.
+  /// `node` is the accumulation node of this leaf; it holds a weak pointer to the leaf.
   bool accumulates = false;
-  /// Made under InferenceGuard: never recorded, and its views are not followed.
+  /// Created under InferenceGuard: never recorded, and autograd does not track its views.
   bool inference = false;
   /// Head and storage share one block; otherwise this is a view of another tensor's storage.
   bool owns_block = false;
-  /// The memory under this head may be replaced (nn::Module). Its views have the flag too: each holds a reference of
-  /// its own to the storage it was made over.
+  /// The storage of this head may be replaced (nn::Module). Its views have the flag too: each holds its own reference
+  /// to the storage that it was created from.
   bool movable = false;
-  /// Which of the node's outputs this tensor is.
+  /// Index of this tensor among the node's outputs.
   uint16_t output_number = 0;
-  /// For views: the storage version that `node` belongs to.
+  /// For views: the storage version for which `node` is valid.
   Atomic<uint32_t> node_version{0};
   Storage* storage = nullptr;
-  /// The producer of this value, or the leaf's accumulation node; counted.
+  /// The node that produced this tensor, or the leaf's accumulation node; counted reference.
   Node* node = nullptr;
-  /// For views that autograd follows: the tensor they look into, never itself a view; counted. Unless it is movable,
-  /// the view holds no reference to the storage: the base does.
+  /// For views that autograd tracks: the base tensor, never itself a view; counted reference. Unless the view is
+  /// movable, it holds no reference to the storage: the base does.
   TensorImpl* base = nullptr;
 };
 
-/// Bytes that fit beside the head and need no allocator.
+/// Data of up to this size is stored beside the head, without an allocator.
 inline constexpr size_t inline_bytes = 64;
 
 struct TensorBlock {
@@ -52,25 +52,27 @@ struct TensorBlock {
 
 namespace detail {
 
-/// A new head with its own storage for `layout`, whose strides are contiguous, on its device. OutOfMemoryError.
+/// Returns a new head with its own storage for `layout`, which must be contiguous, on the layout's device. Raises
+/// OutOfMemoryError.
 WEFT_API TensorImpl* new_tensor(const Layout& layout);
-/// As above for a contiguous layout of these sizes. ShapeError as contiguous_layout.
+/// As above, for a contiguous layout of these sizes. Raises ShapeError in the same cases as contiguous_layout.
 WEFT_API TensorImpl* new_tensor(std::span<const int64_t> sizes, DType dtype, Device device);
-/// As above on the CPU, in memory of `allocator`.
+/// As above on the CPU, with memory from `allocator`.
 TensorImpl* new_tensor(std::span<const int64_t> sizes, DType dtype, Allocator& allocator);
-/// A new head over the storage of `source` with another layout and data address. Autograd fields stay empty.
+/// Returns a new head over the storage of `source`, with another layout and data address. Its autograd fields are
+/// empty.
 WEFT_API TensorImpl* new_alias(const TensorImpl* source, const Layout& layout, void* data);
-/// As new_alias, for a view that autograd follows; a view of an inference tensor is not followed.
+/// As new_alias, for a view that autograd tracks. Views of inference tensors are not tracked.
 WEFT_API TensorImpl* new_view(TensorImpl* source, const Layout& layout, void* data);
-/// The same at the address of `source`, with its layout except the sizes and strides, which the caller sets.
+/// As above, with the address and layout of `source`; the caller sets sizes and strides.
 WEFT_API TensorImpl* new_view(TensorImpl* source);
-/// Drops the counted node of a dying tensor. Defined in autograd/.
+/// Releases the node of a tensor that is being destroyed. Defined in autograd/.
 void release_node(TensorImpl* impl);
-/// Live heads, for leak tests.
+/// Number of live heads, for leak tests.
 WEFT_API int64_t live_tensors();
 
 inline void retain(TensorImpl* impl) { impl->refs.increment(); }
-/// Drops a reference; the tensor goes with the last.
+/// Drops a reference; the last one destroys the tensor.
 WEFT_API void release(TensorImpl* impl);
 
 }  // namespace detail

@@ -1,4 +1,4 @@
-// Indices as they are written between brackets: x[0], x[{0, Slice(1, none, 2), None, Ellipsis, mask}] = 0.f.
+// Indices in brackets: x[0], x[{0, Slice(1, none, 2), None, Ellipsis, mask}] = 0.f.
 #pragma once
 
 #include <concepts>
@@ -15,7 +15,7 @@
 
 namespace weft {
 
-/// As an index, a new axis of size 1; in a Slice and for any optional argument, "not given".
+/// As an index, a new axis of size 1. In a Slice or as an optional argument, "not given".
 struct NoneType {
   template <class T>
   constexpr operator std::optional<T>() const {
@@ -25,12 +25,13 @@ struct NoneType {
 inline constexpr NoneType None;
 inline constexpr NoneType none;
 
-/// As many full slices as the tensor has dimensions left.
+/// Expands to as many full slices as the tensor has remaining dimensions.
 struct EllipsisType {};
 inline constexpr EllipsisType Ellipsis;
 
-/// start, start + step, … before stop, by Python's rules: negative bounds count from the end, both are clamped, and an
-/// omitted bound is the end of the dimension on that side. ValueError for a step of 0, when the slice is used.
+/// Elements start, start + step, … before stop, by Python's rules: negative bounds count from the end, both are
+/// clamped, and an omitted bound is the end of the dimension on that side. A step of 0 raises ValueError when the slice
+/// is used.
 struct Slice {
   std::optional<int64_t> start, stop;
   int64_t step = 1;
@@ -39,7 +40,7 @@ struct Slice {
       : start(start_), stop(stop_), step(step_) {}
 };
 
-/// One index: an integer, Slice, None, Ellipsis, a bool, a tensor of integers or a mask, or a list of integers.
+/// One index: an integer, Slice, None, Ellipsis, bool, integer tensor, mask, or list of integers.
 class WEFT_API Index {
  public:
   enum class Kind : uint8_t { integer, slice, none, ellipsis, boolean, tensor };
@@ -58,22 +59,22 @@ class WEFT_API Index {
   Index(const Tensor& index) : kind(Kind::tensor), tensor(index) {}
   Index(Tensor&& index) : kind(Kind::tensor), tensor(std::move(index)) {}
   Index(Indexed&& part);
-  /// A 1-d tensor of i64 on the CPU.
+  /// Converts to a 1-d i64 tensor on the CPU.
   Index(std::initializer_list<int64_t> list);
   Index(const std::vector<int64_t>& list);
   Index(std::span<const int64_t> list);
-  /// A 1-d mask on the CPU.
+  /// Converts to a 1-d mask on the CPU.
   Index(const std::vector<bool>& list);
 
   Kind kind;
   bool has_start = false, has_stop = false;
-  /// The integer or the bool, or the first bound of a slice.
+  /// The integer or the bool, or the start of a slice.
   int64_t start = 0;
   int64_t stop = 0, step = 1;
   Tensor tensor;
 };
 
-/// The indices between the brackets, with the place of the call. A temporary: it points at the caller's indices.
+/// The indices in brackets, with the location of the call. A temporary: it points to the caller's indices.
 class IndexList {
  public:
   IndexList(std::initializer_list<Index> items, Location here = {})
@@ -98,7 +99,8 @@ namespace detail {
 template <class...>
 inline constexpr bool never = false;
 
-/// For `auto y = x[0]`, which names a temporary instead of reading: every use of y is a compile-time error.
+/// Return type of every use of y after `auto y = x[0]`, which would name a temporary without reading: a compile-time
+/// error.
 template <class... A>
 Tensor named_part() {
   static_assert(never<A...>, "auto names x[...] and reads nothing: write Tensor y = x[...]");
@@ -107,7 +109,7 @@ Tensor named_part() {
 }  // namespace detail
 
 namespace detail {
-/// Copies of indices, up to 8 of them without a heap block.
+/// Owns copies of indices; up to 8 without a heap block.
 class WEFT_API OwnIndices {
  public:
   explicit OwnIndices(std::span<const Index> items);
@@ -126,25 +128,25 @@ class WEFT_API OwnIndices {
 };
 }  // namespace detail
 
-/// x[…]: reads where a Tensor is wanted, writes where something is assigned. A temporary that holds its tensor and its
-/// indices, so that a function may return it; write `Tensor y = x[mask]` to keep what was read. Reading gives a view
-/// for integers, slices, None, Ellipsis and 0-d integer tensors, and a copy for lists, bools and other tensors.
+/// x[…]: converts to a Tensor by reading, and writes on assignment. A temporary that owns its tensor and indices, so
+/// that a function may return it; write `Tensor y = x[mask]` to keep the elements. Integers, slices, None, Ellipsis and
+/// 0-d integer tensors return a view; lists, bools and other tensors return a copy.
 class WEFT_API Indexed {
  public:
   Indexed(Tensor source, const IndexList& list)
       : source_(std::move(source)), where_(list.where), indices_(list.items()) {}
   Indexed(const Indexed&) = delete;
 
-  /// Reads, recorded. Errors as getitem (<weft/ops/subscript.hpp>).
+  /// Reads the elements, recorded. Raises the errors of getitem (<weft/ops/subscript.hpp>).
   operator Tensor() && { return read(); }
   template <std::same_as<bool> T>
   explicit operator T() const {
     return detail::condition_from_tensor<T>();
   }
 
-  /// Writes in place and returns x; the value is broadcast to the selection and cast to the tensor's dtype. Where an
-  /// element is selected twice, the last value stays, also for +=, -=, *= and /=, which read once and write once.
-  /// Errors as setitem.
+  /// Writes in place and returns x. The value is broadcast to the selection and converted to the tensor's dtype. For an
+  /// element selected twice the last value is kept, also by +=, -=, *= and /=, which read once and write once. Raises
+  /// the errors of setitem.
   Tensor operator=(const Operand& value) &&;
   Tensor operator=(Indexed&& value) &&;  // NOLINT(performance-noexcept-move-constructor): it writes elements
   Tensor operator+=(const Operand& value) &&;
@@ -152,7 +154,7 @@ class WEFT_API Indexed {
   Tensor operator*=(const Operand& value) &&;
   Tensor operator/=(const Operand& value) &&;
 
-  // ---- Tensor's methods, on the selected part; those that write put it back into x ----
+  // ---- Tensor's methods on the selected elements; in-place methods also write them back into x ----
   [[nodiscard]] Indexed operator[](const IndexList& index) && { return Indexed(read(), index); }
   int dim(Location where = {}) && { return read().dim(where); }
   int64_t numel(Location where = {}) && { return read().numel(where); }
@@ -223,7 +225,7 @@ class WEFT_API Indexed {
     friend class Index;
     friend class Operand;
     Tensor read() const;
-    // Runs change(part) on the selected part and writes it back into x; returns the part.
+    // Runs change(part) on the selected elements, writes them back into x and returns them.
     template <class Change>
     Tensor write(Change&& change) {
       return write([](const Tensor& part, void* c) { (*static_cast<std::remove_reference_t<Change>*>(c))(part); },

@@ -1,4 +1,7 @@
-// When an index out of range on a device is told.
+// When an out-of-range index on a device raises its error.
+//
+// An index out of range is skipped on a device and noted in host memory. The next wait raises IndexError with the op
+// and line that queued it.
 #pragma once
 
 #include <optional>
@@ -9,13 +12,13 @@
 namespace weft {
 
 namespace detail {
-/// That of the innermost guard.
+/// Setting of the innermost guard.
 extern WEFT_API constinit thread_local std::optional<bool> thread_checks_indices;
 }  // namespace detail
 
-/// Whether each kernel that reads indices on an HPU or a GPU is waited for, so that IndexError comes from the call
-/// itself and before anything is written; otherwise it comes from the next wait, and the element is left out. The CPU
-/// always checks first. WEFT_CHECK_INDEX=1 in the environment says so for the whole process.
+/// Whether a call that reads indices on an HPU or a GPU waits for its kernel. If true, the call itself raises
+/// IndexError, before anything is written. Otherwise the next synchronization raises it, and the out-of-range elements
+/// are skipped. The CPU always checks first. False unless the environment has WEFT_CHECK_INDEX=1.
 WEFT_API bool index_checks();
 
 /// Sets it for the calling thread until the end of the scope.

@@ -30,11 +30,11 @@ struct Known {
   StorageWatch* watch = nullptr;
 };
 
-// Never destroyed: static tensors die after any static of ours.
+// Never destroyed: static tensors are destroyed after any static object of this file.
 Known& known() {
   static Known* instance = [] {
-    auto* const made = new Known;  // it may fail, and handlers are registered once
-    // A child of fork() must not find the mutex locked by a thread that it does not have.
+    auto* const made = new Known;  // may throw; the handlers must be registered once
+    // Otherwise the child of a fork() could inherit a mutex locked by a thread that it does not have.
     pthread_atfork([] { known().mutex.lock(); }, [] { known().mutex.unlock(); }, [] { known().mutex.unlock(); });
     return made;
   }();
@@ -79,7 +79,7 @@ void forget_storage(const Storage* storage) noexcept {
 
 std::vector<StorageNote> large_storages(Device device) {
   Known& all = known();
-  const std::lock_guard lock(all.mutex);  // none of them goes meanwhile
+  const std::lock_guard lock(all.mutex);  // keeps the storages alive meanwhile
   std::vector<StorageNote> notes;
   for (const auto& [storage, maker] : all.makers) {
     if (storage->device == device) notes.push_back({storage, device, storage->bytes, maker.place, maker.use});
@@ -89,7 +89,7 @@ std::vector<StorageNote> large_storages(Device device) {
 
 void raise_out_of_memory(Device device, size_t bytes, const char* purpose) {
   const MemoryStats stats = memory_stats(device);
-  // What the system calls free leaves out what it would give back.
+  // On the CPU, the system's figure leaves out memory that it could reclaim.
   const std::string free = device.is_cpu() ? "" : fmt::format(", {} free", stats.free);
   const std::string limit = stats.limit == 0 ? "" : fmt::format(", limit {}", stats.limit);
   const std::string largest = largest_storages(device);

@@ -1,4 +1,6 @@
-// Which large storages live and where in the program each was made, and the error that says so.
+// Records large live storages with the location that allocated each, and formats the out-of-memory error.
+//
+// Only errors read this table. It covers storages from 1 MiB on, so small ops are unaffected.
 #pragma once
 
 #include <cstddef>
@@ -16,41 +18,41 @@ struct Storage;
 
 namespace weft::detail {
 
-/// Smaller ones are not known, unless a watch is there: to note them would cost small ops more than it tells.
+/// Smaller storages are not recorded, unless a watch is set: that would slow down small ops.
 inline constexpr size_t large_storage_bytes = size_t{1} << 20;
-/// Storages of so many bytes are noted now.
+/// Storages of at least this size are recorded.
 extern Atomic<size_t> noted_bytes;
 
-/// `storage` was given memory by the op that runs. Where the host's memory is short, it stays unknown.
+/// Records the memory that the running op allocated for `storage`. Does nothing if the host is out of memory.
 void note_storage(const Storage* storage) noexcept;
 void forget_storage(const Storage* storage) noexcept;
 
 struct StorageNote {
-  const Storage* storage;  ///< which one; it may be gone by now
+  const Storage* storage;  ///< identity only; it may already be freed
   Device device;
   size_t bytes;
   CallPlace place;
   MemoryUse use;
 };
-/// The large storages of a device that live.
+/// The large live storages of a device.
 std::vector<StorageNote> large_storages(Device device);
 
-/// Told of every storage beside its head that is given memory or loses it, by the thread on which that happens and one
-/// at a time. It allocates no tensors.
+/// Notified of every allocation and release of a storage that is not stored beside its head, on the thread where it
+/// happens, one call at a time. It must not allocate tensors.
 class StorageWatch {
  public:
   virtual ~StorageWatch();
   virtual void made(const Storage& storage) noexcept = 0;
   virtual void freed(const Storage& storage) noexcept = 0;
 };
-/// One watch at a time, for all threads; null for none.
+/// Sets the watch of all threads, of which there is one; null removes it.
 void set_storage_watch(StorageWatch* watch);
 
-/// OutOfMemoryError: what was asked, what is free, allocated and reserved, and what fills the memory. `purpose` follows
-/// "no 4096 bytes".
+/// Raises OutOfMemoryError with the requested size, the free, allocated and reserved memory, and the largest storages.
+/// `purpose` is appended to "no 4096 bytes".
 [[noreturn]] void raise_out_of_memory(Device device, size_t bytes, const char* purpose = "");
 /// "the largest: 8388608 of matmul at net.cpp:12, 4194304 of zeros at net.cpp:7": at most three, of one device. Empty
-/// where there is none.
+/// if there are none.
 std::string largest_storages(Device device);
 
 }  // namespace weft::detail

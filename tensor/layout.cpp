@@ -50,7 +50,7 @@ Layout strided_layout(std::span<const int64_t> sizes, std::span<const int64_t> s
   }
   Layout layout = contiguous_layout(sizes, dtype);
   if (layout.numel == 0) return layout;
-  // No view's offset or stride is further than a step along each dimension beyond the last element.
+  // The largest offset or stride of a view is one step along each dimension beyond the last element.
   Checked reach = 0;
   for (int i = 0; i < layout.rank; ++i) {
     const Checked stride = Checked(strides[static_cast<size_t>(i)]) * itemsize(dtype);
@@ -67,7 +67,7 @@ Layout strided_layout(std::span<const int64_t> sizes, std::span<const int64_t> s
 }
 
 void finish_layout(Layout& layout) {
-  // Unsigned: the sizes of two operands are seen together here before they are found to be too large for a result.
+  // Unsigned arithmetic: sizes may overflow here before the layout is rejected as too large.
   uint64_t numel = 1;
   uint64_t expected = static_cast<uint64_t>(itemsize(layout.dtype));
   bool contiguous = true;
@@ -145,19 +145,19 @@ std::optional<Dims> view_strides(const Layout& layout, std::span<const int64_t> 
     int64_t step = itemsize(layout.dtype);
     for (int i = rank - 1; i >= 0; --i) {
       strides[i] = step;
-      // Only a shape without elements can be that large, and then any step does.
+      // Only a shape without elements can be that large, and then any stride is valid.
       if (__builtin_mul_overflow(step, std::max<int64_t>(sizes[i], 1), &step)) step = itemsize(layout.dtype);
     }
     return strides;
   }
-  // Both shapes are walked from the end in chunks of old dimensions that are contiguous among themselves.
+  // Walks both shapes from the end, in chunks of old dimensions that are contiguous with each other.
   int next = rank - 1;
   int64_t chunk_stride = layout.strides[layout.rank - 1];
   int64_t old_count = 1;
   int64_t new_count = 1;
   for (int i = layout.rank - 1; i >= 0; --i) {
     old_count *= layout.sizes[i];
-    // A tensor on meta may be larger than any memory: what overflows continues nothing.
+    // A meta tensor may be larger than any memory: an overflow ends the chunk.
     int64_t next_stride = 0;
     const bool is_beyond = __builtin_mul_overflow(old_count, chunk_stride, &next_stride);
     const bool continues = !is_beyond && i > 0 && layout.strides[i - 1] == next_stride;

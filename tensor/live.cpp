@@ -10,9 +10,9 @@ constinit thread_local LiveCell* live_cell = nullptr;
 
 namespace {
 
-// What threads count after their exit hook ran, or where memory for a cell is short.
+// Counts of threads after their exit hook ran, or without memory for a cell.
 constinit Atomic<int64_t> late{0};
-// Cells are never freed, only taken again: a reader needs no lock, and a child of fork() finds the list whole.
+// Cells are never freed, only reused: a reader needs no lock, and the child of a fork() sees a consistent list.
 constinit Atomic<LiveCell*> cells{nullptr};
 constinit thread_local bool over = false;
 

@@ -1,4 +1,4 @@
-// The count of live tensor heads. Each thread counts in a cell of its own; `live_tensors` adds the cells up.
+// Counts live tensor heads. Each thread counts in its own cell; `live_tensors` adds the cells up.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,8 @@
 
 namespace weft::detail {
 
-/// Written by one thread, read by any. A tensor may die on another thread than made it, so a cell may be negative.
+/// Written by one thread, read by any. A tensor may be destroyed on a different thread than created it, so a count may
+/// be negative.
 struct alignas(64) LiveCell {
   Atomic<int64_t> count{0};
   Atomic<bool> taken{true};

@@ -1,4 +1,6 @@
-// Where in the user's source an op was called: one pointer, carried into the graph.
+// Source location of a call in the user's program: one pointer, also stored in the graph.
+//
+// No constructor takes a pointer, because the 0 in `x.sum({0})` would convert to it.
 #pragma once
 
 #include <bit>
@@ -10,7 +12,7 @@
 
 namespace weft {
 
-/// A place in a program that is not C++, such as a Python script. It must live as long as the process.
+/// A location in a program in another language, such as a Python script. It must live as long as the process.
 struct alignas(8) CallSite {
   const char* file;
   unsigned line;
@@ -18,7 +20,7 @@ struct alignas(8) CallSite {
 
 #if !defined(__cpp_lib_source_location)
 namespace detail {
-/// What std::source_location would say, for compilers without it.
+/// Replacement for std::source_location, for compilers without it.
 class SourcePlace {
  public:
   static SourcePlace current(const char* file = __builtin_FILE(), unsigned line = __builtin_LINE()) {
@@ -33,7 +35,7 @@ class SourcePlace {
 }  // namespace detail
 #endif
 
-/// The call's source location in eight bytes. Take it as a defaulted last parameter: `Location where = {}`.
+/// The source location of a call in eight bytes. Declare it as a defaulted last parameter: `Location where = {}`.
 class Location {
  public:
 #if defined(__cpp_lib_source_location)
@@ -44,19 +46,19 @@ class Location {
                 std::bit_cast<uintptr_t>(here.file)) {}
 #endif
 
-  // Named, because a constructor from a pointer would take the literal 0 of `x.sum({0})`.
+  // A named function, because a constructor from a pointer would accept the literal 0 of `x.sum({0})`.
   static Location at(const CallSite& site) { return {std::bit_cast<uintptr_t>(&site) | foreign, Record{}}; }
   static constexpr Location none() { return {0, Record{}}; }
 
   bool known() const { return line() != 0; }
   WEFT_API const char* file() const;
   WEFT_API unsigned line() const;
-  /// "file.cpp:12", or "an unknown place". The file is shown as the compiler saw it.
+  /// "file.cpp:12", or "an unknown place". The file name is as the compiler received it.
   WEFT_API std::string text() const;
 
  private:
-  // A std::source_location is one pointer to an aligned record, and so is a CallSite, marked by the lowest bit. The
-  // highest bit marks the third kind, a line beside the address of a file's name.
+  // Three encodings. A std::source_location is one pointer to an aligned record. A CallSite is such a pointer with the
+  // lowest bit set. The highest bit marks a packed line number and file name address.
   static constexpr uintptr_t foreign = 1, packed = uintptr_t{1} << 63;
   static constexpr int address_bits = 47;
   static constexpr unsigned line_limit = 1u << 16;

@@ -1,4 +1,4 @@
-// The bytes that a view's elements lie in.
+// The memory range of a view's elements.
 #pragma once
 
 #include "layout.hpp"
@@ -10,7 +10,7 @@ struct MemoryRange {
   bool operator==(const MemoryRange&) const = default;
 };
 
-/// Of a view with elements and memory; else empty.
+/// Empty for a view without elements or memory.
 inline MemoryRange range_of(const View& view) {
   if (view.data == nullptr || view.layout.numel == 0) return {};
   const ByteSpan span = byte_span(view.layout);

@@ -1,4 +1,4 @@
-// What memory is taken for, as far as the part of the library knows that takes it.
+// Purpose of an allocation, if the allocating code has set it.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ enum class MemoryUse : uint8_t { forward, backward, optimizer };
 
 extern WEFT_API constinit thread_local MemoryUse memory_use;
 
-/// Says it for the calling thread until the end of the scope.
+/// Sets the purpose for the calling thread until the end of the scope.
 class MemoryUseScope {
  public:
   explicit MemoryUseScope(MemoryUse use) : outer_(std::exchange(memory_use, use)) {}

@@ -1,71 +1,72 @@
-// The methods that Tensor and x[…] share. A method without a comment here is the free function of its name in ops/,
-// called with the tensor as its first argument; ops/ documents shapes, dtypes, aliasing and errors. Both classes
-// include this file in their body, with WEFT_METHOD_OF as the qualifier of a method and WEFT_WRITTEN as the result of
-// one that writes: the tensor itself, or for x[…] the selected part, once it has been written back into x.
+// The methods that Tensor and x[…] share. A method without a comment is the free function of the same name in ops/,
+// called with the tensor as first argument; ops/ documents shapes, dtypes, aliasing and errors. Both classes include
+// this file in their body. WEFT_METHOD_OF is the qualifier of a method. WEFT_WRITTEN is the return type of methods that
+// write: the tensor itself, or for x[…] the selected elements after they were written back into x.
 #if !defined(WEFT_METHOD_OF)
 #include "tensor.hpp"
 #else
 
-// ---- views: same dtype and device, and the storage and version counter are shared. A negative dimension counts from
-// the end; IndexError for one that x lacks, ShapeError where the result would have more than 8 dimensions ----
-/// The elements in row-major order under another shape of the same count; one size may be -1 and follows from the rest.
-/// ShapeError where the count differs, or where the strides would need a copy.
+// ---- views: same dtype and device; storage and version counter are shared. Negative dimensions count from the end.
+// IndexError for a dimension that x does not have, ShapeError if the result would have more than 8 dimensions ----
+/// The elements in row-major order with another shape. One size may be -1: it is inferred. Raises ShapeError if the
+/// element count differs, or if the strides require a copy.
 Tensor view(const Dims& shape, Location where = {}) WEFT_METHOD_OF;
-/// The same bytes as elements of another dtype, unrecorded; PyTorch's view(dtype). Where its size differs, the last
-/// dimension grows or shrinks. ShapeError where that dimension has gaps or is no multiple, where other strides are not,
-/// or where x is 0-d.
+/// The same bytes as elements of another dtype, not recorded; PyTorch's view(dtype). If the element size differs, the
+/// last dimension grows or shrinks. Raises ShapeError if that dimension is not contiguous or its size is not divisible,
+/// if another stride is not divisible, or if x is 0-d.
 Tensor view_bytes(DType dtype, Location where = {}) WEFT_METHOD_OF;
 Tensor real(Location where = {}) WEFT_METHOD_OF;
 Tensor imag(Location where = {}) WEFT_METHOD_OF;
 Tensor view_as_real(Location where = {}) WEFT_METHOD_OF;
 Tensor view_as_complex(Location where = {}) WEFT_METHOD_OF;
-/// As view, but a contiguous copy where the strides do not allow a view.
+/// As view, but returns a contiguous copy if the strides do not allow a view.
 Tensor reshape(const Dims& shape, Location where = {}) WEFT_METHOD_OF;
-/// Two dimensions exchanged.
+/// Swaps two dimensions.
 Tensor transpose(int dim0, int dim1, Location where = {}) WEFT_METHOD_OF;
-/// [m, n] -> [n, m]; a tensor of rank 0 or 1 itself. ShapeError above rank 2.
+/// Transpose: [m, n] -> [n, m]. Returns a tensor of rank 0 or 1 unchanged. Raises ShapeError above rank 2.
 Tensor t(Location where = {}) WEFT_METHOD_OF;
-/// Dimension i of the result is x's dimension dims[i]. ShapeError unless `dims` names each dimension once.
+/// Dimension i of the result is x's dimension dims[i]. Raises ShapeError unless `dims` contains each dimension once.
 Tensor permute(const Dims& dims, Location where = {}) WEFT_METHOD_OF;
-/// Elements start, start + step, … before stop along dim, with bounds as in Python (see Slice); the step may be
-/// negative. ValueError for a step of 0, IndexError for a 0-d tensor.
+/// Elements start, start + step, … before stop along dim, with Python's rules for bounds (see Slice); the step may be
+/// negative. Raises ValueError for a step of 0, IndexError for a 0-d tensor.
 Tensor slice(int dim, std::optional<int64_t> start = {}, std::optional<int64_t> stop = {}, int64_t step = 1,
              Location where = {}) WEFT_METHOD_OF;
-/// `length` elements from `start` along dim; a negative start counts from the end. IndexError unless all of them exist.
+/// `length` elements along dim, beginning at `start`; a negative start counts from the end. Raises IndexError unless
+/// all of them exist.
 Tensor narrow(int dim, int64_t start, int64_t length, Location where = {}) WEFT_METHOD_OF;
-/// The same with an integer tensor of one element as start, whose value the host waits for. DTypeError for another
+/// As above, with a one-element integer tensor as start; the host waits for its value. Raises DTypeError for another
 /// dtype, ValueError for another number of elements.
 Tensor narrow(int dim, const Tensor& start, int64_t length, Location where = {}) WEFT_METHOD_OF;
-/// Element `index` along dim, without that dimension; a negative index counts from the end. IndexError where it is out
-/// of range, and for a 0-d tensor.
+/// Element `index` along dim, with that dimension removed; a negative index counts from the end. Raises IndexError if
+/// it is out of range, and for a 0-d tensor.
 Tensor select(int dim, int64_t index, Location where = {}) WEFT_METHOD_OF;
-/// A dimension of size 1 inserted before dimension dim, which lies in [-rank - 1, rank].
+/// Inserts a dimension of size 1 before dimension dim, in [-rank - 1, rank].
 Tensor unsqueeze(int dim, Location where = {}) WEFT_METHOD_OF;
-/// Without the dimensions of size 1: all of them, or dim alone, which stays where its size is not 1.
+/// Removes all dimensions of size 1, or only dim, which stays if its size is not 1.
 Tensor squeeze(Location where = {}) WEFT_METHOD_OF;
 Tensor squeeze(int dim, Location where = {}) WEFT_METHOD_OF;
-/// Dimensions of size 1 repeated with stride 0, and new ones in front, to give `shape`; -1 keeps a size. ShapeError
-/// where another size would change. Writing to repeated elements is a ValueError.
+/// Repeats dimensions of size 1 with stride 0 and adds leading dimensions to match `shape`; -1 keeps a size. Raises
+/// ShapeError if any other size would change. Writing to repeated elements raises ValueError.
 Tensor expand(const Dims& shape, Location where = {}) WEFT_METHOD_OF;
-/// The diagonal of dim0 and dim1 as the last dimension, in place of those two: elements (i, i + offset). Empty where
-/// the offset leaves the matrix. ShapeError where dim0 and dim1 are the same.
+/// The diagonal of dim0 and dim1, elements (i, i + offset), as the last dimension in place of those two. Empty if the
+/// offset is outside of the matrix. Raises ShapeError if dim0 and dim1 are the same.
 Tensor diagonal(int64_t offset = 0, int dim0 = 0, int dim1 = 1, Location where = {}) WEFT_METHOD_OF;
-/// Dimensions start_dim to end_dim, both included, as one; [1] for a 0-d tensor. A contiguous copy where the strides do
-/// not allow a view. ValueError where end_dim comes before start_dim.
+/// Merges dimensions start_dim to end_dim, both included; [1] for a 0-d tensor. Returns a contiguous copy if the
+/// strides do not allow a view. Raises ValueError if end_dim is before start_dim.
 Tensor flatten(int start_dim = 0, int end_dim = -1, Location where = {}) WEFT_METHOD_OF;
 Tensor unfold(int dim, int64_t size, int64_t step, Location where = {}) WEFT_METHOD_OF;
-/// The storage under any shape, strides and offset, which count elements; the offset is x's own unless given.
-/// ShapeError where an element lies outside the storage, or there is not one stride for each size.
+/// The storage with any shape, strides and offset, in elements; the default offset is that of x. Raises ShapeError if
+/// an element is outside of the storage, or if the number of strides differs from that of sizes.
 Tensor as_strided(const Dims& shape, const Dims& strides, std::optional<int64_t> storage_offset = {},
                   Location where = {}) WEFT_METHOD_OF;
-/// Consecutive pieces of `size` elements along dim, the last one smaller where it does not divide; one empty piece of
-/// an empty dimension. ValueError unless size > 0, and for a 0-d tensor. This and the next two: ShapeError for more
-/// than 2^24 pieces, AutogradError for more than 65535 that are recorded.
+/// Consecutive pieces of `size` elements along dim. The last one is smaller if the size does not divide the dimension;
+/// an empty dimension gives one empty piece. Raises ValueError unless size > 0, and for a 0-d tensor. This and the next
+/// two raise ShapeError for more than 2^24 pieces, AutogradError for more than 65535 recorded pieces.
 std::vector<Tensor> split(int64_t size, int dim = 0, Location where = {}) WEFT_METHOD_OF;
-/// split into pieces of ceil(size(dim) / chunks), so at most `chunks` of them. ValueError unless chunks > 0, and for a
-/// 0-d tensor.
+/// Splits into pieces of ceil(size(dim) / chunks) elements, so at most `chunks` pieces. Raises ValueError unless chunks
+/// > 0, and for a 0-d tensor.
 std::vector<Tensor> chunk(int64_t chunks, int dim = 0, Location where = {}) WEFT_METHOD_OF;
-/// select(dim, i) for every i. ShapeError for a 0-d tensor.
+/// select(dim, i) for every i. Raises ShapeError for a 0-d tensor.
 std::vector<Tensor> unbind(int dim = 0, Location where = {}) WEFT_METHOD_OF;
 Tensor movedim(const Dims& source, const Dims& destination, Location where = {}) WEFT_METHOD_OF;
 Tensor moveaxis(const Dims& source, const Dims& destination, Location where = {}) WEFT_METHOD_OF;
@@ -93,29 +94,29 @@ std::vector<Tensor> vsplit(std::initializer_list<int64_t> indices, Location wher
 std::vector<Tensor> dsplit(int64_t sections, Location where = {}) WEFT_METHOD_OF;
 std::vector<Tensor> dsplit(std::span<const int64_t> indices, Location where = {}) WEFT_METHOD_OF;
 std::vector<Tensor> dsplit(std::initializer_list<int64_t> indices, Location where = {}) WEFT_METHOD_OF;
-/// The same elements outside the graph: no gradient flows through it.
+/// The same elements outside of the graph: no gradient flows through the result.
 Tensor detach(Location where = {}) WEFT_METHOD_OF;
 
 // ---- copies: new contiguous tensors, recorded ----
 Tensor clone(Location where = {}) WEFT_METHOD_OF;
-/// x itself where it is contiguous.
+/// Returns x itself if it is contiguous.
 Tensor contiguous(Location where = {}) WEFT_METHOD_OF;
-/// Another dtype or device; x itself where nothing changes. Conversions round to nearest even, and floats lose their
-/// fraction in integers; gradients flow between floating dtypes. DeviceError where there is no such device, and for a
-/// copy from meta.
+/// Converts to another dtype or device; returns x itself if nothing changes. Conversions to floating point round to
+/// nearest even, conversions to integers truncate. Gradients flow between floating-point dtypes. Raises DeviceError if
+/// the device does not exist, and for a copy from meta.
 Tensor to(DType dtype, Location where = {}) WEFT_METHOD_OF;
 Tensor to(Device device, Location where = {}) WEFT_METHOD_OF;
 Tensor to(Device device, DType dtype, Location where = {}) WEFT_METHOD_OF;
-/// As `to(device)`. With .non_blocking the copy is only queued, on the current streams of both devices, where the CPU's
-/// side is pinned: x must keep its values until the device has read them, and what is made on the CPU, which is pinned
-/// then, has them after `synchronize` or an event.
+/// As `to(device)`. With .non_blocking, and pinned memory on the CPU's side, the copy is only queued on the current
+/// streams of both devices. A CPU source must not change until the device has read it. A CPU result is pinned and valid
+/// after `synchronize` or an event.
 Tensor to(Device device, CopyOptions options, Location where = {}) WEFT_METHOD_OF;
-/// On the CPU, in memory that devices of one kind reach without a detour: that of `device`, or the first kind of which
-/// there is one. x itself where it is pinned so already. DeviceError where there is no such device.
+/// A copy in pinned CPU memory, which devices of one type access directly: the type of `device`, or the first type that
+/// has a device. Returns x itself if it is already pinned. Raises DeviceError if the device does not exist.
 Tensor pin_memory(std::optional<Device> device = {}, Location where = {}) WEFT_METHOD_OF;
-/// For devices of any kind, or of that of `device`.
+/// Whether x is pinned for the type of `device`, or for any type if none is given.
 bool is_pinned(std::optional<Device> device = {}, Location where = {}) WEFT_METHOD_OF;
-/// to(dtype), with a choice of what becomes of numbers beyond the largest.
+/// As to(dtype), with a choice for values beyond the largest.
 Tensor cast(DType dtype, Overflow overflow = Overflow::by_format, Location where = {}) WEFT_METHOD_OF;
 Tensor flip(const Dims& dims, Location where = {}) WEFT_METHOD_OF;
 Tensor fliplr(Location where = {}) WEFT_METHOD_OF;
@@ -177,13 +178,14 @@ WEFT_WRITTEN round_(int64_t decimals, Location where = {}) WEFT_METHOD_OF;
 Tensor softplus(double beta, double threshold = 20, Location where = {}) WEFT_METHOD_OF;
 Tensor gelu(Location where = {}) WEFT_METHOD_OF;
 Tensor gelu(Approximate approximate, Location where = {}) WEFT_METHOD_OF;
-/// clip: limited to [low, high]; `{}` or `none` leaves a bound out. ValueError where both are.
+/// Clamps to [low, high]; also called clip. `{}` or `none` omits a bound. Raises ValueError if both are omitted.
 Tensor clamp(std::optional<Scalar> low = {}, std::optional<Scalar> high = {}, Location where = {}) WEFT_METHOD_OF;
-/// The same with tensors as bounds, which broadcast; an undefined one is left out. ValueError where both are.
+/// As above with tensors as bounds, which broadcast; an undefined tensor omits the bound. Raises ValueError if both are
+/// omitted.
 Tensor clamp(const Tensor& low, const Tensor& high = {}, Location where = {}) WEFT_METHOD_OF;
 Tensor clip(std::optional<Scalar> low = {}, std::optional<Scalar> high = {}, Location where = {}) WEFT_METHOD_OF;
 Tensor clip(const Tensor& low, const Tensor& high = {}, Location where = {}) WEFT_METHOD_OF;
-/// clamp in place: DTypeError where a bound makes the result one that x's dtype does not hold.
+/// Clamps in place. Raises DTypeError if promotion with a bound gives a dtype that x cannot store.
 WEFT_WRITTEN clamp_(std::optional<Scalar> low = {}, std::optional<Scalar> high = {},
                     Location where = {}) WEFT_METHOD_OF;
 WEFT_WRITTEN clamp_(const Tensor& low, const Tensor& high = {}, Location where = {}) WEFT_METHOD_OF;
@@ -204,7 +206,7 @@ Tensor nan_to_num(double nan = 0, std::optional<double> posinf = {}, std::option
                   Location where = {}) WEFT_METHOD_OF;
 Tensor float_power(const Operand& exponent) WEFT_METHOD_OF;
 Tensor ldexp(const Operand& exponent) WEFT_METHOD_OF;
-/// These elements where `condition` (bool) holds, else `other`'s.
+/// Elements of x where `condition` (bool) is true, else of `other`.
 Tensor where(const Operand& condition, const Operand& other) WEFT_METHOD_OF;
 Tensor masked_fill(const Operand& mask, const Operand& value) WEFT_METHOD_OF;
 WEFT_WRITTEN masked_fill_(const Tensor& mask, const Operand& value) WEFT_METHOD_OF;
@@ -257,7 +259,7 @@ Tensor norm(const Dims& dims, B keepdim, Location where = {}) WEFT_METHOD_OF {
   using Self = std::remove_reference_t<decltype(*this)>;
   return static_cast<Self&&>(*this).vector_norm(2, dims, keepdim, {}, where);
 }
-/// A number is the order: x.norm(1) sums all magnitudes, x.norm({1}) is over dimension 1.
+/// A number is the order: x.norm(1) is the sum of magnitudes, x.norm({1}) reduces dimension 1.
 template <Arithmetic P>
 Tensor norm(P p, const Dims& dims = {}, bool keepdim = false, std::optional<DType> dtype = {},
             Location where = {}) WEFT_METHOD_OF {
@@ -387,7 +389,7 @@ Tensor pdist(double p = 2, Location where = {}) WEFT_METHOD_OF;
 // ---- indexing ----
 Tensor index(const IndexList& index) WEFT_METHOD_OF;
 Tensor index_put(const IndexList& index, const Operand& value, bool accumulate = false) WEFT_METHOD_OF;
-/// x[index] = value; with `accumulate`, every duplicate adds.
+/// x[index] = value; with `accumulate`, values of repeated indices are added.
 WEFT_WRITTEN index_put_(const IndexList& index, const Operand& value, bool accumulate = false) WEFT_METHOD_OF;
 Tensor index_select(int dim, const Tensor& index, Location where = {}) WEFT_METHOD_OF;
 Tensor index_add(int dim, const Tensor& index, const Tensor& source, Scalar alpha = 1,
@@ -441,18 +443,19 @@ Tensor bucketize(const Tensor& boundaries, bool right = false, bool out_int32 = 
                  Location where = {}) WEFT_METHOD_OF;
 Tensor isin(const Operand& tests, bool invert = false) WEFT_METHOD_OF;
 
-// ---- new values in place. As all in-place writes: AutogradError while recording for a leaf that requires a gradient
-// and for a view of one, ValueError where one element of memory stands at several positions (an expanded tensor) ----
-/// x = source, broadcast to x's shape and converted to its dtype, from any device. ShapeError where it does not
+// ---- new values in place. While recording, these raise AutogradError for a leaf that requires a gradient and for a
+// view of one. ValueError if several positions share one element of memory (an expanded tensor). So do all in-place
+// writes ----
+/// x = source, from any device, broadcast to x's shape and converted to its dtype. Raises ShapeError if it cannot be
 /// broadcast.
 WEFT_WRITTEN copy_(const Tensor& source, Location where = {}) WEFT_METHOD_OF;
-/// With .non_blocking as `to` has it: x or source on the CPU is pinned, and both are contiguous and of one dtype and
-/// shape; otherwise the copy is done on return.
+/// With .non_blocking the copy is queued, as in `to`, if the CPU tensor is pinned and both tensors are contiguous with
+/// the same dtype and shape. Otherwise the copy is complete on return.
 WEFT_WRITTEN copy_(const Tensor& source, CopyOptions options, Location where = {}) WEFT_METHOD_OF;
-/// ValueError where an integer dtype does not hold the value.
+/// Raises ValueError if an integer dtype cannot represent the value.
 WEFT_WRITTEN fill_(Scalar value, Location where = {}) WEFT_METHOD_OF;
 WEFT_WRITTEN zero_(Location where = {}) WEFT_METHOD_OF;
-/// x += alpha * other and x -= alpha * other. DTypeError for a fraction among integers.
+/// x += alpha * other and x -= alpha * other. Raises DTypeError if alpha is a fraction and all others are integers.
 WEFT_WRITTEN add_(const Operand& other, Scalar alpha) WEFT_METHOD_OF;
 WEFT_WRITTEN sub_(const Operand& other, Scalar alpha) WEFT_METHOD_OF;
 WEFT_WRITTEN uniform_(double low = 0, double high = 1, Generator* generator = nullptr,

@@ -1,5 +1,5 @@
-// Fixed-width integers and the 8- and 16-bit floating-point storage types, as pure bit operations.
-// Compiled by g++, by nvcc and by clang as C++ for OpenCL: no standard header is visible to a device.
+// Fixed-width integers, and the 8- and 16-bit floating-point storage types as bit operations. Compiled by g++, by nvcc
+// and by clang as C++ for OpenCL, so it includes no standard headers for devices.
 #pragma once
 
 #if defined(__OPENCL_CPP_VERSION__)
@@ -57,7 +57,7 @@ WEFT_FN float float_from_bits(uint32_t bits) {
 struct float16 {
   uint16_t bits;
 };
-/// The upper half of a binary32 as storage; arithmetic happens in float.
+/// The upper half of an IEEE 754 binary32 as storage; arithmetic happens in float.
 struct bfloat16 {
   uint16_t bits;
 };
@@ -111,7 +111,7 @@ WEFT_FN bfloat16 to_bfloat16(float value) {
   return r;
 }
 
-/// Rounds to nearest, ties to even; values past 65504 become infinity.
+/// Rounds to nearest, ties to even; values above 65504 become infinity.
 WEFT_FN float16 to_float16(float value) {
   uint32_t u = float_bits(value);
   const uint32_t sign = (u >> 16) & 0x8000u;
@@ -131,8 +131,8 @@ WEFT_FN float16 to_float16(float value) {
   return r;
 }
 
-/// Rounds to nearest even; numbers beyond the range, infinities too, give the largest of their sign (E4M3 has no
-/// infinity).
+/// Rounds to nearest even. Values beyond the range and infinities become the largest value of the same sign (E4M3 has
+/// no infinity).
 WEFT_FN float8_e4m3fn to_float8_e4m3fn(float value) {
   uint32_t u = float_bits(value);
   const uint32_t sign = (u >> 24) & 0x80u;
@@ -152,7 +152,7 @@ WEFT_FN float8_e4m3fn to_float8_e4m3fn(float value) {
   return r;
 }
 
-/// Rounds to nearest even; beyond the range gives infinity.
+/// Rounds to nearest even; values beyond the range become infinity.
 WEFT_FN float8_e5m2 to_float8_e5m2(float value) {
   uint32_t u = float_bits(value);
   const uint32_t sign = (u >> 24) & 0x80u;
@@ -172,8 +172,8 @@ WEFT_FN float8_e5m2 to_float8_e5m2(float value) {
   return r;
 }
 
-// ---- rounding to odd: an inexact result has its last bit set, so that rounding it again, to 16 or 8 bits, gives what
-// the exact number would (Boldo and Melquiond, Emulation of a FMA and correctly rounded sums, 2008) ----
+// ---- rounding to odd: an inexact result has its last bit set. Rounding it again, to 16 or 8 bits, then gives the
+// correctly rounded exact value (Boldo and Melquiond, Emulation of a FMA and correctly rounded sums, 2008) ----
 
 #if !defined(__OPENCL_CPP_VERSION__) || defined(WEFT_HAS_DOUBLE)
 WEFT_FN float odd_float(double x) {

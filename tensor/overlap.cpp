@@ -30,7 +30,7 @@ bool may_overlap(const Layout& layout) {
 
 namespace {
 
-// Marks the elements that dimensions from `dim` on reach; true where one is marked already.
+// Marks the elements reached by dimensions from `dim` on. Returns true if one is marked already.
 bool marked_twice(const Layout& layout, int dim, int64_t offset, std::vector<bool>& marked) {
   if (dim == layout.rank) {
     const auto place = static_cast<size_t>(offset / itemsize(layout.dtype));

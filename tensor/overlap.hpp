@@ -1,4 +1,4 @@
-// Whether several positions of a layout are the same element in memory.
+// Whether several positions of a layout share an element in memory.
 #pragma once
 
 #include "config.hpp"
@@ -6,9 +6,9 @@
 
 namespace weft {
 
-/// False only where every position certainly has an element of its own; looks at sizes and strides alone.
+/// Returns false only if all positions are certainly distinct; looks at sizes and strides alone.
 WEFT_API bool may_overlap(const Layout& layout);
-/// The exact answer. Where sizes and strides do not decide, it visits every element.
+/// The exact answer. Visits every element if sizes and strides do not decide it.
 WEFT_API bool overlaps(const Layout& layout);
 
 }  // namespace weft

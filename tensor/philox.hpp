@@ -1,10 +1,11 @@
-// The counter-based generator Philox4x32-10 (Salmon et al. 2011) and how its words become numbers. Element i of a draw
-// depends on the seed and i alone. Only multiplications, additions and bit operations (and one f64 division) are used,
-// never fused, so that the CPU, CUDA and HPU give the same bits. No standard header is visible to a device.
+// The counter-based generator Philox4x32-10 (Salmon et al. 2011), and the conversion of its words to numbers. Element i
+// of a draw depends only on the seed and i. All arithmetic is multiplications, additions, bit operations and one f64
+// division, never fused, so that the CPU, CUDA and HPU give the same bits. Includes no standard headers, for devices.
 //
-// Words: four a counter, in order. An element of a 4-byte or smaller type takes one word, of an 8-byte type two (the
-// low one first); bernoulli takes one word for every type, so that a mask does not depend on the type. `normal` turns
-// pairs of elements (2k, 2k + 1) at a time by Box and Muller; the second of an odd count is dropped, not kept.
+// Each counter gives four words, in order. An element of up to 4 bytes uses one word, an 8-byte element two (the low
+// one first). bernoulli uses one word for every dtype, so that a mask does not depend on the dtype. `normal` computes
+// elements in pairs (2k, 2k + 1) by the Box-Muller transform; the second of the last pair is dropped if the count is
+// odd.
 #pragma once
 
 #include "view.hpp"
@@ -46,7 +47,7 @@ constexpr int philox_words_per_element(DType dtype, bool bernoulli) {
   return !bernoulli && (dtype == DType::i64 || dtype == DType::u64 || dtype == DType::f64) ? 2 : 1;
 }
 
-/// Counters that a draw of `numel` elements uses up; the next draw starts that many further.
+/// Number of counters that a draw of `numel` elements uses; the next draw starts after them.
 template <class D>
 constexpr int64_t philox_blocks(int64_t numel, DType dtype, D distribution) {
   const int words = philox_words_per_element(dtype, distribution == D::bernoulli);
@@ -55,13 +56,13 @@ constexpr int64_t philox_blocks(int64_t numel, DType dtype, D distribution) {
 
 // ---- uniform ----
 
-/// [low, low + span), never above `last`, the largest number of the element type below the upper bound.
+/// [low, low + span), never above `last`: the largest value of the element type below the upper bound.
 template <class T>
 struct UniformRange {
   T low, span, last;
 };
 
-/// [0, 1) with the precision of f32, f64, f16 and bf16.
+/// Uniform values in [0, 1) with the precision of f32, f64, f16 and bf16.
 WEFT_FN float unit_f32(uint32_t word) { return (float)(int32_t)(word >> 8) * 5.9604644775390625e-8f; }
 WEFT_FN double unit_f64(uint64_t words) { return (double)(int64_t)(words >> 11) * 1.1102230246251565404e-16; }
 WEFT_FN float unit_f16(uint32_t word) { return (float)(int32_t)(word >> 21) * 4.8828125e-4f; }
@@ -82,7 +83,7 @@ WEFT_FN uint64_t bernoulli_threshold(double probability) {
 }
 WEFT_FN bool bernoulli(uint32_t word, uint64_t threshold) { return word < threshold; }
 
-/// low + words mod range; 0 stands for the full range.
+/// low + words mod range; range 0 means the full range.
 WEFT_FN int64_t integer_below(uint64_t words, int64_t low, uint64_t range) {
   const uint64_t x = range == 0                       ? words
                      : (words | range) <= 0xffffffffu ? (uint32_t)words % (uint32_t)range
@@ -116,7 +117,7 @@ WEFT_FN float portable_log(float x) {
   return (f + tail) + 0.693359375f * e;
 }
 
-/// sqrt of 0 or a normal number by Newton's iteration: devices round their own differently.
+/// sqrt of 0 or a normal number by Newton's iteration, because the devices' own sqrt round differently.
 WEFT_FN float portable_sqrt(float x) {
   float y = float_from_bits(0x5f375a86u - (float_bits(x) >> 1));
   const float halved = 0.5f * x;
@@ -236,8 +237,7 @@ WEFT_FN NormalPair<double> normal_pair(uint64_t words0, uint64_t words1) {
   return r;
 }
 
-// ---- the range of a uniform draw, made on the host
-// --------------------------------------------------------------------
+// ---- the range of a uniform draw, computed on the host ----
 
 WEFT_FN float next_below(float x) {
   const uint32_t bits = float_bits(x);
@@ -250,13 +250,13 @@ WEFT_FN double next_below(double x) {
   return double_from_bits(x > 0 ? bits - 1 : bits + 1);
 }
 
-/// The next 16-bit float below, as bits.
+/// The bits of the next lower 16-bit float.
 WEFT_FN uint32_t below_bits(uint32_t bits) {
   if ((bits & 0x7fffu) == 0) return 0x8001u;
   return (bits & 0x8000u) ? bits + 1 : bits - 1;
 }
 
-/// f64, or f32 with f16 and bf16, whose `last` is a number of their own.
+/// For f64. Other floats use the f32 version; f16 and bf16 have their own `last`.
 WEFT_FN UniformRange<double> uniform_range_f64(double low, double high) {
   UniformRange<double> r;
   r.low = low;

@@ -1,4 +1,4 @@
-// Printing as PyTorch does in Python: 4 digits, one width for all elements, large tensors summarised.
+// Prints tensors as PyTorch does in Python: 4 digits, one width for all elements, large tensors summarised.
 #include <cmath>
 #include <ostream>
 
@@ -16,7 +16,7 @@ constexpr int64_t summary_threshold = 1000;
 constexpr int64_t edge_items = 3;
 constexpr int line_width = 80;
 
-// The elements that will be shown, in order, and the positions along each dimension where they stand.
+// The printed elements, in order, and their positions along each dimension.
 struct Shown {
   const View& view;
   bool summarised;
@@ -46,7 +46,7 @@ double as_double(DType t, const char* element) {
   });
 }
 
-/// Of real numbers.
+/// Format of real elements.
 class RealFormat {
  public:
   explicit RealFormat(const Shown& shown) : dtype_(shown.view.layout.dtype) {
@@ -75,7 +75,7 @@ class RealFormat {
   size_t width() const { return width_; }
 
  private:
-  // As in PyTorch, zeros, infinities and NaN take the width that the others need.
+  // As in PyTorch, zeros, infinities and NaN do not determine the width.
   bool sets_width(const char* element) const {
     if (!is_floating(dtype_)) return true;
     const double value = as_double(dtype_, element);
@@ -101,7 +101,7 @@ class RealFormat {
   size_t width_ = 0;
 };
 
-/// Of complex ones, by the formats of their parts.
+/// Format of complex elements: one format for each part.
 class Format {
  public:
   explicit Format(const Shown& shown) : Format(shown, is_complex(shown.view.layout.dtype)) {}

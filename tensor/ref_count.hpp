@@ -1,4 +1,7 @@
 // An intrusive reference count.
+//
+// Counts skip locked instructions while the process has one thread (`__libc_single_threaded`), as `std::shared_ptr`
+// does.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +17,7 @@
 
 namespace weft {
 
-/// Without locked instructions while the process has one thread, as std::shared_ptr.
+/// Uses no locked instructions while the process has one thread, as std::shared_ptr.
 class RefCount {
  public:
   explicit RefCount(uint32_t start = 1) : count_(start) {}
@@ -22,12 +25,13 @@ class RefCount {
     if (WEFT_SINGLE_THREADED) count_.store(count_.load(MemoryOrder::relaxed) + 1, MemoryOrder::relaxed);
     else count_.fetch_add(1, MemoryOrder::relaxed);
   }
-  /// True when this was the last reference. A count of one needs no locked instruction: no other thread can raise it.
+  /// Drops a reference; returns true for the last one. A count of one needs no locked instruction: no other thread can
+  /// raise it.
   bool decrement() {
     if (count_.load(MemoryOrder::acquire) == 1) return true;
     return decrement_shared();
   }
-  /// As `decrement`, where a weak holder may try to raise the count at the same time.
+  /// As `decrement`, if a weak holder may concurrently raise the count.
   bool decrement_shared() {
     if (WEFT_SINGLE_THREADED) {
       const uint32_t left = count_.load(MemoryOrder::relaxed) - 1;
@@ -36,7 +40,7 @@ class RefCount {
     }
     return count_.fetch_sub(1, MemoryOrder::acq_rel) == 1;
   }
-  /// Raises the count unless it is zero already.
+  /// Raises the count unless it is zero. Returns whether it did.
   bool try_increment() {
     uint32_t n = count_.load(MemoryOrder::relaxed);
     while (n != 0) {

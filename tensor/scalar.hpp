@@ -1,4 +1,4 @@
-// Scalar: one exact C++ number, a bool, an integer, a floating-point number or a complex one.
+// Scalar: one exact C++ number: bool, integer, floating-point or complex.
 #pragma once
 
 #include <concepts>
@@ -15,7 +15,7 @@ namespace detail {
 [[noreturn]] WEFT_API void raise_complex_number();
 }
 
-/// A number that keeps its exact value: 64-bit integers are never routed through a double.
+/// A number with its exact value: 64-bit integers are never converted to double.
 class Scalar {
  public:
   constexpr Scalar() : integer_(0), dtype_(DType::i64) {}
@@ -36,14 +36,14 @@ class Scalar {
   template <ComplexNumber T>
   constexpr Scalar(const T& value) : floating_(value.real()), imaginary_(value.imag()), dtype_(DType::c128) {}
 
-  /// Real, with a fraction.
+  /// Real and floating-point.
   constexpr bool is_floating() const { return dtype_ == DType::f64; }
   constexpr bool is_bool() const { return dtype_ == DType::boolean; }
   constexpr bool is_complex() const { return dtype_ == DType::c128; }
-  /// How the value is held: bool, i64, u64, f64 or c128.
+  /// The type in which the value is stored: bool, i64, u64, f64 or c128.
   constexpr DType held_as() const { return dtype_; }
 
-  /// DTypeError where the value is complex and T is not bool.
+  /// Converts to T. Raises DTypeError if the value is complex and T is not bool.
   template <Arithmetic T>
   constexpr T to() const {
     if (is_floating()) return static_cast<T>(floating_);
@@ -64,7 +64,7 @@ class Scalar {
   }
 
   union {
-    double floating_;  // of a complex number its real part
+    double floating_;  // the real part of a complex number
     int64_t integer_;
   };
   double imaginary_ = 0;

@@ -17,7 +17,7 @@ namespace weft::detail {
 
 namespace {
 
-// Levenshtein's: how many letters are put in, left out or replaced.
+// Levenshtein distance: number of insertions, deletions and substitutions.
 size_t distance(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), size_t{0});

@@ -1,4 +1,4 @@
-// What the environment sets: every variable that Weft reads, in one list.
+// The list of all environment variables that Weft reads.
 #pragma once
 
 #include <span>
@@ -8,9 +8,9 @@
 namespace weft {
 
 struct Setting {
-  /// A `*` stands for any letters.
+  /// `*` matches any letters.
   const char* name;
-  /// What holds where it is not set; empty for nothing.
+  /// The default value; empty for none.
   const char* otherwise;
   const char* meaning;
 };
@@ -60,7 +60,7 @@ constexpr bool is_setting(const char* name) {
   return false;
 }
 
-/// A name of the list; no other compiles.
+/// A name in the list; any other is a compile-time error.
 class SettingName {
  public:
   consteval SettingName(const char* name) : text_(is_setting(name) ? name : throw "no setting of this name") {}
@@ -70,16 +70,16 @@ class SettingName {
   const char* text_;
 };
 
-/// What the environment says now; nullptr where it says nothing. A setting holds from its first use on.
+/// The value of the environment variable, or nullptr if it is not set. A setting is read at its first use.
 const char* setting(SettingName name);
-/// Whether it says something that is neither empty nor 0.
+/// Whether it is set and neither empty nor 0.
 bool is_switched_on(SettingName name);
-/// Whether it says 0.
+/// Whether it is 0.
 bool is_switched_off(SettingName name);
-/// The same for a name that is put together while the program runs.
+/// As is_switched_on, for a name composed at run time.
 bool is_variable_on(const char* name);
 
-/// Warns of variables that begin with WEFT_ and are no settings.
+/// Warns of environment variables that begin with WEFT_ and are no settings.
 void warn_of_unknown_settings();
 
 }  // namespace detail

@@ -1,4 +1,4 @@
-// One value with several owners.
+// Shared and Weak: reference-counted ownership of a value.
 #pragma once
 
 #include <concepts>
@@ -14,7 +14,8 @@ namespace weft {
 
 namespace detail {
 
-/// The counts of a shared value. All owners together hold one of the `holders`, so that the block outlives them.
+/// Reference counts of a shared value. All owners together count as one of the `holders`, so that the block outlives
+/// them.
 struct SharedBlock {
   RefCount owners, holders;
   void (*destroy_value)(SharedBlock*);
@@ -42,9 +43,8 @@ struct SharedValue : SharedBlock {
 template <class T>
 class Weak;
 
-/// Owns a T together with its copies; the last one destroys it. Safe to copy and drop from any thread. It stands in
-/// public headers for std::shared_ptr, whose header is a tenth of the compile time of <weft/weft.hpp>. T may be
-/// incomplete except in `make`.
+/// Shared ownership of a T: the last owner destroys it. Copying and dropping are thread-safe. Public headers use it
+/// because std::shared_ptr takes a tenth of the compile time of <weft/weft.hpp>. T may be incomplete except in `make`.
 template <class T>
 class Shared {
  public:
@@ -60,11 +60,11 @@ class Shared {
   }
   Shared(Shared&& other) noexcept
       : block_(std::exchange(other.block_, nullptr)), held_(std::exchange(other.held_, nullptr)) {}
-  /// As an owner of a base class, of a constant, or of anything at all: Shared<void>.
+  /// Converts to an owner of a base class, of a const value or of Shared<void>.
   template <class U>
     requires(!std::same_as<U, T> && std::convertible_to<U*, T*>)
   Shared(Shared<U> other) : block_(std::exchange(other.block_, nullptr)), held_(std::exchange(other.held_, nullptr)) {}
-  /// As an owner of `part`, which lives as long as what `whole` owns.
+  /// Shares ownership with `whole`, but points to `part` of it.
   template <class U>
   Shared(Shared<U> whole, T* part) : block_(std::exchange(whole.block_, nullptr)), held_(part) {}
   Shared& operator=(Shared other) noexcept {
@@ -82,7 +82,7 @@ class Shared {
   explicit operator bool() const { return held_ != nullptr; }
   bool operator==(const Shared& other) const { return held_ == other.held_; }
   bool operator==(std::nullptr_t) const { return held_ == nullptr; }
-  /// True where no other Shared owns the value.
+  /// True if no other Shared owns the value.
   bool is_only_owner() const { return block_ != nullptr && block_->owners.value() == 1; }
 
  private:
@@ -95,7 +95,7 @@ class Shared {
   T* held_ = nullptr;
 };
 
-/// Knows a shared T without owning it.
+/// Refers to a shared T without owning it.
 template <class T>
 class Weak {
  public:
@@ -115,7 +115,7 @@ class Weak {
       if (block_ != nullptr) block_->drop_holder();
     }
 
-    /// An owner of the value, or nothing where that is gone.
+    /// An owner of the value, or nothing if it is destroyed.
     Shared<T> lock() const {
       if (block_ == nullptr || !block_->owners.try_increment()) return {};
       return Shared<T>(block_, held_);
@@ -133,7 +133,7 @@ class Weak {
 template <class T>
 Weak(const Shared<T>&) -> Weak<T>;
 
-/// Keeps something alive: made from any smart pointer, such as a std::shared_ptr; empty from a null one.
+/// Keeps an object alive: converts from any smart pointer, such as std::shared_ptr; empty if the pointer is null.
 class Owner {
  public:
   Owner() = default;

@@ -1,4 +1,4 @@
-// Shortens text from a caller or a file for use in a message.
+// Shortens text from a caller or a file for an error message.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace weft {
 
-/// `text`, or its beginning and end around " ... " where it has more than `most` bytes (at least 16); UTF-8 characters
-/// are never split.
+/// Returns `text`, or its beginning and end joined by " ... " if it exceeds `most` bytes (at least 16). Never splits
+/// UTF-8 characters.
 WEFT_API std::string shortened(std::string text, size_t most = 400);
 
 }  // namespace weft

@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t slab_bytes = size_t{64} << 10;
 
-/// Aligned to its own size.
+/// Maps a slab aligned to its size.
 void* map_slab() {
   const size_t bytes = 2 * slab_bytes;
   void* const base = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -25,9 +25,9 @@ void* map_slab() {
 
 }  // namespace
 
-/// The head of each slab; blocks follow.
+/// The header of a slab; its blocks follow.
 struct alignas(64) Slabs::Slab {
-  /// How many blocks were carved from it, and in `trim` how many of them are free.
+  /// Number of blocks carved from it, and in `trim` the number of free ones.
   uint32_t carved = 0, free = 0;
 };
 
@@ -75,7 +75,7 @@ void Slabs::trim() {
   while (unused != nullptr) {
     Slab* const slab = slab_of(unused);
     unused = unused->next;
-    if (--slab->free != 0) continue;  // a later block of the list is the last one to be read
+    if (--slab->free != 0) continue;  // decided at the slab's last block in the list
     if (next_ != nullptr && slab_of(end_ - 1) == slab) next_ = end_ = nullptr;
     munmap(slab, slab_bytes);
   }

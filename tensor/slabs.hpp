@@ -1,19 +1,22 @@
-// Small blocks of one size, carved from slabs that go back to the system once nothing in them is in use.
+// Small blocks of one size, carved from slabs that are returned to the system when none of their blocks is in use.
+//
+// Slabs serve tensor heads, graph nodes and data of up to 2 KiB. malloc needs up to 80 bytes more for each aligned
+// block and never returns a heap with a used block at its end.
 #pragma once
 
 #include <cstddef>
 
 namespace weft::detail {
 
-/// Callers lock. Blocks are multiples of 64 bytes, at most `most_bytes`.
+/// Not thread-safe: callers hold a lock. Block sizes are multiples of 64 bytes, at most `most_bytes`.
 class Slabs {
  public:
   static constexpr size_t most_bytes = 2048;
 
-  /// Null where the system has no memory.
+  /// Returns null if the system is out of memory.
   void* allocate(size_t bytes);
   void free(void* block);
-  /// Gives slabs without a block in use back to the system.
+  /// Returns slabs without used blocks to the system.
   void trim();
 
  private:
@@ -25,11 +28,11 @@ class Slabs {
   bool add_slab();
 
   Block* free_ = nullptr;
-  // What is left of the newest slab.
+  // The rest of the newest slab that is not carved yet.
   char *next_ = nullptr, *end_ = nullptr;
 };
 
-/// Gives what the depot and the calling thread's free_lists hold back to the system, where whole slabs are free.
+/// Returns slabs to the system if all their blocks are free, in the depot or the calling thread's free_lists.
 void trim_free_lists();
 
 }  // namespace weft::detail

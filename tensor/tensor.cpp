@@ -56,7 +56,7 @@ Allocator& allocator_of(Device device) {
                       .remedy = "see weft::device_count"});
 }
 
-// Memory for what does not lie beside the head. The block is freed where there is none.
+// Allocates the data of a storage that does not fit beside the head. Frees the block on failure.
 [[gnu::noinline]] void allocate_data(TensorBlock* block, Allocator* allocator = nullptr) {
   Storage& storage = block->storage;
   if (storage.bytes == 0 || storage.device.type == DeviceType::meta) return;
@@ -73,7 +73,7 @@ Allocator& allocator_of(Device device) {
   guard.block = nullptr;
 }
 
-// A head with a storage that has no memory yet.
+// A head and a storage without memory.
 template <class... Arguments>
 inline TensorBlock* new_block(const Arguments&... view) {
   auto* block = static_cast<TensorBlock*>(allocate_block(block_size));
@@ -225,7 +225,7 @@ void release(TensorImpl* impl) {
 }  // namespace detail
 
 namespace {
-// A 0-d tensor counts as one dimension elsewhere, but has no size and no stride.
+// Elsewhere a 0-d tensor counts as one dimension, but it has no size and no stride.
 int existing_dim(int dim, int rank, const char* op, Location where) {
   const CallScope call(op, where);
   return wrap_dim(rank == 0 ? 1 : dim, rank);

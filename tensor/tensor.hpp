@@ -1,9 +1,9 @@
-// Tensor: a counted handle on a strided array that may take part in autograd.
+// Tensor: a reference-counted handle to a strided array with autograd.
 //
 // Copying a Tensor copies the handle. Views share storage and version counter. `const` protects the handle, not the
-// elements. Thread safety: different tensors may be used from different threads at any time; one tensor may be read
-// from many threads; writing elements, changing `requires_grad` or assigning the handle needs the caller's own lock.
-// Backward may run on several threads at once, even into the same leaves.
+// elements. Thread safety: different tensors may be used from different threads at any time, and one tensor may be read
+// from several threads. Writing elements, changing `requires_grad` and assigning the handle need the caller's own lock.
+// Several backward passes may run concurrently, even into the same leaves.
 #pragma once
 
 #include <initializer_list>
@@ -62,25 +62,25 @@ enum class Padding : uint8_t;
 enum class QuantileInterpolation : uint8_t;
 enum class ScatterReduction : uint8_t;
 
-/// Properties of a new tensor: `zeros({2, 3}, {.dtype = f64, .requires_grad = true})`. A dtype or a device alone may
-/// stand for it: `zeros({2, 3}, f64)`.
+/// Properties of a new tensor: `zeros({2, 3}, {.dtype = f64, .requires_grad = true})`. A dtype or a device converts to
+/// it: `zeros({2, 3}, f64)`.
 struct TensorOptions {
-  /// Where it is left out, each function has its own default: f32, or the type of the values given.
+  /// If omitted, each function has its own default: f32, or the type of the given values.
   std::optional<DType> dtype = {};
   Device device = {};
   bool requires_grad = false;
 };
-/// What a tensor made after another has in its own way: `zeros_like(x, {.dtype = f64})`.
+/// Properties in which a new tensor differs from its prototype: `zeros_like(x, {.dtype = f64})`.
 struct LikeOptions {
   std::optional<DType> dtype = {};
   std::optional<Device> device = {};
   bool requires_grad = false;
 };
-/// Of copies between the CPU and a device: `x.to("cuda", {.non_blocking = true})`.
+/// Options of copies between the CPU and a device: `x.to("cuda", {.non_blocking = true})`.
 struct CopyOptions {
   bool non_blocking = false;
 };
-/// A dtype or a device, taken in place of TensorOptions.
+/// A dtype or a device, accepted in place of TensorOptions.
 template <class T>
 concept TensorOption = std::same_as<T, DType> || std::same_as<T, Device>;
 namespace detail {
@@ -90,7 +90,7 @@ constexpr TensorOptions options_from(const TensorOptions& options) { return opti
 }  // namespace detail
 
 struct BackwardOptions {
-  /// Keep the tensors that the graph saved, so that it can be run again.
+  /// Keep the saved tensors of the graph, so that backward can run again.
   bool retain_graph = false;
   /// Record the gradient computation itself, for higher derivatives.
   bool create_graph = false;
@@ -98,11 +98,11 @@ struct BackwardOptions {
 
 namespace detail {
 [[noreturn, gnu::cold]] WEFT_API void raise_undefined(const char* op, Location where);
-/// Names the op that is running.
+/// Uses the name of the running op.
 [[noreturn, gnu::cold]] WEFT_API void raise_undefined();
-/// OutOfMemoryError: the host has no room for n elements of so many bytes.
+/// Raises OutOfMemoryError: the host has no memory for n elements of this size.
 [[noreturn, gnu::cold]] WEFT_API void raise_no_room(int64_t n, size_t element_size, Location where = {});
-/// For `if (a == b)`, which would be the truth of many elements: a compile-time error.
+/// Makes `if (a == b)` a compile-time error, because it would be the truth value of many elements.
 template <class T>
 T condition_from_tensor() {
   static_assert(!std::same_as<T, bool>,
@@ -140,21 +140,22 @@ class WEFT_API Tensor {
     return detail::condition_from_tensor<T>();
   }
 
-  // ---- metadata; as every method, these raise ValueError on the undefined tensor ----
+  // ---- metadata; like all methods, these raise ValueError on the undefined tensor ----
   int dim(Location where = {}) const { return layout("dim", where).rank; }
   int64_t numel(Location where = {}) const { return layout("numel", where).numel; }
   std::span<const int64_t> sizes(Location where = {}) const& {
     const Layout& l = layout("sizes", where);
     return {l.sizes, l.rank};
   }
-  /// A copy, so that the sizes outlive a temporary tensor: `for (int64_t n : x.t().sizes())`.
+  /// Returns a copy, so that the sizes outlive a temporary tensor: `for (int64_t n : x.t().sizes())`.
   Dims sizes(Location where = {}) && { return shape(where); }
   Dims shape(Location where = {}) const { return Dims(sizes(where)); }
-  /// Size of one dimension; a negative one counts from the end. IndexError where there is none, so always for rank 0.
+  /// Size of one dimension; a negative one counts from the end. Raises IndexError if it does not exist, so always for
+  /// rank 0.
   int64_t size(int dim, Location where = {}) const;
-  /// Stride in elements; negative for reversed views. IndexError as size.
+  /// Stride in elements; negative for reversed views. Raises IndexError as size.
   int64_t stride(int dim, Location where = {}) const;
-  /// In elements.
+  /// Strides in elements.
   Dims strides(Location where = {}) const;
   /// Offset of the first element from the start of the storage, in elements.
   int64_t storage_offset(Location where = {}) const;
@@ -163,36 +164,36 @@ class WEFT_API Tensor {
     const Layout& l = layout("device", where);
     return {l.device_type, l.device_index};
   }
-  /// Bytes of one element, and of all of them without gaps.
+  /// Bytes of one element, and of all elements without gaps.
   int64_t itemsize(Location where = {}) const { return weft::itemsize(dtype(where)); }
   int64_t nbytes(Location where = {}) const { return numel(where) * itemsize(where); }
   /// Row-major without gaps.
   bool is_contiguous(Location where = {}) const { return layout("is_contiguous", where).contiguous != 0; }
-  /// True where both have the same storage, even if no element is common.
+  /// True if both have the same storage, even if they share no element.
   bool shares_storage(const Tensor& other, Location where = {}) const {
     return held("shares_storage", where)->storage == other.held("shares_storage", where)->storage;
   }
-  /// Counts the in-place writes to the storage.
+  /// Number of in-place writes to the storage.
   uint32_t version(Location where = {}) const {
     return held("version", where)->storage->version.load(MemoryOrder::relaxed);
   }
 
   // ---- elements ----
-  /// Address of the first element, in the memory of the tensor's device. DTypeError unless T is the element type.
+  /// Address of the first element, in the memory of the tensor's device. Raises DTypeError unless T is the element
+  /// type.
   template <class T>
   T* data(Location where = {}) const {
     check_element_type(dtype_of<T>(), where);
     return static_cast<T*>(impl_->view.data);
   }
   void* data_ptr(Location where = {}) const { return held("data_ptr", where)->view.data; }
-  /// The value of a 1-element tensor, converted to T; waits for a device. ValueError for any other number of elements,
-  /// NotImplementedError on the meta device.
+  /// The value of a one-element tensor, converted to T; waits for a device. Raises ValueError for any other number of
+  /// elements, NotImplementedError on the meta device.
   template <Arithmetic T>
   T item(Location where = {}) const {
     return item_scalar(where).to<T>();
   }
-  /// The same as a complex number: `z.item<std::complex<double>>()`. An item<double>() of a complex tensor is a
-  /// DTypeError.
+  /// As above for complex T: `z.item<std::complex<double>>()`. item<double>() of a complex tensor raises DTypeError.
   template <Element T>
     requires(!Arithmetic<T>)
   T item(Location where = {})
@@ -202,8 +203,8 @@ class WEFT_API Tensor {
     return z;
   }
   Scalar item_scalar(Location where = {}) const;
-  /// All elements in row-major order, converted to T; waits for a device. DeviceError on the meta device,
-  /// OutOfMemoryError where the host has no room for them, DTypeError for complex elements unless T is complex or bool.
+  /// All elements in row-major order, converted to T; waits for a device. Raises DeviceError on the meta device,
+  /// OutOfMemoryError if the host has no memory for them, DTypeError for complex elements unless T is complex or bool.
   template <Element T>
   std::vector<T> to_vector(Location where = {}) const {
     constexpr bool holds_bits = std::is_same_v<T, bool>;
@@ -224,56 +225,57 @@ class WEFT_API Tensor {
     }
     return out;
   }
-  /// Typed access to single elements in host memory: a(i, j) or a[i][j], bounds checked in debug builds. DTypeError
-  /// unless T is the element type, ShapeError for another rank, DeviceError off the CPU. It does not own the memory.
-  /// Include <weft/tensor/accessor.hpp>.
+  /// Typed access to single elements in host memory: a(i, j) or a[i][j], bounds checked in debug builds. It does not
+  /// own the memory. Raises DTypeError unless T is the element type, ShapeError for another rank, DeviceError off the
+  /// CPU. Include <weft/tensor/accessor.hpp>.
   template <class T, int rank>
   Accessor<T, rank> accessor(Location where = {}) const;
-  /// As PyTorch prints it: 4 digits, and tensors of more than 1000 elements summarised.
+  /// The text that PyTorch prints: 4 digits, and a summary of tensors with more than 1000 elements.
   std::string text() const;
 
-  /// `Tensor y = x[{0, Slice(1, none, 2)}]` reads, `x[mask] = 0` writes. <weft/tensor/index.hpp> lists the indices, and
-  /// <weft/ops/subscript.hpp> the errors.
+  /// `Tensor y = x[{0, Slice(1, none, 2)}]` reads, `x[mask] = 0` writes. Indices are documented in
+  /// <weft/tensor/index.hpp>, errors in <weft/ops/subscript.hpp>.
   [[nodiscard]] Indexed operator[](const IndexList& index) const;
 
   // ---- autograd ----
   bool requires_grad(Location where = {}) const;
-  /// Makes x a leaf that collects a gradient, or one that does not; returns x. ValueError unless its dtype is f16,
-  /// bf16, f32, f64, c64 or c128. AutogradError for a tensor made under InferenceGuard, and for false on the result of
-  /// a recorded op.
+  /// Sets whether the leaf x accumulates a gradient; returns x. Raises ValueError unless its dtype is f16, bf16, f32,
+  /// f64, c64 or c128. Raises AutogradError for a tensor created under InferenceGuard, and for false on the result of a
+  /// recorded op.
   const Tensor& requires_grad_(bool on = true, Location where = {}) const;
-  /// Not the result of a recorded op.
+  /// True unless it is the result of a recorded op.
   bool is_leaf(Location where = {}) const;
   /// The accumulated gradient of a leaf (or of a tensor after `retain_grad`); undefined before the first backward.
   Tensor grad(Location where = {}) const;
-  /// Replaces the gradient; an undefined one clears it. ShapeError unless shape, dtype and device are the tensor's,
-  /// AutogradError where the tensor collects no gradient.
+  /// Replaces the gradient; an undefined tensor clears it. Raises ShapeError unless shape, dtype and device match,
+  /// AutogradError if the tensor has no gradient accumulation.
   void set_grad(const Tensor& grad, Location where = {}) const;
-  /// Adds to the `.grad` of every leaf that this tensor depends on; `seed` is the gradient of this tensor, 1 unless
-  /// given. AutogradError where the tensor requires no gradient, has several elements and no seed, or where the graph
-  /// was freed or a saved tensor overwritten; ShapeError unless the seed has the tensor's shape, dtype and device.
+  /// Adds to the `.grad` of every leaf that this tensor depends on. `seed` is the gradient of this tensor, 1 by
+  /// default. Raises AutogradError if the tensor requires no gradient, if it has several elements and no seed is given,
+  /// or if the graph was freed or a saved tensor overwritten. Raises ShapeError unless the seed has the tensor's shape,
+  /// dtype and device.
   void backward(Location where = {}) const;
   void backward(BackwardOptions options, Location where = {}) const;
   void backward(const Tensor& seed, BackwardOptions options = {}, Location where = {}) const;
-  /// Keeps the gradient of a non-leaf in `grad()`. ValueError where none flows to it.
+  /// Stores the gradient of a non-leaf in `grad()`. Raises ValueError if the tensor gets no gradient.
   void retain_grad(Location where = {}) const;
 
-  // ---- hooks: <weft/autograd/hooks.hpp>, which has the errors ----
-  /// `hook` takes the gradient or a GradEvent, and returns nothing or the gradient to use instead.
+  // ---- hooks; see <weft/autograd/hooks.hpp> for errors ----
+  /// `hook` takes the gradient or a GradEvent. It returns nothing, or a replacement for the gradient.
   template <class F>
   HookHandle register_hook(F&& hook, Location where = {}) const;
-  /// `hook` takes the leaf, once per backward, after its `grad()` was updated.
+  /// `hook` takes the leaf. It is called once per backward, after `grad()` is updated.
   template <class F>
   HookHandle register_post_accumulate_grad_hook(F&& hook, Location where = {}) const;
-  /// Runs the post-accumulate hooks of a leaf whose gradient was made outside the engine. ValueError unless x is a leaf
-  /// that requires a gradient and has one; with `allow_missing` zeros stand for it. AutogradError during a backward
-  /// that will run the hooks itself.
+  /// Runs the post-accumulate hooks of a leaf whose gradient was computed outside of the autograd engine. With
+  /// `allow_missing` a missing gradient counts as zeros. Raises ValueError unless x is a leaf that requires a gradient
+  /// and has one, AutogradError during a backward that will run the hooks itself.
   void apply_backward_hook(bool allow_missing = false, Location where = {}) const;
-  /// Whether the engine leaves the post-accumulate hooks of this leaf to apply_backward_hook. ValueError unless x is a
-  /// leaf that requires a gradient.
+  /// Sets whether the engine skips the post-accumulate hooks of this leaf, so that only apply_backward_hook runs them.
+  /// Raises ValueError unless x is a leaf that requires a gradient.
   void set_manual_backward_hook(bool on = true, Location where = {}) const;
 
-  // ---- views, copies, arithmetic: every op whose first argument is a tensor ----
+  // ---- views, copies, arithmetic: all ops with a tensor as first argument ----
 #define WEFT_METHOD_OF const
 #define WEFT_WRITTEN const Tensor&
 #include "methods.hpp"
@@ -287,7 +289,7 @@ class WEFT_API Tensor {
   // ---- for ops and backends ----
   TensorImpl* impl() const { return impl_; }
   const View& raw_view() const { return impl_->view; }
-  /// Takes over one reference.
+  /// Takes ownership of one reference.
   static Tensor adopt(TensorImpl* impl) {
     Tensor t;
     t.impl_ = impl;
@@ -313,8 +315,8 @@ class WEFT_API Tensor {
   TensorImpl* impl_;
 };
 
-/// An operand of an op as the caller wrote it: a tensor, a temporary whose memory may be reused, or a C++ number,
-/// with the place of the call. Made implicitly; never stored.
+/// An operand of an op, with the location of the call: a tensor, a temporary whose memory may be reused, or a C++
+/// number. Constructed implicitly; never stored.
 class WEFT_API Operand {
  public:
   Operand(const Tensor& tensor, Location here = {}) : where(here), tensor_(&tensor) {}
@@ -322,7 +324,7 @@ class WEFT_API Operand {
   template <Arithmetic T>
   Operand(T value, Location here = {}) : where(here), number_(wrap(value)), tensor_(&number_) {}
   Operand(Scalar value, Location here = {}) : where(here), number_(wrap(value)), tensor_(&number_) {}
-  /// `z * std::complex<double>(0, 1)`: as weak as a double, but the result is complex.
+  /// `z * std::complex<double>(0, 1)`: weak in type promotion like a double, but the result is complex.
   template <ComplexNumber T>
   Operand(const T& value, Location here = {}) : Operand(complex128(value.real(), value.imag()), here, Exact()) {}
   Operand(Indexed&& part, Location here = {});
@@ -334,7 +336,7 @@ class WEFT_API Operand {
   TensorImpl* impl() const { return tensor_->impl(); }
 
   Location where;
-  /// The caller passed an rvalue: the op may reuse its memory unless another handle exists.
+  /// The caller passed an rvalue: the op may reuse its memory if there is no other handle.
   bool temporary = false;
 
  private:

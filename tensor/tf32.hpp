@@ -1,5 +1,5 @@
-// TF32: products of float32 matrices whose factors are rounded to 10 bits of fraction, faster on NVIDIA's GPUs from
-// compute capability 8.0 on. Off unless it is switched on.
+// TF32: products of float32 matrices with factors rounded to a 10-bit fraction, which is faster on NVIDIA GPUs of
+// compute capability 8.0 and later. Off by default.
 //
 //   const Tf32Guard guard({.matmul = true});
 //   train();
@@ -13,24 +13,24 @@
 namespace weft {
 
 struct Tf32 {
-  /// Matrix products of float32 on CUDA; those of other dtypes never.
+  /// Allows TF32 for float32 matrix products on CUDA. Other dtypes never use it.
   bool matmul = false;
   bool operator==(const Tf32&) const = default;
 };
 
 namespace detail {
-/// That of the innermost guard.
+/// State of the innermost guard.
 extern WEFT_API constinit thread_local std::optional<Tf32> thread_tf32;
-/// What NVIDIA_TF32_OVERRIDE says: 0 or 1, else nothing.
+/// Parses NVIDIA_TF32_OVERRIDE: 0 or 1, else nothing.
 WEFT_API std::optional<bool> tf32_override_from(const char* text);
-/// Of this process: the environment is read once.
+/// The override of this process; reads the environment once.
 WEFT_API std::optional<bool> tf32_override();
 }  // namespace detail
 
-/// Sets the state of all threads that are in no guard.
+/// Sets the state of all threads outside of a guard.
 WEFT_API void set_tf32(Tf32 state);
-/// What holds for products that this thread computes now, forward or backward: NVIDIA_TF32_OVERRIDE=0 or 1 wins over
-/// all that a program says.
+/// The state for products that this thread computes, forward or backward. NVIDIA_TF32_OVERRIDE=0 or 1 overrides all
+/// settings of the program.
 WEFT_API Tf32 tf32_state();
 
 /// Sets the calling thread's state until the end of the scope.

@@ -1,18 +1,18 @@
-// How many threads the CPU's kernels may use. Results never depend on it.
+// Number of threads of the CPU kernels. Results never depend on it.
 #pragma once
 
 #include "config.hpp"
 
 namespace weft {
 
-/// The threads that one kernel may use, the caller's included: WEFT_NUM_THREADS, else the cores that this process may
-/// run on.
+/// The number of threads that one kernel may use, including the caller's. Default: WEFT_NUM_THREADS, else the cores
+/// available to this process.
 WEFT_API int num_threads();
-/// Takes effect with the next kernel. May exceed the number of cores; clamped to 1 from below and to a fixed maximum.
+/// Takes effect with the next kernel. May exceed the number of cores; clamped to at least 1 and to a fixed maximum.
 WEFT_API void set_num_threads(int count);
 
-/// While it lives, kernels that the calling thread runs use it alone, whatever the number: for work beside the work
-/// that wants the other cores. num_threads() is 1 there.
+/// Runs the calling thread's kernels on that thread alone until destruction, so that other work can use the other
+/// cores. num_threads() returns 1 meanwhile.
 class WEFT_API OneThreadGuard {
  public:
   OneThreadGuard();

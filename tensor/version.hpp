@@ -1,4 +1,4 @@
-// The version of these headers. CMakeLists.txt refuses one that differs from the project's.
+// The version of these headers. CMakeLists.txt raises an error if it differs from the project's.
 #pragma once
 
 #define WEFT_VERSION_MAJOR 0
@@ -7,7 +7,7 @@
 
 namespace weft::detail {
 
-/// What was compiled with headers of another number does not fit this library.
+/// Code compiled with headers of another version is not compatible with this library.
 inline constexpr int header_version = WEFT_VERSION_MAJOR * 1000 + WEFT_VERSION_MINOR;
 
 }  // namespace weft::detail

@@ -1,12 +1,13 @@
-// Layout and View: all that a kernel sees of a tensor. They have the same C layout on the host, CUDA and HPU.
+// Layout and View: the description of a tensor that kernels receive. They have the same C layout on the host, CUDA and
+// HPU.
 #pragma once
 
 #include "number.hpp"
 
 namespace weft {
 
-/// Element types. The two 8-bit floats are for storage and casts: arithmetic raises DTypeError. c64 and c128 are
-/// complex numbers of two f32 and of two f64.
+/// Element types. The two 8-bit floats are for storage and conversion: arithmetic raises DTypeError. c64 and c128 are
+/// complex numbers of two f32 and two f64.
 enum class DType : uint8_t {
   boolean,
   u8,
@@ -28,22 +29,22 @@ enum class DType : uint8_t {
 };
 inline constexpr int dtype_count = 17;
 
-/// The kinds that Weft has; plug-ins add theirs behind them, up to device_type_count.
+/// The built-in device types. Plug-ins add theirs after them, up to device_type_count.
 enum class DeviceType : uint8_t { cpu, cuda, hpu, meta, first_plugin };
 inline constexpr int plugin_type_count = 8;
 inline constexpr int device_type_count = static_cast<int>(DeviceType::first_plugin) + plugin_type_count;
 
 inline constexpr int max_rank = 8;
 
-/// Shape and strides of a strided array, without its address. Strides are signed and count bytes.
+/// Shape and strides of a strided array, without its address. Strides are signed and in bytes.
 struct Layout {
   DType dtype = DType::f32;
   uint8_t rank = 0;
-  /// Row-major without gaps (a 0-size or 1-element layout is contiguous).
+  /// Row-major without gaps. Layouts with 0 or 1 elements are contiguous.
   uint8_t contiguous = 1;
   DeviceType device_type = DeviceType::cpu;
   uint8_t device_index = 0;
-  /// The data pointer is one element in host memory, whatever the device: a scalar operand of a kernel.
+  /// The data pointer refers to one element in host memory, on any device: a scalar operand of a kernel.
   uint8_t host_scalar = 0;
   uint8_t reserved[2] = {0, 0};
   int64_t numel = 1;
@@ -51,7 +52,7 @@ struct Layout {
   int64_t strides[max_rank];
 };
 
-/// A typed, strided window into memory that it does not own. `data` is the address of the first element.
+/// A typed, strided view of memory that it does not own. `data` is the address of the first element.
 struct View {
   void* data = nullptr;
   Layout layout;

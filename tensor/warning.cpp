@@ -18,7 +18,7 @@ struct Said {
   std::shared_ptr<const WarningHandler> handler = std::make_shared<const WarningHandler>();
 };
 
-// Never destroyed: static objects may warn while the program ends.
+// Never destroyed: static objects may warn at program exit.
 Said& said() {
   static Said& all = *new Said;
   return all;

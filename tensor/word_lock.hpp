@@ -8,7 +8,7 @@
 
 namespace weft::detail {
 
-/// Holds `word` (0 when free) until the end of the scope; waiters sleep.
+/// Locks `word` (0 when free) until the end of the scope; waiters sleep.
 class WordLock {
  public:
   explicit WordLock(Atomic<uint32_t>& word) : word_(word) {

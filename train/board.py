@@ -1,4 +1,4 @@
-"""Serves the runs below a folder: a list that refreshes itself, and each run's page. Uses Python's library alone.
+"""Serves the runs in a folder: a list that refreshes itself, and the page of each run. Uses only the standard library.
 
 usage: board.py FOLDER [--port PORT] [--host ADDRESS]
 """
@@ -40,7 +40,7 @@ setInterval(async () => {{
 
 
 class Run:
-    """What the list shows of a run, checked: the files may be anybody's."""
+    """The listed fields of a run, validated: the files may be malicious."""
 
     def __init__(self, folder):
         run = json.loads(read_text(folder / "run.json"))
@@ -65,7 +65,7 @@ class Run:
 
 
 def read_text(path, most=16 << 20):
-    """Of an ordinary file that is no larger: no pipe, which would never end."""
+    """Text of a regular file of limited size; a pipe would block forever."""
     with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), encoding="utf-8", errors="replace") as file:
         facts = os.fstat(file.fileno())
         if not stat.S_ISREG(facts.st_mode) or facts.st_size > most:
@@ -86,7 +86,7 @@ def number(value):
 
 
 def short(value):
-    """NaN and the like are texts."""
+    """Formats a number; NaN and infinity are stored as text."""
     return text(value) if isinstance(value, str) else f"{float(value):.4g}"
 
 
@@ -97,7 +97,7 @@ def span(seconds):
 
 
 def runs_below(folder, depth=4):
-    """The runs, the youngest first; what is no run's file is passed over."""
+    """The runs, newest first; invalid files are skipped."""
     found = []
     for above, folders, files in os.walk(folder):
         here = pathlib.Path(above)
@@ -123,7 +123,7 @@ def board(folder):
 
 
 def style_of(runs):
-    """The look of the runs' own pages."""
+    """The style sheet of the runs' pages."""
     for run in runs[:1]:
         try:
             found = re.search(r"<style>([^<]*)</style>", read_text(run.folder / "index.html"))
@@ -134,9 +134,9 @@ def style_of(runs):
 
 
 class Handler(http.server.SimpleHTTPRequestHandler):
-    """The list at /, and the files of the folder; nothing outside of it."""
+    """Serves the list at /, and the files of the folder, but none outside of it."""
 
-    timeout = 20  # seconds for a request: who sends half of one does not keep a thread
+    timeout = 20  # seconds per request: an incomplete request must not occupy a thread
 
     def do_GET(self):
         if urllib.parse.urlsplit(self.path).path not in ("/", "/index.html"):
@@ -155,7 +155,7 @@ class Handler(http.server.SimpleHTTPRequestHandler):
     def is_inside(self):
         try:
             path = os.path.realpath(self.translate_path(self.path))
-        except ValueError:  # a name with a zero
+        except ValueError:  # a name with a null byte
             return False
         ordinary = os.path.isdir(path) or os.path.isfile(path)
         return ordinary and path.startswith(os.path.join(os.path.realpath(self.directory), ""))
@@ -171,7 +171,7 @@ class Handler(http.server.SimpleHTTPRequestHandler):
 
 
 class Server(http.server.ThreadingHTTPServer):
-    """A thread for each connection, but no more than so many."""
+    """One thread per connection, up to a maximum."""
 
     most = request_queue_size = 64
 
@@ -192,7 +192,7 @@ class Server(http.server.ThreadingHTTPServer):
             self._free.release()
 
     def handle_error(self, request, address):
-        if not isinstance(sys.exception(), OSError):  # who hung up is no error of the board's
+        if not isinstance(sys.exception(), OSError):  # a closed connection is not an error of the server
             super().handle_error(request, address)
 
 

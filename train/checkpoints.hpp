@@ -1,4 +1,4 @@
-// States of a run while it trains: the last ones, and the best.
+// Checkpoints of a training run: the latest ones, and the best.
 //
 //   train::Checkpoints checkpoints({.folder = "runs/a/states", .keep_last = 2});
 //   checkpoints.save({model, &optimizer}, {.step = step}, is_best);
@@ -13,29 +13,29 @@ namespace weft::train {
 
 struct CheckpointOptions {
   io::Path folder = {};
-  /// Steps from one state to the next; 0 saves at the end of each epoch. The end of the run is saved too.
+  /// Steps between two checkpoints; 0 saves at the end of each epoch. The end of the run is also saved.
   int64_t every = 0;
-  /// How many states stay; 0 keeps all.
+  /// Number of latest checkpoints to keep; 0 keeps all.
   int64_t keep_last = 2;
-  /// The state with the best figure stays in `folder`/best, with the weights that were evaluated.
+  /// Keep the checkpoint with the best metric in `folder`/best, with the weights that were evaluated.
   bool keep_best = true;
 };
 
-/// Saves in the background, as io::BackgroundSaver does. A state that cannot be written does not end the run: stderr
-/// says why, and the states that were there stay.
+/// Saves in the background, as io::BackgroundSaver. A failed save does not end the run: the reason is printed to
+/// stderr, and earlier checkpoints are kept.
 class WEFT_API Checkpoints {
  public:
-  /// Makes the folder. IoError where nothing can be written there; ValueError for negative numbers.
+  /// Creates the folder. Raises IoError if it is not writable, ValueError for negative numbers.
   explicit Checkpoints(CheckpointOptions options, Location where = {});
   ~Checkpoints();
   Checkpoints(Checkpoints&&) noexcept;
 
   const CheckpointOptions& options() const;
-  /// A state among the last ones, and as the best.
+  /// Saves a checkpoint among the latest ones, and with `is_best` also as the best.
   void save(const io::TrainingRun& run, const io::RunState& state, bool is_best, Location where = {});
-  /// A state as the best alone; nothing where none is kept. It takes the place of any that was there.
+  /// Saves a checkpoint as the best one only, which replaces any earlier one. Does nothing if `keep_best` is off.
   void save_best(const io::TrainingRun& run, const io::RunState& state, Location where = {});
-  /// Waits for the last save. IoError where that failed.
+  /// Waits for the last save. Raises IoError if it failed.
   void wait(Location where = {});
 
   struct Saved {
@@ -43,7 +43,7 @@ class WEFT_API Checkpoints {
     int64_t step;
     bool best;
   };
-  /// Called once a state is complete, in the thread that saves the next one or waits.
+  /// `listener` is called after a checkpoint is complete, on the thread that saves the next one or waits.
   void on_save(Callback<void(const Saved&)> listener);
 
  private:

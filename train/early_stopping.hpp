@@ -1,4 +1,4 @@
-// Noticing when a figure has stopped getting better.
+// Early stopping when a metric stops improving.
 //
 //   train::EarlyStopping stopping({.patience = 3});
 //   if (stopping.update(validation_loss)) save_the_best();
@@ -16,27 +16,27 @@ namespace weft::train {
 struct EarlyStoppingOptions {
   /// Larger values are better.
   bool maximize = false;
-  /// This many values in a row without a better one are the end, as in Keras and Lightning; 0 bears all, so that only
-  /// the best is kept.
+  /// Stop after this many consecutive values without improvement, as in Keras and Lightning; 0 never stops and only
+  /// tracks the best.
   int64_t patience = 0;
-  /// A value is better if it is so by more than this.
+  /// Minimum difference that counts as improvement.
   double min_delta = 0;
 };
 
 class WEFT_API EarlyStopping {
  public:
-  /// ValueError for a negative patience, and a min_delta that is negative or not finite.
+  /// Raises ValueError for a negative patience, and a min_delta that is negative or not finite.
   explicit EarlyStopping(EarlyStoppingOptions options = {}, Location where = {});
 
-  /// Whether the value is the best so far. NaN never is.
+  /// Returns whether the value is the best so far; NaN never is.
   bool update(double value);
   bool should_stop() const { return options_.patience > 0 && state_.bad >= options_.patience; }
-  /// Empty before the first value that is one.
+  /// Empty before the first value that is not NaN.
   std::optional<double> best() const { return state_.best; }
 
   struct State {
     std::optional<double> best = {};
-    /// Values since the best.
+    /// Number of values since the best.
     int64_t bad = 0;
   };
   State state() const { return state_; }

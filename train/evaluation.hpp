@@ -1,4 +1,4 @@
-// Figures of one evaluation, gathered by name while a loop goes over the data that was held back.
+// Metrics of one evaluation, collected by name in a loop over validation data.
 //
 //   [&](train::Evaluation& e) {
 //     for (auto& [x, y] : validation) {
@@ -22,7 +22,7 @@
 
 namespace weft::train {
 
-/// A name, with the place where it was written.
+/// A name with the location of the call.
 struct FigureName {
   template <std::convertible_to<std::string> T>
   FigureName(T&& name, Location here = {}) : text(std::forward<T>(name)), where(here) {}
@@ -32,7 +32,8 @@ struct FigureName {
 
 class WEFT_API Evaluation {
  public:
-  /// The metric of this name, made of the arguments when it is first asked for. ValueError where it is another's name.
+  /// The metric of this name, constructed from the arguments at its first use. Raises ValueError if the name belongs to
+  /// a metric of another class.
   template <class Metric, class... A>
   Metric& metric(const FigureName& name, A&&... arguments) {
     if (void* const found = find(name, typeid(Metric))) return *static_cast<Metric*>(found);
@@ -49,14 +50,14 @@ class WEFT_API Evaluation {
     return *made;
   }
   MeanStd& mean(const FigureName& name) { return metric<MeanStd>(name); }
-  /// A figure that is known.
+  /// Sets a value directly.
   void set(const FigureName& name, double value) { mean(name).update(value); }
-  /// The same of a tensor of one element, which is not waited for.
+  /// As above for a tensor of one element, without waiting for its device.
   void set(const FigureName& name, const Tensor& value) { mean(name).update(value, 1, name.where); }
 
-  /// The value of every metric that has no picture, in the order in which they were first asked for.
+  /// The values of all metrics without a picture, in order of first use.
   io::Figures figures() const;
-  /// SVG of those that have a picture, such as a confusion matrix.
+  /// Names and SVG of the metrics with a picture, such as a confusion matrix.
   std::vector<std::pair<std::string, std::string>> pictures() const;
 
  private:

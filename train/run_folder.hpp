@@ -1,4 +1,4 @@
-// The folder of a run: its metrics, samples, machine and configuration, and a page that shows them while it trains.
+// The folder of a run: its metrics, samples, machine and configuration, and a page that displays them during training.
 //
 //   train::RunFolder run("runs/first", {.title = "First run", .config = R"({"width": 64})"});
 //   run.begin(0, steps);
@@ -6,10 +6,10 @@
 //   run.sample_text(step, "poem", text);
 //   run.finish();
 //
-// runs/first/ then holds metrics.jsonl, metrics.csv, samples.jsonl, config.json, machine.json, curve.svg, run.json
-// (what the page shows), index.html, and failure.txt where the run has failed. The page needs neither a server nor a
-// network, is written anew every few seconds, and compares the run with those in the folders beside it; `weft board
-// runs` lists them all.
+// The folder runs/first/ then contains metrics.jsonl, metrics.csv, samples.jsonl, config.json, machine.json, curve.svg,
+// run.json (the data of the page), index.html, and failure.txt if the run failed. The page needs neither a server nor a
+// network, is rewritten every few seconds, and compares the run with those in neighbouring folders. `weft board runs`
+// lists all runs.
 #pragma once
 
 #include <cstdint>
@@ -23,46 +23,46 @@
 namespace weft::train {
 
 struct RunFolderOptions {
-  /// The folder's name where it is empty.
+  /// Default: the name of the folder.
   std::string title = {};
-  /// JSON text of whatever the run is configured by.
+  /// The run's configuration as JSON text.
   std::string config = {};
   bool csv = true;
-  /// Events for `tensorboard --logdir`.
+  /// Write events for `tensorboard --logdir`.
   bool tensorboard = false;
   bool page = true;
-  /// Seconds from one page to the next while the run goes on.
+  /// Seconds between two updates of the page during the run.
   double page_every = 5;
 };
 
-/// A full disk or a folder that vanished does not end a run: stderr says so once.
+/// A full disk or a removed folder does not end a run: it is reported once on stderr.
 class WEFT_API RunFolder {
  public:
-  /// Makes the folder; an empty path stands for a new one `runs/<date>-<time>`. IoError; ValueError for a config that
-  /// is no JSON and a page_every that is not above 0.
+  /// Creates the folder; an empty path means a new one, `runs/<date>-<time>`. Raises IoError; ValueError for a config
+  /// that is not JSON and a page_every that is not above 0.
   explicit RunFolder(io::Path folder = {}, RunFolderOptions options = {}, Location where = {});
-  /// A run that was not finished is shown as stopped. One whose process ends by an uncaught exception or by a signal
-  /// that it does not handle, such as SIGSEGV or SIGTERM, is shown as failed, with the reason.
+  /// Marks a run that is not finished as stopped. If the process ends by an uncaught exception or an unhandled signal,
+  /// such as SIGSEGV or SIGTERM, the run is marked as failed, with the reason.
   ~RunFolder();
   RunFolder(RunFolder&&) noexcept;
 
-  /// `first` is the number of steps done before, `last` that at the end, 0 where it is not known. What an earlier run
-  /// left in the folder stays up to step `first`; of that step itself, what comes again replaces it. IoError.
+  /// `first` is the number of steps done before, `last` the number at the end, 0 if unknown. Records of an earlier run
+  /// in the folder are kept up to step `first`; new records of that step replace old ones. Raises IoError.
   void begin(int64_t first, int64_t last, Location where = {});
-  /// Figures of a step; `untold` ones are not shown on the terminal. Begins at step 0 where nobody did. Figures whose
-  /// names end in "_per_s" are speeds.
+  /// Records metrics of a step; `untold` ones are not printed on the terminal. Begins at step 0 unless `begin` was
+  /// called. Metrics with the suffix "_per_s" are speeds.
   void record(int64_t step, const io::Figures& figures, const io::Figures& untold = {});
-  /// Samples of what the model does, shown by step: plain text, or a picture as SVG.
+  /// Adds a sample of the model's output to the page: plain text, or an SVG picture.
   void sample_text(int64_t step, const std::string& name, std::string_view text);
   void sample_svg(int64_t step, const std::string& name, std::string_view svg);
-  /// A state that was saved.
+  /// Records a saved checkpoint.
   void checkpoint(const io::Path& path, int64_t step, bool best);
 
-  /// Writes the page, if it is on. IoError.
+  /// Writes the page, if it is enabled. Raises IoError.
   void write_page(Location where = {});
-  /// Ends the run as "done", "stopped" or "failed", with the curve and the last page. IoError.
+  /// Ends the run as "done", "stopped" or "failed", with the curve and the final page. Raises IoError.
   void finish(const std::string& state = "done", Location where = {});
-  /// Ends it as "failed"; the page and failure.txt say why. IoError.
+  /// Ends the run as "failed"; the page and failure.txt contain the reason. Raises IoError.
   void fail(const std::string& why, Location where = {});
   const io::Path& folder() const;
 
@@ -71,12 +71,12 @@ class WEFT_API RunFolder {
   weft::detail::Pimpl<State> state_;
 };
 
-/// The page of a run as HTML: `run` is the text of a run.json, `others` are those of runs to compare with; texts that
-/// are no JSON are left out. FormatError where `run` is none.
+/// The page of a run as HTML. `run` is the text of a run.json, `others` those of runs to compare with; invalid ones are
+/// skipped. Raises FormatError if `run` is invalid.
 WEFT_API std::string run_page(const std::string& run, const std::vector<std::string>& others = {}, Location where = {});
 
-/// What the process runs on, as JSON: processor, threads, memory, devices, version, command line, time of the start,
-/// and the commit of the folder's git repository.
+/// Information about the process as JSON: processor, threads, memory, devices, version, command line, start time, and
+/// the commit of the folder's git repository.
 WEFT_API std::string machine_json();
 
 }  // namespace weft::train

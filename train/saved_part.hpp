@@ -1,4 +1,6 @@
-// Parts of a run that are saved with it, whatever their types. Not for users.
+// Parts of a run that are saved with it, with type erasure. Not for users.
+//
+// A part has a state of text, numbers or tensors, so the trainer needs no case for loaders or schedulers.
 #pragma once
 
 #include <concepts>
@@ -18,7 +20,7 @@
 
 namespace weft::train {
 
-/// What a part of a run is saved as: a JSON text, and tensors by name, no two of which share memory.
+/// The saved form of a part: a JSON text, and named tensors that share no memory.
 struct PartState {
   std::string text = "{}";
   std::map<std::string, Tensor> tensors = {};
@@ -29,21 +31,21 @@ namespace detail {
 using Numbers = std::map<std::string, double>;
 using Tensors = std::map<std::string, Tensor>;
 
-/// A part of the run, whatever its type.
+/// A part of the run, of any type.
 struct SavedPart {
   std::string name;
   Callback<PartState()> state;
   Callback<void(const PartState&)> restore;
 };
 
-/// Restores each part, or where one refuses none: those before it, and it, get the state back that they had. Its error
-/// names the part and where its state was found.
+/// Restores all parts. If one raises, it and those before it get their previous states back; the error names the part
+/// and `found_in`.
 WEFT_API void restore_parts(std::span<const std::pair<SavedPart, PartState>> parts, const std::string& found_in);
 
 WEFT_API std::string numbers_text(const Numbers& numbers);
 WEFT_API Numbers numbers_in(const std::string& text);
 
-/// Numbers in a row, under "0", "1", …; what is left out is absent.
+/// Numbers by position, under "0", "1", …; missing ones are absent.
 inline void add_number(Numbers& into, size_t i, std::optional<double> value) {
   if (value) into.emplace(std::to_string(i), *value);
 }
@@ -69,7 +71,7 @@ template <class Part>
 concept StateOfList = requires(Part& part) {
   part.restore(std::vector<double>(part.state()));
 };
-/// A struct of numbers, each of which may be optional.
+/// A struct of numbers, which may be optional.
 template <class Part>
 concept StateOfFields = requires(Part& part) {
   requires weft::data::detail::PlainStruct<std::remove_cvref_t<decltype(part.state())>>;
@@ -102,8 +104,8 @@ State fields_of_numbers(const Numbers& numbers) {
 template <class...>
 inline constexpr bool no_state = false;
 
-/// Anything with state() and restore(), of a PartState, of a text, of numbers by name, in a row or in a struct; or with
-/// state_dict() and load_state_dict(), of tensors by name.
+/// Wraps anything with state() and restore(), with a PartState, a text, or numbers by name, in a vector or in a struct.
+/// Also anything with state_dict() and load_state_dict() of tensors by name.
 template <class Part>
 SavedPart saved_part(const std::string& name, Part& part) {
   const auto of_numbers = [&](Callback<Numbers()> state, Callback<void(const Numbers&)> restore) {
@@ -145,8 +147,8 @@ SavedPart saved_part(const std::string& name, Part& part) {
   }
 }
 
-/// How many samples a batch has: the first size of a tensor, of the first part of a tuple, of a member `x`, `inputs` or
-/// `values`, and how many items a list has that are no tensors. `by_fields`: of the first member of any struct.
+/// Number of samples in a batch: the first size of a tensor, of the first element of a tuple, or of a member `x`,
+/// `inputs` or `values`; or the length of a list of other items. `by_fields`: uses the first member of any struct.
 template <bool by_fields = false, class Batch>
 int64_t samples_in(const Batch& batch) {
   if constexpr (requires {

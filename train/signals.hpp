@@ -1,4 +1,4 @@
-// Ending a run by a signal, after the step that runs, so that it can be saved.
+// Ends a run on a signal after the current step, so that it can be saved.
 #pragma once
 
 #include "../tensor/config.hpp"
@@ -6,15 +6,15 @@
 
 namespace weft::train {
 
-/// While it lives, SIGINT, SIGTERM, SIGHUP and SIGPIPE are noted instead of ending the process; a second Ctrl-C ends it
-/// at once. What is ignored, as under nohup, stays so. One at a time in a process; inner ones do nothing.
+/// Records SIGINT, SIGTERM, SIGHUP and SIGPIPE until destruction, instead of ending the process; a second Ctrl-C ends
+/// it at once. Ignored signals, as under nohup, stay ignored. Only the outermost object in a process has an effect.
 class WEFT_API EndBySignal {
  public:
   EndBySignal();
   ~EndBySignal();
   EndBySignal(const EndBySignal&) = delete;
 
-  /// The signal that came since the outermost one was made, 0 where none did; it stays known afterwards.
+  /// The signal received since the outermost object was constructed, or 0; it stays set after destruction.
   static int received();
 
  private:

@@ -1,4 +1,4 @@
-// One step of training in its order: backward of each batch, reduce, unscale, clip, optimizer, schedule, zero.
+// One training step in the correct order: backward of each batch, reduce, unscale, clip, optimizer, schedule, zero.
 //
 //   train::Stepper stepper(model, optimizer, {.accumulate = 4, .clip_norm = 1});
 //   for (auto& [x, y] : loader) {
@@ -30,42 +30,41 @@ namespace weft::train {
 using optim::BatchLoss;
 
 struct StepOptions {
-  /// How many batches make a step; its gradient is the mean of theirs by weight.
+  /// Number of batches per step; the gradient is their weighted mean.
   int64_t accumulate = 1;
-  /// The greatest joint norm of the gradients; 0 clips nothing.
+  /// Maximum joint norm of the gradients; 0 disables clipping.
   double clip_norm = 0;
-  /// Forward passes run in mixed precision.
+  /// Run forward passes in mixed precision.
   std::optional<AutocastOptions> autocast = {};
-  /// Scales losses, and passes over steps whose gradients are not finite. It must outlive the stepper.
+  /// Scales losses, and skips steps with gradients that are not finite. It must outlive the stepper.
   optim::GradScaler* scaler = nullptr;
-  /// Those that the optimizer steps in place of the model's 16-bit weights. They must outlive the stepper.
+  /// Master weights that the optimizer steps in place of the model's 16-bit weights. They must outlive the stepper.
   optim::MasterWeights* masters = nullptr;
-  /// A loss or a gradient that is not finite raises NonFiniteError before anything is updated. It waits for the device
+  /// Raise NonFiniteError for a loss or a gradient that is not finite, before anything is updated. Waits for the device
   /// in every step.
   bool halt_on_nan = true;
-  /// Between two steps the optimizer's state lies on the CPU, and a device's memory is for the forward and the
-  /// backward.
+  /// Keep the optimizer's state on the CPU between two steps, to free device memory for forward and backward.
   bool offload_optimizer = false;
-  /// Called when the gradients of a step are complete, such as to sum them over processes.
+  /// Called when the gradients of a step are complete, for example to sum them over processes.
   Callback<void()> reduce = {};
-  /// With `reduce` to the mean over processes: the mean over them of a step's weights, of which it is given this
-  /// process's, such as `[](double own) { return distributed::mean_weight(own); }`. Called before the last backward of
-  /// a step, so that the gradients of processes count by their weights.
+  /// Required if `reduce` averages over processes with batches of different weight. Returns the mean over processes of
+  /// a step's weight from that of this process, such as `[](double own) { return distributed::mean_weight(own); }`.
+  /// Called before the last backward of a step.
   Callback<double(double)> mean_weight = {};
   /// Called after each update, such as `[&] { rates.step(); }`.
   Callback<void()> schedule = {};
-  /// Ends its step before the gradients are dropped. Its steps have the numbers of these, from 1.
+  /// Ends its step before the gradients are cleared. It uses the same step numbers, from 1.
   GradientRecorder* recorder = nullptr;
-  /// Of this process, for errors.
+  /// The rank of this process, for error messages.
   int64_t rank = 0;
 };
 
 struct StepResult {
-  /// False where the scaler passed over the step, or all weights were 0; the count of steps then stays.
+  /// False if the scaler skipped the step, or if all weights were 0; the step count then does not change.
   bool updated;
-  /// The mean loss of the batches by their weights.
+  /// The weighted mean of the batches' losses.
   double loss;
-  /// Before clipping; absent where nobody needed it.
+  /// Before clipping; absent if it was not computed.
   std::optional<double> grad_norm;
   /// The sum of the batches' weights.
   double weight = 0;
@@ -73,25 +72,24 @@ struct StepResult {
 
 class WEFT_API Stepper {
  public:
-  /// Model and optimizer must outlive it. ValueError for options out of range, and where no parameter of the optimizer
-  /// is the model's or one of its masters.
+  /// Model and optimizer must outlive it. Raises ValueError for options out of range, and if the optimizer has no
+  /// parameter of the model or of its masters.
   Stepper(nn::Module& model, optim::Optimizer& optimizer, StepOptions options = {}, Location where = {});
 
-  /// Forward and backward of a batch; with the last one of a step, the step. `loss_of` returns the batch's mean loss,
-  /// one floating number that requires gradients, and its weight, by default 1: ValueError for one that is negative or
-  /// not finite; of the loss ShapeError, DTypeError or AutogradError. What it and `schedule`
-  /// raise of Weft's errors and the standard's own gets step and rank into its text. A NaN or infinite loss is
-  /// NonFiniteError: the forward runs once more, with the same random numbers, to name the op that made it and the op's
-  /// line. One in the gradients names the parameter, and backward runs once more to name the op.
+  /// Runs forward and backward of a batch, and after the last batch of a step the update. `loss_of` returns the batch's
+  /// mean loss and its weight, 1 by default. The loss is one floating-point number that requires gradients; otherwise
+  /// ShapeError, DTypeError or AutogradError is raised. A negative or not finite weight raises ValueError. Errors of
+  /// `loss_of` and `schedule` get step and rank added to their text. A NaN or infinite loss raises NonFiniteError: the
+  /// forward is repeated with the same random numbers, to name the op and its line. For a gradient the error names the
+  /// parameter, and backward is repeated to name the op.
   std::optional<StepResult> step(const Callback<BatchLoss()>& loss_of, Location where = {});
-  /// Makes a step of the batches that wait for more, the mean of those that are there by weight; nothing where there
-  /// are none.
+  /// Makes a step from the waiting batches, with their weighted mean. Returns nothing if there are none.
   std::optional<StepResult> flush(Location where = {});
 
-  /// Updates so far.
+  /// Number of updates so far.
   int64_t steps() const { return steps_; }
   void set_steps(int64_t steps) { steps_ = steps; }
-  /// Batches whose gradients wait for a step.
+  /// Number of batches with gradients that wait for a step.
   int64_t waiting() const { return waiting_; }
 
  private:
@@ -115,10 +113,10 @@ class WEFT_API Stepper {
   StepOptions options_;
   int64_t steps_ = 0, waiting_ = 0;
   std::vector<Tensor> losses_;
-  /// Of the losses, in units of the first one above 0.
+  /// Weights of the losses, in units of the first positive one.
   std::vector<double> weights_;
   double unit_ = 0;
-  /// As they were before the last forward.
+  /// States before the last forward.
   Generators generators_;
 };
 

@@ -1,5 +1,5 @@
-// A loop that trains: steps, evaluations, states, logs, and going on where a run stood. Each of its parts is a value of
-// its own: Stepper, Evaluation, EarlyStopping, Checkpoints, RunFolder, EndBySignal.
+// A training loop with steps, evaluations, checkpoints, logs and resuming. Its components can be used separately:
+// Stepper, Evaluation, EarlyStopping, Checkpoints, RunFolder, EndBySignal.
 //
 //   train::Trainer trainer(model, optimizer, {.epochs = 10, .clip_norm = 1, .save = {.folder = "runs/a/states"},
 //                                             .resume = true, .log = &run});
@@ -11,12 +11,13 @@
 //       });
 //
 // A step is: forward and backward of `accumulate` batches, reduce, unscale, clip, optimizer, schedule, zero; then
-// on_step_end, the evaluation and the state where they are due. Steps count updates alone. Batches of a step count by
-// their number of samples, or by the weight that loss_of returns with the loss, such as the number of tokens: `return
-// train::BatchLoss(loss, tokens)`. An epoch's last step may have fewer batches, and is their mean. A resumed run
-// continues bit for bit: it restores model, optimizer, schedule, scaler, the loader's position, random generators and
-// the best figure. What an evaluation draws from default generators does not move them. With one seed, losses are the
-// same bits for any number of threads and of a loader's workers.
+// on_step_end, and evaluation and checkpoint if due. Only updates are counted as steps. Batches of a step are weighted
+// by their number of samples, or by the weight that loss_of returns with the loss, such as the number of tokens:
+// `return train::BatchLoss(loss, tokens)`. The last step of an epoch may have fewer batches, and uses their mean.
+//
+// A resumed run continues bit for bit: it restores model, optimizer, schedule, scaler, the loader's position, random
+// generators and the best metric. Evaluations do not change the state of default generators. With one seed, losses are
+// bit-identical for any number of threads and loader workers.
 #pragma once
 
 #include <cstdint>
@@ -32,14 +33,15 @@ namespace weft::train {
 
 class WEFT_API Trainer {
  public:
-  /// Model and optimizer must outlive it. ValueError for options out of range, and for an optimizer without parameters
-  /// of the model, or with others where states are saved; IoError where nothing can be saved.
+  /// Model and optimizer must outlive it. Raises ValueError for options out of range, for an optimizer without
+  /// parameters of the model, and for one with other parameters if checkpoints are saved; IoError if the folder is not
+  /// writable.
   Trainer(nn::Module& model, optim::Optimizer& optimizer, TrainerOptions options, Location where = {});
   ~Trainer();
   Trainer(const Trainer&) = delete;
 
-  /// Steps an optim::Scheduler, or anything with step(), state() and restore(), after each update, and saves it.
-  /// ValueError for a second one.
+  /// Steps an optim::Scheduler, or anything with step(), state() and restore(), after each update, and saves it. Raises
+  /// ValueError for a second scheduler.
   template <class Scheduler>
   void schedule(Scheduler& scheduler, Location where = {}) {
     static_assert(
@@ -52,32 +54,32 @@ class WEFT_API Trainer {
       else scheduler.step();
     });
   }
-  /// Saves and restores something else with the run: it has state() and restore(), of a PartState, of a text or of
-  /// numbers, by name, in a vector or in a struct; or state_dict() and load_state_dict(), of tensors by name. So have
-  /// optim::Averager, optim::ReduceOnPlateau, EarlyStopping, the metrics and modules. Where its restore raises, it gets
-  /// the state back that it had, as all else of the run. ValueError for a name that is taken.
+  /// Saves and restores `part` with the run, under `name`. It has state() and restore(), with a PartState, a text, or
+  /// numbers by name, in a vector or in a struct; or state_dict() and load_state_dict() of tensors by name. Examples:
+  /// optim::Averager, optim::ReduceOnPlateau, EarlyStopping, metrics and modules. If its restore raises, all parts of
+  /// the run get their previous states back. Raises ValueError for a name that is already used.
   template <class Part>
   void keep(const std::string& name, Part& part, Location where = {}) {
     keep_part(detail::saved_part(name, part), where);
   }
 
-  /// Called after each update, before the gradients are dropped.
+  /// Called after each update, before the gradients are cleared.
   void on_update(Callback<void()> f);
   void on_step_end(Callback<void(const TrainEvent&)> f);
   void on_epoch_end(Callback<void(const TrainEvent&)> f);
   void on_evaluate(Callback<void(const TrainEvent&)> f);
-  /// A state is complete on the disk.
+  /// Called when a checkpoint is complete on disk.
   void on_save(Callback<void(const Checkpoints::Saved&)> f);
-  /// Ends the run after the step that runs.
+  /// Ends the run after the current step.
   void stop();
 
-  /// Trains on the loader's batches: loss_of(batch) is a batch's mean loss, a Tensor or a BatchLoss, whose
-  /// weight is the number of samples where it names none. The loader is a data::DataLoader, or any
-  /// range that can be gone over anew for each epoch; one without state() is, on resuming, gone over to where it stood.
-  /// `evaluate` gathers figures of data that was held back, without gradients and with the model in eval(). Errors of a
-  /// step name it, as Stepper says; of a resumed state, io::load_training_state: one of another model is refused, and
-  /// nothing is changed. Then the last state that was saved is there. A further call goes on where the one before was
-  /// stopped; ValueError where that reached the end.
+  /// Trains on the loader's batches. loss_of(batch) returns a batch's mean loss, as a Tensor or a BatchLoss; the
+  /// default weight is the number of samples. The loader is a data::DataLoader, or any range that can be iterated again
+  /// for each epoch; when resuming, a range without state() is iterated up to the saved position. `evaluate` computes
+  /// metrics of validation data, without gradients and with the model in evaluation mode. Errors of a step contain its
+  /// number, see Stepper. A checkpoint of another model raises the errors of io::load_training_state, and then nothing
+  /// is changed. After an error the last checkpoint is available. A further call continues a stopped run; it raises
+  /// ValueError if the run reached its end.
   template <class Loader, class Loss>
   FitResult fit(Loader& loader, Loss&& loss_of, Callback<void(Evaluation&)> evaluate = {}, Location where = {}) {
     if constexpr (requires { loader.state(); }) keep("loader", loader, where);
@@ -89,8 +91,8 @@ class WEFT_API Trainer {
       throw;
     }
   }
-  /// The same, with a loop over a second loader: each(batch, evaluation). Its place is not saved, so its order should
-  /// be the same in every epoch.
+  /// As above, with a loop over a validation loader: each(batch, evaluation). Its position is not saved, so its order
+  /// should be the same in every epoch.
   template <class Loader, class Loss, class Validation, class Each>
     requires(!std::is_convertible_v<Validation&, Callback<void(Evaluation&)>>)
   FitResult fit(Loader& loader, Loss&& loss_of, Validation& validation, Each&& each, Location where = {}) {
@@ -101,13 +103,13 @@ class WEFT_API Trainer {
   }
 
   int64_t steps() const;
-  /// Whether the last call of fit came to an end, and to no error.
+  /// Whether the last call of fit completed without an error.
   bool ended() const;
 
  private:
   template <class Loader, class Loss>
   FitResult train(Loader& loader, Loss& loss_of) {
-    // The batches of a data::DataLoader were made member by member.
+    // The batches of a data::DataLoader were collated member by member.
     constexpr bool by_fields = requires { typename Loader::Batch; };
     int64_t passed = begin(!requires { loader.state(); });
     while (goes_on()) {
@@ -124,7 +126,7 @@ class WEFT_API Trainer {
     }
     return end();
   }
-  /// What lives while `fit` runs: handlers of signals, the evaluation.
+  /// State during a call of `fit`: signal handlers and the evaluation.
   class WEFT_API Session {
    public:
     Session(Trainer& trainer, Callback<void(Evaluation&)> evaluate, int64_t batches, Location where);
@@ -144,14 +146,14 @@ class WEFT_API Trainer {
     return 0;
   }
   void keep_part(detail::SavedPart part, Location where);
-  /// Resumes; returns how many batches of the epoch are to be passed over.
+  /// Resumes the run. Returns the number of batches of the epoch to skip.
   int64_t begin(bool passes_over);
   bool goes_on() const;
-  /// A batch; false where a step has ended the run.
+  /// Processes a batch. Returns false if a step has ended the run.
   bool take(int64_t samples, const Callback<BatchLoss()>& loss_of);
   void end_epoch();
   FitResult end();
-  /// Notes the error that is being handled, for the log.
+  /// Records the current exception for the log.
   void fail();
 
   struct State;

@@ -1,4 +1,4 @@
-// What a Trainer is told, and what it tells.
+// Options, events and results of a Trainer.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 namespace weft::train {
 
 struct TrainerOptions {
-  /// The end: whichever comes first. At least one is above 0.
+  /// The run ends at whichever comes first; at least one must be above 0.
   int64_t epochs = 0, steps = 0;
   /// As in StepOptions.
   int64_t accumulate = 1;
@@ -27,41 +27,41 @@ struct TrainerOptions {
   Callback<double(double)> mean_weight = {};
   GradientRecorder* recorder = nullptr;
   int64_t rank = 0;
-  /// Steps from one evaluation to the next; 0 evaluates at the end of each epoch. The end of the run always is.
+  /// Steps between two evaluations; 0 evaluates at the end of each epoch. The end of the run is always evaluated.
   int64_t evaluate_every = 0;
-  /// The figure of evaluations that tells the best state and when to stop; an evaluation without it is a ValueError.
-  /// Left out, it is val_loss, where evaluations give that.
+  /// The metric that determines the best checkpoint and early stopping. An evaluation without it raises ValueError.
+  /// Default: val_loss, if evaluations have it.
   std::string metric = {};
   EarlyStoppingOptions early_stopping = {};
-  /// Saves nothing without a folder. The best state is saved with the evaluation that found it, at whatever step.
+  /// Saves nothing without a folder. The best checkpoint is saved after the evaluation that found it, at any step.
   CheckpointOptions save = {};
-  /// Generators of the program's own, which are saved by name.
+  /// Further generators of the program, saved by name.
   std::map<std::string, Generator*> generators = {};
-  /// Goes on from the newest state in save.folder, where there is one.
+  /// Resume from the newest checkpoint in save.folder, if there is one.
   bool resume = false;
-  /// Every so many steps, cached blocks of memory are given back to the system; 0 never does.
+  /// Number of steps between two releases of cached memory to the system; 0 never releases it.
   int64_t empty_cache_every = 0;
-  /// SIGINT, SIGTERM and SIGHUP end the run after its step, and the state is saved.
+  /// SIGINT, SIGTERM and SIGHUP end the run after the current step, with a checkpoint.
   bool end_by_signal = true;
   RunFolder* log = nullptr;
-  /// What one sample of a batch is called: the speed is logged as "samples_per_s".
+  /// Name of a sample: the speed is logged as "samples_per_s".
   std::string unit = "samples";
 };
 
-/// Where a run stands when a callback is called.
+/// Progress of a run when a callback is called.
 struct TrainEvent {
-  /// Updates, epochs and batches of the current epoch that were done.
+  /// Number of completed updates, epochs, and batches of the current epoch.
   int64_t step = 0, epoch = 0, batch = 0;
-  /// Of the step, or of the evaluation.
+  /// Metrics of the step or the evaluation.
   io::Figures figures = {};
 };
 
 struct FitResult {
   int64_t steps = 0, epochs = 0;
-  /// The best of `metric`.
+  /// The best value of `metric`.
   std::optional<double> best = {};
   bool stopped_early = false;
-  /// The signal that ended it, or 0.
+  /// The signal that ended the run, or 0.
   int signal = 0;
 };
 

@@ -1,4 +1,8 @@
 // oneDNN as the CPU's kernels call it: one thread for a call, on memory that the caller has.
+//
+// Signals are blocked during a product: oneDNN's kernels use the stack pointer as a general register, so a handler
+// on the thread's stack would overwrite memory. Primitives are cached per shape and thread, because each compiles a
+// kernel.
 #pragma once
 
 #if WEFT_HAS_ONEDNN

@@ -10,6 +10,8 @@
 //   any        integers and bool keep their dtype
 //   integers   as numeric, and floating-point numbers are refused
 //   bits       as any, and floating-point numbers are refused
+//
+// Rows are separate from formulas, so that a changed formula rebuilds only kernels.
 #pragma once
 
 // clang-format off

@@ -1,5 +1,8 @@
 // Special functions for the formulas: of numbers, SIMD registers and dual numbers. Each is straight arithmetic on both
 // sides of every select. In double within a few units in the last place, near a root in absolute terms.
+//
+// The C library is not used: its lgamma writes a global, works one element at a time and is missing on devices. The
+// CPU computes f32 in double and rounds once, so that f32 results are accurate near roots.
 #if !defined(WEFT_FUNCTORS_SPECIAL) || defined(WEFT_SIMD_FUNCTORS)  // each SIMD target compiles the formulas again
 #define WEFT_FUNCTORS_SPECIAL
 

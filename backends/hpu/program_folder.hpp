@@ -1,4 +1,7 @@
 // Native code that a driver made of SPIR-V, in files that later runs find.
+//
+// Files are written under another name and renamed, and hold their key and a digest. This room may not use io/,
+// which is above it.
 #pragma once
 
 #include <cstddef>

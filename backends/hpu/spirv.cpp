@@ -1,4 +1,7 @@
 // Layout and instructions: SPIR-V Specification 1.2, §2.3, §2.4 and §3.32.
+//
+// The driver receives one kernel at a time, cut out of its module at the first call. So the first op waits for one
+// kernel only, and a device without doubles never receives the double kernels.
 #include "spirv.hpp"
 
 #include <algorithm>

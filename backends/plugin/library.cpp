@@ -1,3 +1,5 @@
+// The table is filled in a larger zeroed buffer, so that a newer plug-in can be rejected after it wrote too much.
+// Sizes, required entries, names, device numbers and alignments are checked before the device type has a name.
 #include "library.hpp"
 
 #include <dlfcn.h>

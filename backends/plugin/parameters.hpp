@@ -1,4 +1,7 @@
 // What the parameters of kernels consist of, for CallWriter and CallReader alike, and the names that they go by.
+//
+// CallWriter and CallReader are generated from the signatures of KernelTable, so a new kernel reaches plug-ins
+// without an edit.
 #pragma once
 
 #include <algorithm>

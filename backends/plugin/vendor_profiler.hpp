@@ -1,4 +1,7 @@
 // The profiler that a plug-in brings: it runs while the program's does, and is told of ops by name and line.
+//
+// The plug-in is called only while a `Profiler` runs. Its measurements are listed beside the host's, because the two
+// need not agree.
 #pragma once
 
 #include <sys/types.h>

@@ -1,4 +1,7 @@
 // A device with memory and queues of its own, whatever runs its kernels: each HPU, each GPU, each device of a plug-in.
+//
+// Each queue runs its commands in order. The current queues of a thread have one number for all devices, stored in
+// each graph node, so backward runs on the queues of forward. Queues are reused and never destroyed.
 #pragma once
 
 #include <atomic>

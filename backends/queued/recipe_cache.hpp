@@ -1,4 +1,8 @@
 // Programs that a device compiled, found again by all that they depend on.
+//
+// A key lists each value with its type and length, never the raw bytes of a struct, and which operands share an
+// address. A hit allocates nothing. An evicted program is destroyed after the queues that launched it have passed
+// that point.
 #pragma once
 
 #include <array>

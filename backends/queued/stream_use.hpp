@@ -1,4 +1,7 @@
 // Which queues use which memory, noted while there are streams besides the default ones.
+//
+// Uses are noted automatically, so programs need no `record_stream`. A block used by another queue rests after its
+// release until events report completion.
 #pragma once
 
 #include "../queue.hpp"

@@ -19,7 +19,7 @@ def seconds(function, number):
 
 
 def median(function, enough=0.5):
-    """Of calls in batches of 0.1 ms or more, in microseconds of the processor."""
+    """Median CPU time of a call in microseconds, over batches of at least 0.1 ms."""
     number = 1
     while number * seconds(function, number) < 1e-4:
         number *= 2

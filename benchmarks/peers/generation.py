@@ -1,4 +1,4 @@
-"""A token and a prompt of Llama-shaped models in PyTorch: the cases gen.decode.* and gen.prefill.* of ./weft bench.
+"""One token and a prompt with Llama-shaped models in PyTorch: the cases gen.decode.* and gen.prefill.* of ./weft bench.
 
     taskset -c 0 python benchmarks/peers/generation.py [--threads N]
 """
@@ -12,7 +12,7 @@ from generation_sizes import CONTEXT, PROMPT, SIZES
 
 
 class Model:
-    """Keys and values of up to 2048 tokens are kept where they are written."""
+    """A static cache of keys and values of up to 2048 tokens."""
 
     def __init__(self, dtype, vocabulary, width, layers, heads, kv_heads, hidden):
         def matrix(*shape):
@@ -38,7 +38,7 @@ class Model:
         return x * self.cos[begin : begin + n] + turned * self.sin[begin : begin + n]
 
     def read(self, tokens, begin):
-        """Logits behind the last of `tokens`, which follow `begin` others."""
+        """Logits after the last of `tokens`, which follow `begin` cached tokens."""
         n = tokens.numel()
         x = self.embedding[tokens].unsqueeze(0)
         for w in self.layers:

@@ -1,9 +1,9 @@
-"""A token and a prompt of Llama-shaped models in llama.cpp: the cases gen.decode.* and gen.prefill.* of ./weft bench.
+"""One token and a prompt with Llama-shaped models in llama.cpp: the cases gen.decode.* and gen.prefill.* of ./weft bench.
 
     taskset -c 0 python benchmarks/peers/llama_cpp.py LLAMA_BENCH [--threads N]
 
-LLAMA_BENCH is llama.cpp's program of this name, built for this machine; README.md says how. Needs the packages gguf and
-numpy. Models of random weights are written into a temporary folder.
+LLAMA_BENCH is llama.cpp's program of this name, built for this machine; see README.md. Requires the packages gguf and
+numpy. Models with random weights are written to a temporary folder.
 """
 
 import argparse
@@ -64,7 +64,7 @@ def write_model(path, format, vocabulary, width, layers, heads, kv_heads, hidden
 
 
 def median_ms(program, model, threads, *arguments):
-    """Of one measured call: its tokens' time together."""
+    """Total time of the tokens of one measured call."""
     command = [program, "-m", model, "-t", str(threads), "-r", "9", "-o", "json", *arguments]
     ran = subprocess.run([str(part) for part in command], capture_output=True, text=True, check=True)
     samples = json.loads(ran.stdout)[0]["samples_ns"]

@@ -1,9 +1,9 @@
-"""Saving and loading beside the package safetensors and NumPy, by turns in one process: medians in seconds.
+"""Saving and loading compared with safetensors and NumPy, alternating in one process: medians in seconds.
 
 usage: PYTHONPATH=build/release/python python benchmarks/peers/saving.py [--gigabytes 2] [--rounds 5] [--folder /tmp]
 
-The Python needs torch and safetensors. Every loaded element is read once, so that a mapping is not taken for a load; what
-the mapping alone takes is a column of its own. The files are in the system's cache, as after a save.
+Requires torch and safetensors. Every loaded element is read once, so that mapping a file does not count as loading it;
+another column has the time of the mapping alone. The files are in the system's cache, as after a save.
 """
 
 import argparse

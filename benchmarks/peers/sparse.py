@@ -1,4 +1,4 @@
-"""Embeddings whose gradients are rows, and products of sparse matrices, in PyTorch and SciPy: the cases sparse.* of
+"""Embeddings with sparse gradients, and products of sparse matrices, in PyTorch and SciPy: the cases sparse.* of
 ./weft bench.
 
     taskset -c 0 python benchmarks/peers/sparse.py [--threads N]

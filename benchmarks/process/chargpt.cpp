@@ -1,4 +1,4 @@
-// Trains the benchmark's character GPT for as many steps as are asked for; process.py measures the process's memory.
+// Trains the benchmark's character GPT for the given number of steps; process.py measures the process's memory.
 #include <cstdio>
 #include <cstdlib>
 

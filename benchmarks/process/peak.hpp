@@ -1,9 +1,9 @@
-// The most memory that this process ever held.
+// The peak memory of this process.
 #pragma once
 
 #include <cstdio>
 
-/// Prints "peak_kb N" from /proc/self/status: unlike rusage it counts from the program's own start.
+/// Prints "peak_kb N" from /proc/self/status. Unlike rusage, it excludes the time before exec.
 inline void print_peak() {
   std::FILE* status = std::fopen("/proc/self/status", "r");
   if (status == nullptr) return;

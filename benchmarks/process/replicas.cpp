@@ -1,7 +1,7 @@
-// Trains replicas of the benchmark's character GPT: sequences a second of all ranks together.
+// Trains replicas of the benchmark's character GPT; prints sequences per second over all ranks.
 //   OMP_NUM_THREADS=1 taskset -c 1 build/release/benchmarks/weft_replicas
 //   mpirun -n 2 --bind-to core -x OMP_NUM_THREADS=1 build/release/benchmarks/weft_replicas
-// With "sharded" its optimizer lies in parts; with "apart" gradients leave when backward is over.
+// "sharded": shards the optimizer's state. "apart": reduces gradients after backward instead of during it.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>

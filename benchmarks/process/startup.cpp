@@ -1,5 +1,5 @@
-// A whole process from its start to the first results; process.py runs it and measures time and memory, and
-// tests/hpu_driver/first_op.sh the time where the results are a device's.
+// A complete process from start to the first results. process.py measures its time and memory;
+// tests/hpu_driver/first_op.sh measures the time to the first results of a device.
 #include <cstdio>
 #include <cstring>
 

@@ -17,10 +17,10 @@ constexpr size_t pixels = 3 * 32 * 32;
 
 struct Kind {
   const char* op;
-  std::vector<int> classes;  ///< of each byte before the colours
+  std::vector<int> classes;  ///< number of classes of each label byte
 };
 
-/// The images, and the labels of each kind.
+/// The images, and one label tensor for each label byte.
 std::pair<Tensor, std::vector<Tensor>> read(const Kind& kind, const std::vector<io::Path>& paths, Location where) {
   const io::ReadScope reading;
   const size_t record = kind.classes.size() + pixels;

@@ -22,7 +22,6 @@ Table read_all(std::string_view text, const CsvOptions& options, CsvPlace place)
 
 // ---- writing --------------------------------------------------------------------------------------------------------
 
-/// A column's fields, one after the other.
 class Printer {
  public:
   explicit Printer(const Column& column) : column_(column) {

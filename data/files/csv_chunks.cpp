@@ -57,7 +57,7 @@ struct CsvChunks::Impl {
     options.types = std::move(types);
     start(where);
   }
-  /// Reads all of the file for the columns that have no type.
+  /// Reads the whole file to infer the types of columns without one.
   void find_types(Location where) {
     if (is_typed()) return;
     Types all = types();
@@ -94,7 +94,7 @@ struct CsvChunks::Impl {
     }
   }
 
-  // ---- places ----
+  // ---- positions ----
   JsonTree state() const {
     JsonTree out = JsonTree::object(), columns = JsonTree::list();
     out["version"] = JsonTree::of(version);

@@ -1,4 +1,7 @@
-// Columns of a CSV text while they are read. Internal to data/.
+// Columns of a CSV text during parsing. Internal to data/.
+//
+// Columns widen in place, from bool to integer, double and text. So a file is read once, and only the start of a
+// column that became text is read a second time.
 #pragma once
 
 #include <string>
@@ -11,7 +14,7 @@
 
 namespace weft::data {
 
-/// A column that grows, and, where its type is inferred, becomes wider when a field asks for it.
+/// A growing column. An inferred type is widened when a field requires it.
 class CsvColumn {
  public:
   CsvColumn(std::string name, ColumnType type, const CsvOptions& options);
@@ -19,18 +22,18 @@ class CsvColumn {
   const std::string& name() const { return name_; }
   ColumnType type() const { return type_; }
   bool infers() const { return infer_; }
-  /// The row from which on texts are kept; earlier ones are read again.
+  /// The first row with stored texts; texts of earlier rows must be read again.
   int64_t texts_from() const { return texts_from_; }
   void put_text_before(std::string_view text) { earlier_.emplace_back(text); }
 
-  /// False where the field is not of the column's type.
+  /// Returns false if the field does not fit the column's type.
   bool add(std::string_view raw, int64_t row);
-  /// What was read since; codes of categories stay what they are.
+  /// Returns the rows since the last call; codes of categories stay the same.
   Column take();
-  /// Of an inferred column, what its fields so far are; the fields themselves are forgotten.
+  /// For an inferred column: returns the type of its fields so far, and drops the fields.
   ColumnType forget();
 
-  /// What the codes stand for.
+  /// The text of each code.
   const std::vector<std::string>& categories() const { return categories_; }
   void set_categories(std::vector<std::string> categories);
 
@@ -53,24 +56,24 @@ class CsvColumn {
   std::unordered_map<std::string, int64_t> codes_;
 };
 
-/// A text's rows, and the columns that they are put into.
+/// Parses the rows of a text into columns.
 class CsvReader {
  public:
-  /// ValueError for options that contradict each other. Text and options stay as long as this.
+  /// Raises ValueError for contradictory options. Text and options must outlive this.
   CsvReader(std::string_view text, const CsvOptions& options, CsvPlace place);
   CsvReader(const CsvReader&) = delete;
 
-  /// Names the columns, and stands before the first row.
+  /// Names the columns and moves to the first row.
   void start();
-  /// Puts up to `most` rows into the columns; false where there was none left, or none that max_rows allows.
+  /// Adds up to `most` rows to the columns; false if there is no further row within max_rows.
   bool read(int64_t most);
-  /// A column that turned out to be texts had forgotten those that looked like numbers.
+  /// Reads texts again that a column dropped while it was numeric.
   void read_texts_again();
-  /// What the columns have; they are empty then.
+  /// Moves the columns out.
   Table take();
 
   std::vector<CsvColumn>& columns() { return columns_; }
-  /// How many rows were read, and where the next one is.
+  /// Number of rows read, and position of the next one.
   int64_t row() const { return rows_; }
   CsvRows::Position position() const { return text_rows_.position(); }
   void go_to(CsvRows::Position position, int64_t row);

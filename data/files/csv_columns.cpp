@@ -27,7 +27,7 @@ bool parse(std::string_view text, T& out) {
   if (text.starts_with('+') && text.size() > 1 && text[1] != '-') text.remove_prefix(1);
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
   if (error == std::errc::result_out_of_range && std::is_floating_point_v<T> && end == text.data() + text.size()) {
-    // Too large or too small: infinite or 0, as strtod has it.
+    // Out of range: infinite or 0, as in strtod.
     const std::string copy(text);
     out = static_cast<T>(std::strtod(copy.c_str(), nullptr));
     return true;
@@ -141,7 +141,7 @@ bool CsvColumn::add_number(std::string_view text) {
       only_missing_ = false;
       return true;
     }
-    // An inferred column of nothing but missing numbers may still become anything.
+    // An inferred column with only missing values so far has no type yet.
     if (infer_ && only_missing_ && is_missing(text)) return wholes_.push_back(0), ++missing_before_, true;
     return false;
   }
@@ -166,7 +166,7 @@ void CsvColumn::become_floating() {
   wholes_.clear();
   type_ = ColumnType::f64;
 }
-/// The next wider type; false where that is texts.
+/// Widens to the next type; returns false if that is text.
 bool CsvColumn::widen(int64_t row) {
   const bool any_truth = type_ == ColumnType::boolean && !only_missing_;
   if (type_ == ColumnType::boolean && !any_truth && missing_before_ == 0) return type_ = ColumnType::i64, true;

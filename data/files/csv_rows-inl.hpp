@@ -1,4 +1,4 @@
-// Rows of a CSV text as fields, and fields as text. Internal to data/ and train/.
+// Splits CSV text into rows and fields, and quotes fields. Internal to data/ and train/.
 #pragma once
 
 #include <deque>
@@ -17,7 +17,7 @@ struct CsvField {
   int64_t line = 0;
 };
 
-/// Where an error is: the file's name, and the op that reads.
+/// Context of an error: the file and the op.
 struct CsvPlace {
   std::string file;
   const char* op;
@@ -37,9 +37,9 @@ class CsvRows {
     at_ = end == text_.npos ? text_.size() : end + 1;
     ++line_;
   }
-  /// The next row that is not empty; false at the end. Fields are valid until the next call.
+  /// Reads the next row that is not empty; false at the end. Fields are valid until the next call.
   bool next(std::vector<CsvField>& fields);
-  /// Where the next row is looked for.
+  /// Start of the next row.
   struct Position {
     size_t at = 0;
     int64_t line = 1;
@@ -49,7 +49,7 @@ class CsvRows {
     at_ = position.at;
     line_ = position.line;
   }
-  /// Of the row that was read last.
+  /// Line of the last row.
   int64_t line() const { return row_line_; }
 
  private:
@@ -67,11 +67,11 @@ class CsvRows {
   const CsvPlace& place_;
   size_t at_ = 0;
   int64_t line_ = 1, row_line_ = 1;
-  /// Fields with doubled quotes, as they are meant.
+  /// Unescaped copies of fields with doubled quotes.
   std::deque<std::string> unescaped_;
 };
 
-/// Adds a field to a row, quoted where it must be; `alone` where the row has no other.
+/// Appends a field to a row, quoted if necessary; `alone` if it is the only field of the row.
 void put_csv_field(std::string& out, std::string_view text, char delimiter, bool alone);
 
 }  // namespace weft::data

@@ -75,7 +75,8 @@ CsvField CsvRows::quoted(size_t column) {
 
 void put_csv_field(std::string& out, std::string_view text, char delimiter, bool alone) {
   const char special[] = {delimiter, '"', '\n', '\r'};
-  // A row of one empty field would be an empty line, and a mark at the start would be left out.
+  // Quote a row of one empty field, which would be an empty line, and a byte-order mark at the start, which would be
+  // skipped.
   const bool quotes = text.find_first_of({special, 4}) != text.npos || (alone && text.empty()) ||
                       (out.empty() && text.starts_with("\xEF\xBB\xBF"));
   if (!quotes) {

@@ -35,7 +35,7 @@ double number_of(const JsonTree& tree, Location where) {
   return std::strtod(checked(tree, JsonTree::Kind::floating, where).text.c_str(), nullptr);
 }
 
-/// Nested lists of numbers as one list.
+/// Flattens nested lists of numbers.
 class Numbers {
  public:
   explicit Numbers(Location where) : where_(where) {}

@@ -9,7 +9,7 @@ namespace weft::data {
 
 namespace {
 
-/// The first of a file's usual names that is there, else the first.
+/// Returns the first existing file of the usual names, else the first name.
 io::Path file_named(const io::Path& folder, const char* part, const char* what, int dimensions) {
   for (const char* pattern : {"{}-{}-idx{}-ubyte", "{}-{}.idx{}-ubyte", "{}-{}-idx{}-ubyte.idx", "{}-{}.idx"}) {
     const io::Path path = folder / fmt::format(fmt::runtime(pattern), part, what, dimensions);

@@ -5,13 +5,13 @@
 
 namespace weft::data {
 
-/// Without a byte-order mark.
+/// Returns the text without its byte-order mark.
 inline std::string_view without_mark(std::string_view text) {
   if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
   return text;
 }
 
-/// Takes the first line off a text that is not empty; its end, "\n" or "\r\n", is dropped.
+/// Removes the first line from a non-empty text and returns it without its "\n" or "\r\n".
 inline std::string_view take_line(std::string_view& text) {
   const size_t end = text.find('\n');
   std::string_view line = text.substr(0, end);

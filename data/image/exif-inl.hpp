@@ -1,4 +1,4 @@
-// How a camera was held, as it noted in a picture's Exif data (JEITA CP-3451, 4.6.4, tag 0x0112). Internal to data/.
+// Camera orientation in Exif data (JEITA CP-3451, 4.6.4, tag 0x0112). Internal to data/.
 #pragma once
 
 #include <cstddef>
@@ -8,10 +8,11 @@
 
 namespace weft::data {
 
-/// From 1, upright, to 8; 1 where the data, which begin with their TIFF header, say nothing or are damaged.
+/// Returns 1 (upright) to 8. Returns 1 if the data, which begin with their TIFF header, have no orientation or are
+/// damaged.
 int exif_orientation(std::span<const std::byte> exif);
 
-/// [channels, height, width] as the picture is looked at.
+/// Returns [channels, height, width], rotated upright.
 Tensor turned_upright(const Tensor& planes, int orientation);
 
 }  // namespace weft::data

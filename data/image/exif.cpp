@@ -8,7 +8,7 @@ namespace weft::data {
 
 namespace {
 
-/// Numbers of either byte order; what lies outside of the data is 0.
+/// Reads numbers of either byte order; 0 outside of the data.
 class Tiff {
  public:
   explicit Tiff(std::span<const std::byte> bytes) : bytes_(bytes), big_(starts_with_two('M')) {}
@@ -49,7 +49,7 @@ int exif_orientation(std::span<const std::byte> exif) {
 }
 
 Tensor turned_upright(const Tensor& planes, int orientation) {
-  // Rows and columns change places from 5 on; then either may run backwards.
+  // Orientations from 5 on transpose the image; then rows and columns may be reversed.
   const Tensor image = orientation >= 5 ? planes.transpose(-2, -1) : planes;
   const bool columns = orientation == 2 || orientation == 3 || orientation == 6 || orientation == 7;
   const bool rows = orientation == 3 || orientation == 4 || orientation == 7 || orientation == 8;

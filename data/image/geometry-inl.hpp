@@ -1,4 +1,4 @@
-// Sizes of images and draws for them. Internal to data/.
+// Image sizes and random draws for images. Internal to data/.
 #pragma once
 
 #include "../transforms.hpp"
@@ -7,26 +7,26 @@
 
 namespace weft::data {
 
-/// ShapeError, DTypeError, as the public functions raise them.
+/// Raises ShapeError and DTypeError, as documented in the public headers.
 void check_image(const Tensor& image, bool also_u16 = false);
 
 struct Size {
   int64_t height, width;
 };
-/// One number stands for both. ValueError unless all are positive.
+/// One number applies to both. Raises ValueError unless all are positive.
 Size size_of(const Dims& size);
 
-/// Numbers for one image: four of each counter that is reserved.
+/// Random numbers for one image: four for each reserved counter.
 class Draw {
  public:
   explicit Draw(Generator& generator) : generator_(generator) { next(); }
-  /// [0, 1).
+  /// In [0, 1).
   double uniform() {
     if (used_ == 4) next();
     return static_cast<double>(words_.word[used_++]) * 0x1p-32;
   }
   double between(double low, double high) { return low + (high - low) * uniform(); }
-  /// From 0 to `last`.
+  /// Integer in [0, last].
   int64_t up_to(int64_t last) {
     const auto at = static_cast<int64_t>(uniform() * static_cast<double>(last + 1));
     return at > last ? last : at;

@@ -37,14 +37,14 @@ Interleaved make_interleaved(const ImageHeader& header, const ImageOptions& opti
 
 namespace {
 
-/// Grey by the weights of BT.601, 0.299, 0.587 and 0.114, in units of 2^-16.
+/// Grey by BT.601 (0.299, 0.587, 0.114), in units of 2^-16.
 template <class T>
 T grey_of(const T* colour) {
   const uint64_t sum = uint64_t{19595} * colour[0] + uint64_t{38470} * colour[1] + uint64_t{7471} * colour[2];
   return static_cast<T>((sum + 0x8000) >> 16);
 }
 
-/// [height, width, channels] as [wished channels, height, width].
+/// Converts [height, width, channels] to [wished channels, height, width].
 template <class T>
 Tensor planes_of(const Tensor& image, int64_t wished) {
   const int64_t pixels = image.size(0) * image.size(1), has = image.size(2);
@@ -85,7 +85,7 @@ Tensor decode(std::span<const std::byte> bytes, const ImageOptions& options, con
   return turned_upright(planes, decoded.orientation);
 }
 
-/// [height, width, channels], checked and on the CPU.
+/// Validates an image and returns it as [height, width, channels] on the CPU.
 Tensor interleaved_of(const Tensor& image, bool jpeg, Location where) {
   if (image.dtype() != DType::u8 && (jpeg || image.dtype() != DType::u16)) {
     raise<DTypeError>({.problem = fmt::format("an image of {}", name(image.dtype())),
@@ -96,7 +96,7 @@ Tensor interleaved_of(const Tensor& image, bool jpeg, Location where) {
   const Tensor planes = image.dim() == 2 ? image.unsqueeze(0) : image;
   const int64_t channels = planes.dim() == 3 ? planes.size(0) : 0;
   const bool fits = jpeg ? channels == 1 || channels == 3 : channels >= 1 && channels <= 4;
-  constexpr int64_t most = 65500;  // JPEG's limit, which is less than PNG's
+  constexpr int64_t most = 65500;  // limit of JPEG, lower than that of PNG
   const int64_t side = jpeg ? most : INT32_MAX;
   if (!fits || planes.numel() == 0 || planes.size(1) > side || planes.size(2) > side) {
     raise<ShapeError>(
@@ -154,7 +154,7 @@ bool ends_in(std::string name, const std::vector<std::string>& extensions) {
   return std::ranges::any_of(extensions, [&](const std::string& extension) { return name.ends_with(extension); });
 }
 
-// Links to folders are not followed, so that there is no cycle.
+// Does not follow links to folders, which avoids cycles.
 void list(const io::Path& folder, const std::vector<std::string>& extensions, std::vector<io::Path>& files,
           Location where) {
   for (const std::string& name : io::checked_names_in(folder, "image_folder", where)) {

@@ -18,7 +18,7 @@ namespace weft::data {
 
 namespace {
 
-/// The library's errors; `base` stands first, so that a pointer to it is one to this.
+/// Error handler; `base` is the first member, so that a pointer to it can be cast to Errors.
 struct Errors {
   jpeg_error_mgr base;
   std::jmp_buf back;
@@ -30,7 +30,8 @@ struct Errors {
   errors->base.format_message(codec, errors->text);
   std::longjmp(errors->back, 1);
 }
-/// The library would go on with grey where data are damaged or missing. Bytes between segments are harmless.
+/// Makes warnings about damaged or missing data errors; libjpeg would fill the image with grey. Bytes between segments
+/// are harmless.
 void on_message(j_common_ptr codec, int level) {
   if (level >= 0) return;
   switch (codec->err->msg_code) {
@@ -58,7 +59,7 @@ void set_errors(Errors& errors) {
 
 // ---- reading --------------------------------------------------------------------------------------------------------
 
-/// Small files can name very many scans, each of which goes over the whole picture.
+/// A small file can contain very many scans, each of which decodes the whole image.
 constexpr int most_scans = 100;
 void on_progress(j_common_ptr codec) {
   if (!codec->is_decompressor) return;
@@ -92,7 +93,7 @@ bool read_header(Reader& reader, const unsigned char* data, size_t bytes, bool k
   jpeg_mem_src(&codec, data, bytes);
   if (keep_exif) jpeg_save_markers(&codec, exif_marker, 0xFFFF);
   jpeg_read_header(&codec, TRUE);
-  // Inks are left as they are: the library does not turn them into colours.
+  // libjpeg does not convert CMYK to RGB; colours_of_inks does.
   if (codec.jpeg_color_space == JCS_GRAYSCALE) codec.out_color_space = JCS_GRAYSCALE;
   else if (codec.jpeg_color_space == JCS_CMYK || codec.jpeg_color_space == JCS_YCCK) codec.out_color_space = JCS_CMYK;
   else codec.out_color_space = JCS_RGB;
@@ -124,7 +125,7 @@ int orientation_of(const Reader& reader) {
   return 1;
 }
 
-/// Cyan, magenta, yellow and black as red, green and blue. Adobe's programs write inks inverted.
+/// Converts CMYK to RGB. Adobe's programs store inverted values.
 Tensor colours_of_inks(const Tensor& inks, bool inverted) {
   const int64_t pixels = inks.size(0) * inks.size(1);
   const Tensor out = empty({inks.size(0), inks.size(1), 3}, {.dtype = DType::u8});
@@ -187,7 +188,7 @@ DecodedImage decode_jpeg(std::span<const std::byte> bytes, const ImageOptions& o
                    options.apply_exif_orientation, header)) {
     place.refuse(fmt::format("JPEG: {}", reader.errors.text));
   }
-  const int orientation = orientation_of(reader);  // markers go with the last row
+  const int orientation = orientation_of(reader);  // read_rows releases the markers
   const Tensor out = make_interleaved(header, options, UINT64_MAX, place);
   if (!read_rows(reader, static_cast<unsigned char*>(out.data_ptr()), size_t{header.width} * header.channels)) {
     place.refuse(fmt::format("JPEG: {}", reader.errors.text));

@@ -16,7 +16,7 @@ namespace weft::data {
 
 namespace {
 
-/// What one picture needs, and the library's last words.
+/// libpng state of one image, and its error message.
 struct Job {
   png_structp png = nullptr;
   png_infop info = nullptr;
@@ -52,16 +52,16 @@ void take(png_structp png, png_bytep to, size_t count) {
 bool read_header(Reader& reader, const ImageOptions& options, ImageHeader& header) {
   if (setjmp(png_jmpbuf(reader.png))) return false;
   png_set_read_fn(reader.png, &reader, take);
-  png_set_user_limits(reader.png, 0x7FFFFFFF, 0x7FFFFFFF);  // make_interleaved looks at the size
+  png_set_user_limits(reader.png, 0x7FFFFFFF, 0x7FFFFFFF);  // make_interleaved checks the size
   png_set_crc_action(reader.png, PNG_CRC_ERROR_QUIT, PNG_CRC_ERROR_QUIT);
-  // Texts, profiles and the like are skipped: they would cost memory and time.
+  // Skip texts, profiles and other chunks, which cost memory and time.
   png_set_keep_unknown_chunks(reader.png, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
   constexpr png_byte exif[] = "eXIf";
   if (options.apply_exif_orientation) {
     png_set_keep_unknown_chunks(reader.png, PNG_HANDLE_CHUNK_AS_DEFAULT, exif, 1);
   }
   png_read_info(reader.png, reader.info);
-  png_set_expand(reader.png);  // palettes, few bits, and colours that are transparent
+  png_set_expand(reader.png);  // palettes, low bit depths, and transparent colours
   if (!options.keep_16_bits) png_set_scale_16(reader.png);
   if constexpr (std::endian::native == std::endian::little) png_set_swap(reader.png);
   png_set_interlace_handling(reader.png);
@@ -73,7 +73,7 @@ bool read_header(Reader& reader, const ImageOptions& options, ImageHeader& heade
   return true;
 }
 
-/// Exif data may stand behind the rows, so `behind` collects what does.
+/// Exif data may follow the rows, so `behind` receives chunks after them.
 bool read_rows(Reader& reader, png_bytep to, size_t row_bytes, uint32_t height, png_infop behind) {
   if (setjmp(png_jmpbuf(reader.png))) return false;
   const int passes = png_get_interlace_type(reader.png, reader.info) == PNG_INTERLACE_ADAM7 ? 7 : 1;
@@ -134,7 +134,7 @@ DecodedImage decode_png(std::span<const std::byte> bytes, const ImageOptions& op
   if (reader.info == nullptr) place.refuse("libpng cannot be started");
   ImageHeader header;
   if (!read_header(reader, options, header)) place.refuse(fmt::format("PNG: {}", reader.error));
-  // Deflate makes of a byte 1032 at most; of one bit it may then become a pixel of four bytes.
+  // Deflate expands a byte to at most 1032; each bit of these may become a pixel of up to eight bytes.
   const uint64_t most = uint64_t{1032} * 64 * bytes.size();
   const Tensor out = make_interleaved(header, options, most, place);
   const size_t row_bytes = png_get_rowbytes(reader.png, reader.info);

@@ -15,14 +15,13 @@ namespace weft::data {
 
 namespace {
 
-/// Calls f(image) for one image, or for each of a batch.
 template <class F>
 void for_each_image(const Tensor& images, F&& f) {
   if (images.dim() == 3) return f(images, int64_t{0});
   for (int64_t i = 0; i < images.size(0); ++i) f(images.select(0, i), i);
 }
 
-/// An empty tensor for images of another size.
+/// An empty tensor for the images at another size.
 Tensor like_of_size(const Tensor& images, Size size, DType dtype) {
   Dims shape = images.shape();
   shape[shape.size() - 2] = size.height;
@@ -36,11 +35,11 @@ void check_probability(double p) {
   if (!(p >= 0 && p <= 1)) raise<ValueError>({.problem = fmt::format("a probability of {}", p)});
 }
 
-/// Where a crop lies, in the image without its padding.
+/// Position of a crop, relative to the image without padding.
 struct CropPlace {
   int64_t top, left;
 };
-/// Fits a crop into the padded image, or raises ShapeError.
+/// The range of valid crop positions; raises ShapeError if the crop does not fit.
 struct CropRange {
   int64_t last_top, last_left, padding;
 
@@ -59,7 +58,7 @@ struct CropRange {
   }
 };
 
-/// The part of [0, count) that lies inside [first, first + length): begin and end, counted from `first`.
+/// Intersection of [0, count) with [first, first + length), relative to `first`.
 struct Overlap {
   int64_t begin, end;
   Overlap(int64_t first, int64_t length, int64_t count)
@@ -115,7 +114,7 @@ Tensor RandomVerticalFlip::operator()(const Tensor& image, Generator& generator,
   return flip_some(image, p, -2, generator);
 }
 
-// ---- parts by area and ratio ----------------------------------------------------------------------------------------
+// ---- crops by area and ratio ----------------------------------------------------------------------------------------
 
 namespace {
 
@@ -129,7 +128,7 @@ void check_ranges(const std::array<double, 2>& scale, const std::array<double, 2
   if (!good) raise<ValueError>({.problem = "a range is from low to high, of ratios above 0"});
 }
 
-/// Nothing where none of ten fits.
+/// Returns nothing if none of ten draws fits.
 std::optional<Part> draw_part(Draw& draw, Size image, const std::array<double, 2>& scale,
                               const std::array<double, 2>& ratio) {
   const double area = static_cast<double>(image.height) * static_cast<double>(image.width);
@@ -149,7 +148,7 @@ std::optional<Part> draw_part(Draw& draw, Size image, const std::array<double, 2
   return {};
 }
 
-/// The largest part of the middle whose ratio is allowed.
+/// The largest centred crop with an allowed ratio.
 Part middle_part(Size image, const std::array<double, 2>& ratio) {
   const double has = static_cast<double>(image.width) / static_cast<double>(image.height);
   int64_t width = image.width, height = image.height;
@@ -200,7 +199,7 @@ Tensor RandomErasing::operator()(const Tensor& image, Generator& generator, Loca
 
 namespace {
 
-/// [n, 1, height, width] of images [n, 1 or 3, height, width].
+/// [n, 1, height, width] from images [n, 1 or 3, height, width].
 Tensor grey_of(const Tensor& images) {
   if (images.size(1) == 1) return images;
   return images.narrow(1, 0, 1) * 0.2989 + images.narrow(1, 1, 1) * 0.587 + images.narrow(1, 2, 1) * 0.114;
@@ -243,7 +242,7 @@ Tensor ColorJitter::operator()(const Tensor& image, Generator& generator, Locati
 
 namespace {
 
-/// What each of the 256 values of a channel becomes.
+/// The normalized value of each of the 256 values of a channel.
 std::vector<float> value_table(const Tensor& image, const std::vector<double>& mean,
                                const std::vector<double>& deviation) {
   const int64_t channels = image.size(-3);
@@ -296,7 +295,7 @@ Tensor CropFlipNormalize::operator()(const Tensor& image, Generator& generator, 
   const Tensor from = image.contiguous();
   const int64_t count = image.dim() == 3 ? 1 : image.size(0), channels = image.size(-3);
   const int64_t rows = image.size(-2), columns = image.size(-1);
-  // All crops are drawn before the first flip, as by the transforms one after the other.
+  // Draw all crops before the first flip, in the same order as the separate transforms.
   std::vector<Look> looks;
   for (int64_t i = 0; i < count; ++i) {
     Draw draw(generator);

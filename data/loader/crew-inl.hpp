@@ -1,4 +1,8 @@
-// The threads that make a loader's batches ahead of it. Internal to data/.
+// The worker threads of a loader. Internal to data/.
+//
+// Each worker takes the next batch, and the loop reads batches in order. Ops of workers run on one thread
+// (`OneThreadGuard`), so they do not occupy the training's pool. A stream is read by one worker at a time and mapped
+// by all; sharding it by worker would make the order depend on their number.
 #pragma once
 
 #include <condition_variable>
@@ -13,17 +17,17 @@
 
 namespace weft::data::detail {
 
-/// What an epoch's batches are made of. Threads that still work on an epoch that was left keep it.
+/// The source of an epoch's batches. Threads that still work on an abandoned epoch keep it alive.
 struct Epoch {
   uint64_t seed = 0;
   int64_t number = 0;
-  /// Of a dataset.
+  /// Only for a dataset.
   BatchPlan plan;
-  /// Of a stream.
+  /// Only for a stream.
   Shared<void> reader;
 };
 
-/// What became of a batch. Neither a batch nor an error: the stream has ended before it.
+/// The result of a batch. Without batch and error, the stream has ended.
 struct Outcome {
   Shared<void> batch;
   std::exception_ptr error;
@@ -31,23 +35,24 @@ struct Outcome {
 
 class Crew {
  public:
-  /// How a batch is made, and what is read for it, one thread at a time and in order. Both give an error as an outcome.
+  /// Makes a batch, and reads its values from a stream (one thread at a time, in order). Both return errors in the
+  /// outcome.
   struct Work {
     std::function<Outcome(const Epoch&, int64_t batch, Shared<void> read, int worker)> make;
-    /// Empty for datasets. Null `read` and no error: the end.
+    /// Empty for datasets. A null `batch` without an error marks the end.
     std::function<Outcome(const Epoch&, int64_t batch, int worker)> read;
   };
 
-  /// With as many threads as the system gives.
+  /// Starts `workers` threads, or fewer if the system allows no more.
   Crew(int workers, int64_t ahead, Work work);
-  /// Waits for what is being made.
+  /// Waits for batches in progress.
   ~Crew();
   Crew(const Crew&) = delete;
 
   int threads() const { return static_cast<int>(threads_.size()); }
-  /// Leaves what was begun, and makes the batches [from, to) of another epoch; null: none.
+  /// Abandons the current epoch and makes the batches [from, to) of another one; null stops.
   void begin(Shared<const Epoch> epoch, int64_t from, int64_t to);
-  /// The next batch in order. False where it did not come in so many seconds, unless they are 0.
+  /// Takes the next batch in order. Returns false after this timeout; 0 waits forever.
   bool take(Outcome& outcome, double seconds);
 
  private:
@@ -69,9 +74,9 @@ class Crew {
   bool stop_ = false, reading_ = false;
   Shared<const Epoch> epoch_;
   int64_t next_ = 0, taken_ = 0, to_ = 0;
-  /// Batch b stands at b modulo the size.
+  /// Batch b has index b modulo the size.
   std::vector<Place> ready_;
-  std::vector<Place> left_;  ///< what an epoch that was left had ready; empty places between calls of `begin`
+  std::vector<Place> left_;  ///< finished batches of an abandoned epoch; its entries are empty between calls of `begin`
   std::vector<std::thread> threads_;
 };
 

@@ -16,7 +16,7 @@ Crew::Crew(int workers, int64_t ahead, Work work)
   try {
     for (int i = 0; i < workers; ++i) threads_.emplace_back([this, i] { run(i); });
   } catch (const std::exception&) {
-    // Fewer give the same batches.
+    // Fewer threads give the same batches.
   }
 }
 
@@ -64,7 +64,7 @@ bool Crew::read_next(std::unique_lock<std::mutex>& lock, const Shared<const Epoc
   lock.lock();
   if (epoch_ != epoch) return false;
   reading_ = false;
-  if (read.batch == nullptr) {  // the end, or an error: nothing comes after it
+  if (read.batch == nullptr) {  // the end or an error; nothing follows it
     to_ = batch + 1;
     put(batch, std::move(read));
     return false;
@@ -98,7 +98,7 @@ void Crew::run(int worker) {
       put(batch, std::move(outcome));
       continue;
     }
-    lock.unlock();  // dropping may take a while
+    lock.unlock();  // releasing them may take a while
     outcome = {};
     epoch = {};
     lock.lock();

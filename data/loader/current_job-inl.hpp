@@ -1,4 +1,4 @@
-// Which batch a thread is making, for the texts of errors. Internal to data/.
+// The batch that a thread is making, for error messages. Internal to data/.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@ namespace weft::data::detail {
 /// Null outside a loader.
 extern constinit thread_local const Job* current_job;
 
-/// "sample 17" for place i in the batch; outside a loader, "sample i of the batch".
+/// "sample 17" for index i of the batch; outside a loader, "sample i of the batch".
 std::string sample_name(size_t i);
 std::string sample_name(const Job& job, size_t i);
 

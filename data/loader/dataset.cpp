@@ -18,7 +18,7 @@ namespace {
 
 constexpr const char* op = "dataset";
 
-/// Whether rows lie one behind the other in memory that the host reads.
+/// Whether rows are contiguous in host memory.
 bool has_plain_rows(const Tensor& t) { return t.device().is_cpu() && t.is_contiguous() && !t.requires_grad(); }
 
 std::vector<std::vector<int64_t>> cut(int64_t size, std::span<const int64_t> counts, uint64_t seed) {

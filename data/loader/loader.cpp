@@ -35,8 +35,8 @@ namespace {
 
 constexpr const char* op = "DataLoader";
 
-/// Every sample has 2^32 counters of its own at its place in the epoch. What is drawn for a whole batch has indices
-/// that no sample has.
+/// Every sample has 2^32 counters, selected by its position in the epoch. Draws for a whole batch use indices outside
+/// the range of samples.
 GeneratorState random_of(const Job& job, int64_t at) {
   const uint64_t key = epoch_seed(job.seed, job.epoch) ^ 1;
   if (at < 0) return {key, static_cast<uint64_t>(at) << 62 | static_cast<uint64_t>(job.batch), 0};
@@ -88,20 +88,19 @@ struct LoaderEngine::Impl {
       : source(std::move(source_)), options(std::move(options_)) {
     check(options, source, where);
     sampler = sampler_of(options, source.size, where);
-    // Ranks need not have drawn alike, so what they share follows from their generators' common seed alone.
+    // Ranks may have drawn different numbers of times, so the common seed is that of their generators.
     if (options.seed) known_seed = options.seed;
     else if (!draws_seed()) known_seed = generator().seed();
   }
   ~Impl() { leave_crew_to_parent(); }
 
-  /// After a fork, the threads are the parent's, and so are their locks.
+  /// After a fork, the threads and their locks belong to the parent process.
   void leave_crew_to_parent() {
     if (crew != nullptr && owner != getpid()) (void)crew.release();
   }
 
   Generator& generator() const { return options.generator != nullptr ? *options.generator : default_generator(); }
   bool draws_seed() const { return !options.seed && options.world == 1 && !options.sampler.is_distributed(); }
-  /// Drawn when it is first asked for.
   uint64_t seed() {
     if (!known_seed) {
       known_seed = detail::drawn_seed(generator());
@@ -109,14 +108,15 @@ struct LoaderEngine::Impl {
     }
     return *known_seed;
   }
-  /// Every epoch moves the generator once, as in PyTorch: a training that is resumed with other loaders draws the same.
+  /// Every epoch advances the generator once, as in PyTorch, so a resumed training with other loaders has the same
+  /// draws.
   void move_generator() {
     if (!draws_seed() || (resumed && position.batch > 0)) return;
     (void)seed();
     if (!std::exchange(has_drawn, false)) (void)detail::drawn_seed(generator());
   }
 
-  /// A dataset may have grown or shrunk since.
+  /// The size of a dataset may have changed.
   void ask_size(Location where) {
     if (!source.ask_size) return;
     const int64_t now = source.ask_size();
@@ -165,7 +165,7 @@ struct LoaderEngine::Impl {
     }
     return plan;
   }
-  /// With the first `from` batches behind it.
+  /// Opens an epoch after its first `from` batches.
   Shared<Epoch> open(int64_t epoch_number, int64_t from, Location where) {
     auto opened = Shared<Epoch>::make();
     opened->seed = seed();
@@ -220,7 +220,7 @@ struct LoaderEngine::Impl {
     }
     return outcome;
   }
-  /// Null where the stream ends.
+  /// Returns null at the end of the stream.
   Shared<void> pull(const Epoch& of, const Job& job) const {
     const SampleScope random(job, SampleScope::reading);
     int64_t got = 0;
@@ -228,7 +228,7 @@ struct LoaderEngine::Impl {
     return got == options.batch_size || (got > 0 && !options.drop_last) ? values : nullptr;
   }
   Outcome make_here(int64_t number) const {
-    // As on a worker's thread.
+    // Same modes as on a worker's thread.
     const NoGradGuard unrecorded;
     const AutocastGuard as_written({.enabled = false});
     const OutsideCalls users_code;
@@ -255,7 +255,7 @@ struct LoaderEngine::Impl {
     owner = getpid();
     if (crew->threads() == 0) crew = nullptr;
   }
-  /// In a process that was forked in the middle of a loop.
+  /// Continues in a process that was forked in the middle of a loop.
   void go_on_alone(Location where) {
     leave_crew_to_parent();
     if (is_stream()) epoch = open(position.epoch, position.batch, where);  // the threads had read ahead
@@ -337,11 +337,11 @@ struct LoaderEngine::Impl {
   LoaderOptions options;
   Sampler sampler;
   std::optional<uint64_t> known_seed;
-  bool has_drawn = false;  ///< the seed, since the last loop began
+  bool has_drawn = false;  ///< the seed was drawn since the last loop began
   Position position;
-  /// A loop has begun since the position was set; the position was restored and no loop has.
+  /// `begun`: a loop has begun since the position was set. `resumed`: the position was restored and no loop has begun.
   bool begun = false, resumed = false;
-  bool finished = false;  ///< the last loop came to its end
+  bool finished = false;  ///< the last loop reached its end
   uint64_t loop = 0;
   Shared<Epoch> epoch;  ///< of the running loop
   std::unique_ptr<Crew> crew;
@@ -370,7 +370,7 @@ int64_t LoaderEngine::size(Location where) const {
 
 void LoaderEngine::set_epoch(int64_t epoch, Location where) {
   if (epoch < 0) raise<ValueError>({.op = op, .problem = fmt::format("there is no epoch {}", epoch)}, where);
-  if (impl_->resumed && epoch == impl_->position.epoch) return;  // it goes on where it was saved
+  if (impl_->resumed && epoch == impl_->position.epoch) return;  // it continues at the saved position
   impl_->close();
   ++impl_->loop;
   impl_->position = {epoch, 0};

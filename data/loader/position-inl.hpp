@@ -1,4 +1,7 @@
-// Where a loader stands, as a JSON text. Internal to data/.
+// The position of a loader, as JSON. Internal to data/.
+//
+// The order of an epoch is a function of seed and epoch, so a position is two numbers. A saved position names
+// everything that the order depends on. Every loop advances the generator by one draw, also after a resume.
 #pragma once
 
 #include <cstdint>
@@ -8,18 +11,18 @@
 
 namespace weft::data::detail {
 
-/// The epoch, and how many batches of it were given out.
+/// The epoch, and the number of its batches that were returned.
 struct Position {
   int64_t epoch = 0, batch = 0;
 };
 
-/// With what an order depends on.
+/// A position, with everything that affects the order.
 struct SavedPosition {
   Position position;
   uint64_t seed = 0;
-  /// -1 of a stream.
+  /// -1 for a stream.
   int64_t samples = 0;
-  /// 0 where a batch sampler makes batches.
+  /// 0 with a batch sampler.
   int64_t batch_size = 0;
   bool drop_last = false;
   int64_t world = 1;
@@ -27,9 +30,9 @@ struct SavedPosition {
 };
 
 std::string to_json(const SavedPosition& saved);
-/// FormatError where the text is none of these, VersionError where a newer program wrote it.
+/// Raises FormatError for a malformed text, and VersionError if a newer version wrote it.
 SavedPosition position_from_json(const std::string& text, Location where);
-/// ValueError, with the name of the field, where `found` is of another loader than `own`.
+/// Raises ValueError, with the name of the field, if `found` belongs to another loader than `own`.
 void check_same(const SavedPosition& found, const SavedPosition& own, bool seed_matters, Location where);
 
 }  // namespace weft::data::detail

@@ -15,7 +15,7 @@ namespace {
 constexpr const char* op = "DataLoader.restore";
 constexpr int64_t version = 1;
 
-/// The fields of a text, which names what is wrong with it.
+/// Reads the fields of a saved position; errors name the field.
 class Fields {
  public:
   Fields(const io::JsonTree& tree, Location where) : tree_(tree), where_(where) {}
@@ -27,7 +27,7 @@ class Fields {
   }
   bool boolean(const char* name) const { return get(name, io::JsonTree::Kind::boolean, "true or false").boolean; }
   const std::string& text(const char* name) const { return get(name, io::JsonTree::Kind::text, "a text").text; }
-  /// Digits in a text, since readers of JSON may hold numbers as doubles.
+  /// Stored as text, since JSON readers may convert numbers to double.
   uint64_t word(const char* name) const {
     const std::string& digits = text(name);
     uint64_t value = 0;

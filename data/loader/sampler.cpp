@@ -77,7 +77,7 @@ Sampler random_sampler(int64_t n, RandomSamplerOptions options, Location where) 
 
 Sampler weighted_sampler(const Tensor& weights, int64_t num_samples, bool replacement, Location where) {
   const Tensor own = weights.detach(where).to(DType::f64, where).clone(where);
-  // The errors of drawing, here rather than in the first epoch.
+  // Raise the errors of drawing here, not in the first epoch.
   Generator generator(0);
   require(num_samples >= 1, "weighted_sampler", fmt::format("{} samples are to be drawn", num_samples), where);
   require(own.dim() == 1, "weighted_sampler", fmt::format("weights of shape {}", own.shape().text()), where);

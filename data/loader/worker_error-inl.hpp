@@ -1,4 +1,4 @@
-// Errors of datasets, with the sample and the worker. Internal to data/.
+// Adds the sample and the worker to errors of datasets. Internal to data/.
 #pragma once
 
 #include <exception>
@@ -7,11 +7,11 @@
 
 namespace weft::data::detail {
 
-/// The exception that is being handled, as one of the same kind whose text names the sample. Errors that are not
-/// Weft's become an Error, but for std::bad_alloc, NamedError, and what is no std::exception, which stay as they are.
+/// Returns the current exception, of the same type, with the sample in its text. Other exceptions than Weft's become
+/// Error; std::bad_alloc, NamedError and types that do not derive from std::exception are unchanged.
 std::exception_ptr named_error(const Job& job, const char* doing) noexcept;
 
-/// The same error, with the place of the loop where it names none.
+/// Returns the same error, with the loop's location if it has none.
 std::exception_ptr placed_error(const std::exception_ptr& error, Location loop) noexcept;
 
 }  // namespace weft::data::detail

@@ -20,7 +20,7 @@ std::string place_of(const Job& job) {
 
 namespace {
 
-// The error that is being handled, as one of the same kind with another text; null where it is none of Weft's.
+// Returns the current exception with another text, of the same type; null if it is not a Weft error.
 template <class Text>
 std::exception_ptr of_same_kind(const Text& text) {
   try {
@@ -52,7 +52,7 @@ std::exception_ptr of_same_kind(const Text& text) {
   }
 }
 
-// Whether it ends as "… at file.cpp:12".
+// Whether the text ends with "… at file.cpp:12".
 bool has_place(const std::string& text) {
   const size_t colon = text.find_last_not_of("0123456789");
   return colon != text.npos && colon + 1 < text.size() && text[colon] == ':' && text.rfind("at ", colon) != text.npos;
@@ -78,7 +78,7 @@ std::exception_ptr named_error(const Job& job, const char* doing) noexcept {
     } catch (...) {
       return std::current_exception();
     }
-  } catch (...) {  // no memory for the text
+  } catch (...) {  // out of memory for the text
     return std::current_exception();
   }
 }

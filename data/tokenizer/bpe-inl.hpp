@@ -1,4 +1,4 @@
-// Merges of pairs of tokens, and words that they are applied to. Internal to data/.
+// Byte-pair merges, and their application to words. Internal to data/.
 #pragma once
 
 #include <bit>
@@ -11,12 +11,12 @@ namespace weft::data {
 
 inline constexpr uint32_t no_token = UINT32_MAX;
 
-/// What a pair of tokens becomes, and when: the pair of the lowest rank goes first.
+/// The token that replaces a pair, and its rank; the lowest rank is merged first.
 struct Merge {
   uint32_t rank = no_token, token = no_token;
 };
 
-/// Pairs of tokens and their merges: open addressing, half full at most.
+/// Hash table from pairs of tokens to merges: open addressing, at most half full.
 class PairTable {
  public:
   explicit PairTable(size_t pairs = 0) : slots_(std::bit_ceil(2 * pairs + 2)) {}
@@ -27,7 +27,7 @@ class PairTable {
       if (slots_[i].key == empty) return {};
     }
   }
-  /// No more pairs than were announced; of one pair the last stays.
+  /// At most as many pairs as the constructor's argument; the last merge of a pair wins.
   void set(uint32_t a, uint32_t b, Merge merge) {
     const uint64_t key = key_of(a, b);
     size_t i = place(key);
@@ -49,7 +49,7 @@ class PairTable {
   std::vector<Slot> slots_;
 };
 
-/// Merges the tokens of a word in place, the leftmost of one rank first; returns how many are left.
+/// Merges the tokens of a word in place, the leftmost of equal rank first; returns the number of remaining tokens.
 size_t merge_tokens(const PairTable& merges, std::span<uint32_t> tokens);
 
 }  // namespace weft::data

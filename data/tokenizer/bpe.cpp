@@ -9,9 +9,9 @@ namespace {
 
 constexpr size_t short_word = 48;
 
-/// Looks at all pairs for each merge: for few tokens nothing is faster.
+/// Scans all pairs for each merge, the fastest way for few tokens.
 size_t merge_short(const PairTable& merges, std::span<uint32_t> tokens) {
-  Merge at[short_word];  // of token i and the next
+  Merge at[short_word];  // merge of token i with the next one
   size_t count = tokens.size();
   for (size_t i = 0; i + 1 < count; ++i) at[i] = merges.find(tokens[i], tokens[i + 1]);
   while (count > 1) {
@@ -32,7 +32,7 @@ size_t merge_short(const PairTable& merges, std::span<uint32_t> tokens) {
   return count;
 }
 
-/// A queue of pairs over a linked list: n log n.
+/// A priority queue of pairs over a linked list: O(n log n).
 class LongWord {
  public:
   LongWord(const PairTable& merges, std::span<uint32_t> tokens) : merges_(merges), tokens_(tokens) {
@@ -48,7 +48,7 @@ class LongWord {
       const Pair pair = pairs_.top();
       pairs_.pop();
       const uint32_t right = tokens_[pair.left] == no_token ? end() : next_[pair.left];
-      // What was merged meanwhile is another pair.
+      // Skip entries with tokens that have been merged since.
       if (right == end() || merges_.find(tokens_[pair.left], tokens_[right]).rank != pair.rank) continue;
       tokens_[pair.left] = pair.token;
       tokens_[right] = no_token;

@@ -1,4 +1,4 @@
-// Characters and what Unicode calls them. Internal to data/.
+// Unicode characters and their kinds. Internal to data/.
 #pragma once
 
 #include <cstddef>
@@ -10,22 +10,22 @@ namespace weft::data {
 
 enum class CharacterKind : uint8_t { other, letter, number, space };
 
-/// Kinds of all code points, two bits each; made at the first call.
+/// Kinds of all code points, two bits each; computed on the first call.
 const uint8_t* character_kinds();
 
 struct Character {
   uint32_t point;
-  uint32_t length;  ///< in bytes; 0 behind the text's end
+  uint32_t length;  ///< in bytes; 0 at the end of the text
   CharacterKind kind;
 };
 
-/// The bytes of the well-formed character at the start of a text that is not empty, or 0, with the number of bytes that
-/// could have begun one in `good`.
+/// Returns the length of the well-formed character at the start of a non-empty text, or 0; `good` is set to the number
+/// of bytes that form a valid prefix of a character.
 size_t utf8_length(std::string_view text, size_t& good);
 
 Character wide_character_at(const uint8_t* kinds, std::string_view text, size_t at);
 
-/// A byte that is no UTF-8 is a character of its own, of no kind.
+/// A byte that is not UTF-8 is a separate character of kind `other`.
 inline Character character_at(const uint8_t* kinds, std::string_view text, size_t at) {
   if (at >= text.size()) return {0, 0, CharacterKind::other};
   const auto byte = static_cast<uint8_t>(text[at]);
@@ -35,8 +35,8 @@ inline Character character_at(const uint8_t* kinds, std::string_view text, size_
 
 void append_utf8(std::string& out, uint32_t point);
 
-/// The text with U+FFFD for each longest part that begins a character and does not end it, and for each other byte that
-/// is no UTF-8 (Unicode 16, chapter 3.9, "U+FFFD Substitution of Maximal Subparts").
+/// Replaces by U+FFFD each maximal incomplete character and each other byte that is not UTF-8 (Unicode 16, chapter 3.9,
+/// "U+FFFD Substitution of Maximal Subparts").
 std::string as_utf8(std::string_view bytes);
 
 }  // namespace weft::data

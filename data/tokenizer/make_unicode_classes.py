@@ -6,7 +6,7 @@ import unicodedata2
 
 assert unicodedata2.unidata_version == "16.0.0"
 
-# The property White_Space, which Unicode keeps stable.
+# The property White_Space; Unicode guarantees that it is stable.
 SPACES = {*range(0x09, 0x0E), 0x20, 0x85, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x2028, 0x2029, 0x202F, 0x205F, 0x3000}
 
 

@@ -1,4 +1,4 @@
-// What becomes of a text before it is cut. Internal to data/.
+// Normalization of a text before it is split. Internal to data/.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace weft::data {
 
-/// A text and, where they are asked for, the bytes [begin, end) of the first text that each of its bytes comes from.
+/// A text and, if requested, for each of its bytes the source range [begin, end) in the original text.
 struct Aligned {
   using Span = std::pair<int64_t, int64_t>;
   std::string text;
@@ -20,11 +20,11 @@ struct Aligned {
   bool with_origin = false;
 
   Aligned() = default;
-  /// A part of the first text that begins at `at`.
+  /// A piece of the original text that begins at `at`.
   Aligned(std::string_view part, int64_t at, bool with_origin);
 };
 
-/// One step. Bytes that are no UTF-8 stay as they are.
+/// One normalizer. Bytes that are not UTF-8 are not changed.
 struct Normalizer {
   enum class Kind : uint8_t { form, lowercase, strip_accents, strip, prepend, replace };
   Kind kind;
@@ -36,7 +36,7 @@ struct Normalizer {
   void apply(Aligned& text, Location where) const;
 };
 
-/// NotImplementedError, with its name, for a normalizer that there is not. Null is none.
+/// Raises NotImplementedError, with its name, for an unsupported normalizer. Null means none.
 std::vector<Normalizer> read_normalizers(const io::JsonPlace& place, const char* op, Location where);
 
 }  // namespace weft::data

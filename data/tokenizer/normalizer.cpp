@@ -12,7 +12,7 @@ Aligned::Aligned(std::string_view part, int64_t at, bool wanted) : text(part), w
 
 namespace {
 
-/// Builds an aligned text from another, part by part.
+/// Builds an aligned text from another one, piece by piece.
 class Rewriting {
  public:
   explicit Rewriting(Aligned& text) : from_(text) { to_.with_origin = text.with_origin; }
@@ -24,7 +24,6 @@ class Rewriting {
     const auto first = from_.origin.begin();
     to_.origin.insert(to_.origin.end(), first + static_cast<ptrdiff_t>(begin), first + static_cast<ptrdiff_t>(end));
   }
-  /// Puts bytes in the place of [begin, end).
   void put(size_t begin, size_t end, std::string_view bytes) {
     to_.text += bytes;
     if (!to_.with_origin) return;
@@ -40,7 +39,7 @@ class Rewriting {
   Aligned to_;
 };
 
-/// From one character that starts anew to the next.
+/// Normalizes one segment after the other; segments begin at characters that do not interact with earlier ones.
 void normal_form(Rewriting& text, NormalForm form) {
   const std::string_view all = text.text();
   std::vector<int32_t> points;
@@ -73,7 +72,6 @@ void normal_form(Rewriting& text, NormalForm form) {
   }
 }
 
-/// Calls each(begin, character) for the characters of a text.
 template <class Each>
 void characters(std::string_view text, Each&& each) {
   for (size_t at = 0; at < text.size();) {

@@ -1,4 +1,4 @@
-// Where a text is cut before words are looked for. Internal to data/.
+// Splitting a text before it is split into words. Internal to data/.
 #pragma once
 
 #include <cstdint>
@@ -15,55 +15,55 @@
 
 namespace weft::data {
 
-/// A part of a text, and whether it is what a pattern looks for.
+/// A piece of a text, and whether it matches the pattern.
 struct Part {
   size_t begin, end;
   bool matched;
 };
 
-/// What is looked for in a text: a text, an expression, words, or each character of a kind.
+/// A pattern: a literal text, an expression, words, or each character of a kind.
 struct Pattern {
   using Characters = bool (*)(Character);
   std::variant<std::string, Regex, WordPattern, Characters> what;
 
-  /// The text in parts, in order and without gaps; parts that are matched may be empty.
+  /// Splits the text into pieces, in order and without gaps; matches may be empty.
   std::vector<Part> parts(std::string_view text, Location where) const;
 };
 
-/// A pattern as a file writes it, {"String": …} or {"Regex": …}.
+/// Reads a pattern of a file, {"String": …} or {"Regex": …}.
 Pattern read_pattern(const io::JsonPlace& place, const char* op, Location where);
 
-/// Cuts texts at a pattern.
+/// Splits texts at a pattern.
 struct Cut {
-  /// What becomes of a part that is matched.
+  /// Treatment of a match.
   enum class Behavior : uint8_t { isolated, removed, contiguous, with_previous, with_next };
   Pattern pattern;
   Behavior behavior = Behavior::isolated;
   bool invert = false;
 
-  /// Puts the pieces of text[begin, end) into `out`; none is empty.
+  /// Appends the pieces of text[begin, end) to `out`; none is empty.
   void pieces(std::string_view text, Part of, std::vector<Part>& out, Location where) const;
 };
 
-/// A file's pre-tokenizer: cuts, the words of bytes, cuts of their names.
+/// The pre-tokenizer of a file: splits before ByteLevel, words, and splits of the byte characters after it.
 struct PreTokenizer {
   std::vector<Cut> before, behind;
   WordPattern words = WordPattern::gpt2;
-  /// Puts a space before each piece that begins with none.
+  /// Adds a space before each piece that does not begin with one.
   bool add_prefix_space = false;
 
-  /// Runs `cuts` one after the other.
+  /// Applies `cuts` in order.
   static std::vector<Part> cut(const std::vector<Cut>& cuts, std::string_view text, Location where);
 };
 
-/// NotImplementedError, with its name, for a step that there is not.
+/// Raises NotImplementedError, with its name, for an unsupported step.
 PreTokenizer read_pre_tokenizer(const io::JsonPlace& place, const char* op, Location where);
 
-/// A field that may be left out.
+/// Reads an optional bool.
 bool read_flag(const io::JsonPlace& place, const std::string& name, bool otherwise);
-/// A part of a file that is understood, but changes ids in a way that this room cannot.
+/// Raises NotImplementedError for an unsupported feature that would change ids.
 [[noreturn]] void refuse_part(const std::string& what, const char* op, Location where);
-/// For what takes a library that this build lacks.
+/// Raises NotImplementedError for a feature that needs an unavailable library.
 [[noreturn]] void refuse_without(const std::string& what, const char* library, const char* op, Location where);
 
 }  // namespace weft::data

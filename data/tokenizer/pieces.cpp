@@ -30,7 +30,7 @@ bool read_flag(const io::JsonPlace& place, const std::string& name, bool otherwi
 
 namespace {
 
-/// Collects what is matched, and what lies between.
+/// Collects matches and the pieces between them.
 class Parts {
  public:
   explicit Parts(size_t size) : size_(size) {}
@@ -49,13 +49,13 @@ class Parts {
   std::vector<Part> parts_;
 };
 
-/// Of the character there; 0 at the end, and where it is no UTF-8.
+/// Length of the character at `at`; 0 at the end and for bytes that are not UTF-8.
 size_t length_at(std::string_view text, size_t at) {
   size_t good;
   return at < text.size() ? utf8_length(text.substr(at, 4), good) : 0;
 }
 
-/// An expression sees the well-formed stretches of a text; bytes between them are matched by none.
+/// Expressions are applied to the well-formed UTF-8 stretches of a text; other bytes never match.
 void find_all(const Regex& regex, std::string_view text, Parts& out, Location where) {
   for (size_t begin = 0; begin < text.size();) {
     size_t end = begin;
@@ -64,7 +64,7 @@ void find_all(const Regex& regex, std::string_view text, Parts& out, Location wh
     size_t last = std::string_view::npos;
     for (size_t from = 0, first = 0, behind = 0;
          from <= stretch.size() && regex.find(stretch, from, first, behind, where);) {
-      if (first == behind && behind == last) {  // an empty match right behind another is none
+      if (first == behind && behind == last) {  // skip an empty match directly after another match
         from += std::max<size_t>(length_at(stretch, from), 1);
         continue;
       }
@@ -127,7 +127,7 @@ void Cut::pieces(std::string_view text, Part of, std::vector<Part>& out, Locatio
     else out.push_back(part);
   }
   if (behavior == Behavior::with_next) {
-    // Of matches in a row the last joins what follows.
+    // In a run of matches, only the last is joined with the following piece.
     for (size_t i = first; i + 1 < out.size(); ++i) {
       if (!out[i].matched || out[i + 1].matched) continue;
       out[i + 1].begin = out[i].begin;
@@ -187,7 +187,7 @@ class StepReader {
 
   PreTokenizer result() {
     if (!has_bytes_) refuse_part("a pre_tokenizer without ByteLevel", op_, where_);
-    // Words of their own alone, as most files have them, need no cuts.
+    // A single split by a built-in word pattern, as in most files, is done by `words` without cuts.
     if (out.before.size() == 1 && out.words == WordPattern::none && !out.add_prefix_space && !out.before[0].invert &&
         out.before[0].behavior == Behavior::isolated) {
       if (const auto* words = std::get_if<WordPattern>(&out.before[0].pattern.what)) {

@@ -1,5 +1,4 @@
-// Regular expressions of tokenizers' files, which Oniguruma finds as it does for the library `tokenizers`. Internal to
-// data/.
+// Regular expressions in tokenizer files, by Oniguruma, as in the library `tokenizers`. Internal to data/.
 #pragma once
 
 #include <cstddef>
@@ -13,12 +12,12 @@ namespace weft::data {
 
 class Regex {
  public:
-  /// Whether this build knows Oniguruma, and its library is here.
+  /// Whether Oniguruma is available, in this build and at run time.
   static bool is_there();
-  /// FormatError for an expression that is none.
+  /// Raises FormatError for a malformed expression.
   Regex(std::string_view expression, const char* op, Location where);
 
-  /// The next place [begin, end) from `from` on in a text of well-formed UTF-8. ValueError where looking for it takes
+  /// Finds the next match [begin, end) at or after `from` in well-formed UTF-8. Raises ValueError if the search takes
   /// too many steps.
   bool find(std::string_view text, size_t from, size_t& begin, size_t& end, Location where) const;
 

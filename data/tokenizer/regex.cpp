@@ -19,8 +19,8 @@ namespace weft::data {
 
 namespace {
 
-// Oniguruma has POSIX's regcomp and regexec, too, which a program that links it would call in the place of libc's. So
-// it is opened, for itself alone.
+// Oniguruma also exports POSIX's regcomp and regexec, which would replace those of libc in a program that links it. So
+// it is opened with dlopen and RTLD_LOCAL.
 #define WEFT_ONIG_FUNCTIONS(X) \
   X(onig_initialize)           \
   X(onig_new) X(onig_free) X(onig_search) X(onig_region_new) X(onig_region_free) X(onig_error_code_to_str)
@@ -33,7 +33,7 @@ struct Oniguruma {
   OnigSyntaxType* syntax = nullptr;
 };
 
-/// Null where the library is not there, or lacks a function.
+/// Returns null if the library is missing or lacks a function.
 const Oniguruma* find_library() {
   void* const library = dlopen("libonig.so.5", RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return nullptr;

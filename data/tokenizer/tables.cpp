@@ -10,7 +10,7 @@ namespace weft::data {
 
 namespace {
 
-/// Bytes that print are their own characters; the others, in order, those from U+0100 on.
+/// Printable bytes map to the same code point, the others, in order, to U+0100 and above.
 struct ByteNames {
   std::array<std::string, 256> names;
   std::array<uint16_t, 256> points;

@@ -18,18 +18,18 @@ namespace weft::data {
 
 namespace {
 
-/// The tokens of short words that were met before: a table where each word has one place.
+/// Cache of the tokens of short words: a direct-mapped hash table.
 class WordCache {
  public:
   static constexpr size_t most_bytes = 15, most_tokens = 11;
   struct Word {
     char bytes[most_bytes] = {};
-    uint8_t length = 0;  // 0: nothing is here
+    uint8_t length = 0;  // 0 if the entry is empty
     uint32_t count = 0;
     uint32_t tokens[most_tokens];
   };
 
-  /// For a text of so many bytes.
+  /// For a text of this many bytes.
   explicit WordCache(size_t bytes) : words_(std::bit_ceil(std::clamp<size_t>(bytes / 16, 16, 16384))) {}
   Word& place(std::string_view word) {
     uint64_t head = word.size(), tail = 0;
@@ -50,7 +50,6 @@ class WordCache {
   std::vector<Word> words_;
 };
 
-/// Encodes one text after the other.
 class Encoder {
  public:
   Encoder(const Tokenizer::Tables& tables, EncodeOptions options, size_t bytes, Location where)
@@ -66,14 +65,14 @@ class Encoder {
   }
 
  private:
-  /// What is being encoded: a part of the text, `at` bytes from its start, or made of such a part.
+  /// The current input: a piece of the text, `at` bytes from its start, or a normalized text.
   struct Source {
     const char* begin = nullptr;
     int64_t at = 0;
     const Aligned* made = nullptr;
   };
 
-  /// Puts the tokens that are found in a text, and calls `part` with what lies between them.
+  /// Appends the added tokens in a text, and calls `part` for the pieces between them.
   template <class Between>
   void each_part(std::string_view text, const AddedTokens& added, Between&& part) {
     size_t done = 0;
@@ -144,7 +143,7 @@ class Encoder {
     out_->ids.push_back(token);
     if (with_offsets_) out_->offsets.push_back(place_of(bytes));
   }
-  /// The bytes of the text that `bytes` of the source come from.
+  /// Source range, in the original text, of a range of the current input.
   Aligned::Span place_of(std::string_view bytes) const {
     const int64_t begin = bytes.data() - source_.begin;
     if (source_.made == nullptr) return {source_.at + begin, source_.at + begin + std::ssize(bytes)};
@@ -153,7 +152,6 @@ class Encoder {
     return {origin[static_cast<size_t>(begin)].first, origin[static_cast<size_t>(begin) + bytes.size() - 1].second};
   }
 
-  /// A text between added tokens.
   void part(std::string_view text) {
     const PreTokenizer& steps = tables_.pre_tokenizer;
     if (steps.before.empty()) return piece(text);
@@ -183,11 +181,11 @@ class Encoder {
       begin = end;
     }
   }
-  /// Steps behind ByteLevel see names, of which each character is a byte.
+  /// Steps after ByteLevel operate on names, in which each character is a byte.
   void cut_names(std::string_view bytes) {
     const std::string names = name_of_bytes(bytes);
     size_t done = 0, bytes_done = 0;
-    const auto bytes_before = [&](size_t at) {  // asked for in order
+    const auto bytes_before = [&](size_t at) {  // called in increasing order
       for (; done < at; ++done) bytes_done += (names[done] & 0xC0) != 0x80;
       return bytes_done;
     };
@@ -281,7 +279,7 @@ std::vector<std::vector<int64_t>> Tokenizer::encode_batch(std::span<const std::s
   for (const std::string& text : texts) bytes += text.size();
   std::vector<std::vector<int64_t>> out(texts.size());
   const auto count = std::ssize(texts);
-  // Some 64 KiB a chunk, so that a cache serves several texts.
+  // About 64 KiB per chunk, so that several texts share a cache.
   const int64_t chunk = std::max<int64_t>(1, count * 65536 / std::max<int64_t>(static_cast<int64_t>(bytes), 1));
   cpu::parallel_for(count, std::min(chunk, std::max<int64_t>(count, 1)), [&](int64_t begin, int64_t end) {
     size_t share = 0;

@@ -1,4 +1,4 @@
-// Files of tokenizers.
+// Reads and writes tokenizer.json.
 #include <algorithm>
 #include <cstdio>
 #include <unordered_set>
@@ -22,7 +22,7 @@ using Tables = Tokenizer::Tables;
 
 constexpr const char* op = "Tokenizer.load";
 
-/// A file that is understood, but asks for something that would change ids.
+/// Reads a file, and rejects features that would change ids.
 class Reader {
  public:
   Reader(Tables& tables, Location where) : tables_(tables), where_(where) {}
@@ -54,7 +54,7 @@ class Reader {
     }
   }
 
-  /// Both are names of tokens, and so is their sum.
+  /// Both names and their concatenation must be tokens.
   void add_merge(std::string_view a, std::string_view b) {
     const auto id_of = [&](std::string_view name) {
       const auto found = tables_.ids.find(name);
@@ -87,7 +87,7 @@ class Reader {
   }
 
   void add(const JsonPlace& place, const std::string& name, int64_t id, size_t tokens, bool of_model) {
-    // A file may leave ids out, but not make a short list of tokens a long table.
+    // Ids may have gaps, but a short list of tokens must not cause a huge table.
     if (id < 0 || id >= 2 * static_cast<int64_t>(tokens) + 100000) {
       place.fail(fmt::format("{} has the id {} among {} tokens", io::quoted(name), id, tokens));
     }
@@ -153,7 +153,7 @@ class Reader {
     if (!token.text.empty()) tables_.added_normalized.add(std::move(token));
   }
 
-  /// ByteLevel takes bytes together; what else there may be then changes nothing.
+  /// Rejects all decoders but ByteLevel and those that change nothing with it.
   void read_decoder(const JsonPlace& place, bool& bytes) const {
     const std::string type = type_of(place);
     if (type == "Sequence") {
@@ -174,7 +174,7 @@ class Reader {
   void read_post_processor(const JsonPlace& place) {
     if (is_null(place)) return;
     const std::string type = type_of(place);
-    if (type == "ByteLevel") return;  // it trims offsets, and these are not trimmed
+    if (type == "ByteLevel") return;  // its offset trimming does not apply here
     if (type == "Sequence") {
       place.at("processors").each([&](const JsonPlace& each) { read_post_processor(each); });
       return;

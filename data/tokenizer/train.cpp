@@ -1,5 +1,5 @@
-// Learning merges. Counts of pairs are kept up to date; a queue of pairs holds counts as they were when a pair was put
-// there, and the words in which it then was new. What has changed meanwhile is put back with its count of today.
+// Training of BPE merges. Counts of pairs are updated after each merge. Queue entries hold the count at the time of
+// insertion, and the words in which the pair was new. An outdated entry is inserted again with its current count.
 #include <algorithm>
 #include <queue>
 
@@ -26,7 +26,7 @@ struct Candidate {
   uint64_t pair;
   int64_t count;
   std::vector<uint32_t> words;
-  /// The most frequent first, then that of the lowest ids.
+  /// Most frequent first, then lowest ids.
   bool operator<(const Candidate& other) const {
     return count != other.count ? count < other.count : pair > other.pair;
   }
@@ -99,7 +99,7 @@ class Trainer {
     }
     changed_.clear();
   }
-  /// The token that the pair becomes, in all its words.
+  /// Merges the pair in all its words and returns the new token.
   uint32_t merge(const Candidate& best) {
     const auto a = static_cast<uint32_t>(best.pair >> 32), b = static_cast<uint32_t>(best.pair);
     std::string name = tables_.names[a] + tables_.names[b];
@@ -158,7 +158,7 @@ Tokenizer Tokenizer::train(std::span<const std::string> texts, const TrainTokeni
     tables.add_special(name, next++);
   }
   for (const uint8_t byte : bytes_by_name()) {
-    // A special token may be a single character.
+    // A special token may be the character of a byte.
     if (!tables.ids.contains(name_of_byte(byte))) tables.add_token(next++, name_of_byte(byte), true);
   }
   if (options.vocab_size < next || options.vocab_size >= int64_t{1} << 31) {

@@ -1,4 +1,4 @@
-// What Unicode says of characters beyond their kinds. All but `is_there` take utf8proc. Internal to data/.
+// Unicode properties and normal forms, by utf8proc; only `is_there` works without it. Internal to data/.
 #pragma once
 
 #include <cstdint>
@@ -14,18 +14,18 @@ namespace unicode {
 /// Whether this build has utf8proc.
 bool is_there();
 
-/// Whether nothing before a character changes what it and what follows become in a normal form, or is changed by it.
+/// Whether normalization can start at this character: it does not interact with earlier characters.
 bool starts_anew(uint32_t point, NormalForm form);
-/// The normal form of a text that starts anew.
+/// Returns the normal form of a text that begins with such a character.
 std::vector<int32_t> normal_form(const std::vector<int32_t>& points, NormalForm form);
 
-/// Each character for itself, "İ" as "i̇".
+/// Lowercases a single character; "İ" becomes "i̇".
 std::string lowercase(uint32_t point);
-/// Of the categories M*.
+/// Categories M*.
 bool is_mark(uint32_t point);
-/// Of the categories P*, or one of ASCII's signs.
+/// Categories P*, and ASCII symbols.
 bool is_punctuation(uint32_t point);
-/// \w of Unicode's standard on regular expressions (UTS #18, annex C).
+/// \w in Unicode's standard on regular expressions (UTS #18, annex C).
 bool is_word(uint32_t point);
 
 }  // namespace unicode

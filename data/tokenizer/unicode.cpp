@@ -16,7 +16,7 @@ namespace weft::data::unicode {
 namespace {
 
 constexpr uint32_t code_points = 0x110000;
-constexpr ptrdiff_t longest_form = 32;  // the longest is of 18 characters
+constexpr ptrdiff_t longest_form = 32;  // the longest has 18 characters
 
 bool is_compatible(NormalForm form) { return form == NormalForm::nfkc || form == NormalForm::nfkd; }
 bool composes(NormalForm form) { return form == NormalForm::nfc || form == NormalForm::nfkc; }
@@ -43,7 +43,7 @@ bool is_there() { return true; }
 bool starts_anew(uint32_t point, NormalForm form) {
   int32_t parts[longest_form];
   if (decompose(point, form, parts) < 1) return true;
-  // What joins a character before it is a mark, or a vowel or an end of a Hangul syllable.
+  // Marks, and vowels and final consonants of Hangul syllables, combine with the character before them.
   const int32_t first = parts[0];
   const bool joins = (first >= 0x1161 && first <= 0x1175) || (first >= 0x11A8 && first <= 0x11C2);
   return property(first).combining_class == 0 && !joins && !is_mark(static_cast<uint32_t>(first));
@@ -57,7 +57,7 @@ std::vector<int32_t> normal_form(const std::vector<int32_t>& points, NormalForm 
     if (count < 1) out.push_back(point);
     else out.insert(out.end(), parts, parts + count);
   }
-  // Marks in the order of their classes; utf8proc would sort them by exchanges, whose number an attacker chooses.
+  // Sort marks by combining class with std::stable_sort; utf8proc's quadratic sort would allow denial of service.
   const auto of_class = [](int32_t point) { return property(point).combining_class; };
   for (auto first = out.begin(); first != out.end();) {
     first = std::find_if(first, out.end(), [&](int32_t point) { return of_class(point) != 0; });
@@ -90,7 +90,7 @@ bool is_punctuation(uint32_t point) {
 bool is_word(uint32_t point) {
   const utf8proc_category_t kind = category(point);
   if (is_between(kind, UTF8PROC_CATEGORY_LU, UTF8PROC_CATEGORY_NL) || kind == UTF8PROC_CATEGORY_PC) return true;
-  // The joiners, and the letters in circles and squares, which are alphabetic, and symbols.
+  // The joiners, and letters in circles and squares, which are alphabetic symbols.
   return point == 0x200C || point == 0x200D || (point >= 0x24B6 && point <= 0x24E9) ||
          (point >= 0x1F130 && point <= 0x1F149) || (point >= 0x1F150 && point <= 0x1F169) ||
          (point >= 0x1F170 && point <= 0x1F189);

@@ -1,3 +1,7 @@
+// Common split patterns have hand-written scanners over Unicode tables. Other expressions use Oniguruma, as the
+// library `tokenizers` does, so they have the same meaning. It is opened at run time, because it exports `regexec`,
+// which would replace the C library's function when linked. Unsupported features of a file raise an error that names
+// them.
 #include "words-inl.hpp"
 
 #include "characters-inl.hpp"
@@ -8,7 +12,7 @@ namespace {
 
 using Kind = CharacterKind;
 
-/// The patterns by hand: each step of a scanner does what the alternative of the expression beside it does.
+/// Hand-written scanners; the comments give the alternative of the regular expression that each step implements.
 class Scanner {
  public:
   Scanner(const uint8_t* kinds, std::string_view text) : kinds_(kinds), text_(text) {}
@@ -55,7 +59,7 @@ class Scanner {
     for (Character c = at(i); c.kind == Kind::number && most > 0; c = at(i), --most) i += c.length;
     return i;
   }
-  /// \s+(?!\S)|\s+: white space that a word follows leaves it the last character, unless that is all there is.
+  /// \s+(?!\S)|\s+: before a word, leaves the last white space to the word, unless it is the only one.
   size_t space(size_t begin) const {
     size_t last = begin, end = begin;
     for (Character c = at(end); c.kind == Kind::space; c = at(end)) {
@@ -64,7 +68,7 @@ class Scanner {
     }
     return end == text_.size() || last == begin ? end : last;
   }
-  /// The end of an apostrophe with its letters, or 0. "ſ" is an s in either case.
+  /// Returns the end of an apostrophe with its letters, or 0. "ſ" is an s in either case.
   size_t contraction(size_t begin, bool any_case) const {
     if (text_[begin] != '\'') return 0;
     const auto letter = [&](size_t i) -> char {
@@ -89,7 +93,7 @@ constexpr std::string_view gpt4_expression =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 constexpr std::string_view qwen2_expression =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-/// cl100k as tiktoken writes it, which says the same in other words.
+/// cl100k as written by tiktoken; equivalent to the expression above.
 constexpr std::string_view cl100k_expression =
     R"('(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+)";
 

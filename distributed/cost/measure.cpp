@@ -1,4 +1,4 @@
-// What this machine does.
+// Measures this machine.
 #include <algorithm>
 #include <chrono>
 
@@ -17,8 +17,8 @@ namespace weft::distributed {
 
 namespace {
 
-/// Seconds of a call, the mean of a quarter of a second, so that what else the machine does counts; all ranks make as
-/// many calls at once.
+/// Seconds per call: the mean over a quarter of a second, so that other load is averaged out. All ranks make the same
+/// number of calls.
 template <class F>
 double seconds_of(const Group& group, F call) {
   using Clock = std::chrono::steady_clock;
@@ -35,7 +35,7 @@ double seconds_of(const Group& group, F call) {
   return timed(times) / static_cast<double>(times);
 }
 
-/// Bandwidth and latency of all_reduce: of a large one and of one of few bytes.
+/// Bandwidth and latency, from a large and a small all_reduce.
 MachineLink measure_link(const Group& group) {
   const int64_t ranks = group.size();
   const Tensor large = zeros({int64_t{4} << 20}), small = zeros({64});

@@ -22,7 +22,7 @@ const T& named(const std::map<std::string_view, T>& all, std::string_view name, 
 }
 
 constexpr double giga = 1e9, tera = 1e12;
-/// Of a link's bandwidth, what large messages reach.
+/// Fraction of a link's bandwidth that large messages achieve.
 constexpr double of_link = 0.8;
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Which plans are fast.
+// Search for fast plans.
 #include <algorithm>
 #include <numeric>
 
@@ -19,7 +19,7 @@ std::vector<int> divisors(int n) {
   return out;
 }
 
-/// Whether there is such a plan; cost_of says why not.
+/// Whether the plan is valid; cost_of reports why not.
 bool is_possible(const TransformerSizes& model, const TrainingPlan& plan) {
   const int64_t hidden = model.hidden > 0 ? model.hidden : 4 * model.width, tp = plan.tp;
   const bool cuts = model.heads % tp == 0 && hidden % tp == 0 && model.vocabulary % tp == 0 &&
@@ -29,7 +29,7 @@ bool is_possible(const TransformerSizes& model, const TrainingPlan& plan) {
   return plan.chunks == 1 || cost::micro_batches_of(plan) % plan.pp == 0;
 }
 
-/// All plans of these sizes.
+/// All plans with these numbers of ranks.
 std::vector<TrainingPlan> plans_of(TrainingPlan plan) {
   std::vector<TrainingPlan> out;
   const int most_stage = plan.dp == 1 ? 0 : plan.pp > 1 ? 1 : 3;
@@ -73,7 +73,7 @@ std::vector<StepCost> best_plans(const TransformerSizes& model, int devices, con
     for (const int pp : divisors(devices / tp)) {
       if (pp > search.most_stages) continue;
       const int dp = devices / tp / pp;
-      // As many ranks as can have experts of their own.
+      // The largest number of ranks with separate experts.
       const int ep = model.experts > 0 ? static_cast<int>(std::gcd(int64_t{dp}, model.experts)) : 1;
       const TrainingPlan sizes{.dp = dp, .pp = pp, .tp = tp, .ep = ep, .batch = search.batch};
       for (const TrainingPlan& plan : plans_of(sizes)) consider(plan);

@@ -1,26 +1,26 @@
-// What a device of one stage has and sends. Not public.
+// Memory and traffic of a device of one stage. Not public.
 #pragma once
 
 #include "../cost_model.hpp"
 
 namespace weft::distributed::cost {
 
-/// ValueError as cost_of.
+/// Raises ValueError as cost_of does.
 void check(const TransformerSizes& model, const TrainingPlan& plan);
-/// IndexError unless the plan has this stage.
+/// Raises IndexError unless the plan has this stage.
 void check_stage(const TrainingPlan& plan, int stage);
-/// Plans of pipelines with more actions go by formulas.
+/// Pipelines with more actions are not simulated; formulas are used instead.
 inline constexpr int64_t most_simulated = 4096;
 
-/// Sizes as floating-point numbers, and what follows from them.
+/// Sizes as floating-point numbers, and derived quantities.
 struct Sizes {
   Sizes(const TransformerSizes& model, const TrainingPlan& plan);
   double width, hidden, heads, vocabulary, sequence, experts, experts_per_token;
-  double item;        ///< bytes of an element
-  double tp, tokens;  ///< of a micro-batch
-  /// Bytes of activations [batch, sequence, width], whole.
+  double item;        // bytes of an element
+  double tp, tokens;  // tokens of a micro-batch
+  /// Bytes of activations [batch, sequence, width], unsharded.
   double activations() const { return tokens * width * item; }
-  /// The number of parts in which they are between cut layers.
+  /// Number of sequence shards of activations between sharded layers.
   double sequence_parts;
 };
 
@@ -33,7 +33,7 @@ struct Stage {
 
 /// Parameters on one device.
 struct Elements {
-  /// What replicas have alike, and experts, of which dp / ep replicas have the same.
+  /// Replicated parameters, and those of experts, which dp / ep replicas share.
   double dense = 0, experts = 0;
   int64_t tensors = 0;
   double total() const { return dense + experts; }
@@ -45,25 +45,25 @@ Elements elements_of_head(const Sizes& s);
 Elements elements_of(const Stage& stage, const Sizes& s, const TrainingPlan& plan);
 
 int64_t micro_batches_of(const TrainingPlan& plan);
-/// How many micro-batches, each of all chunks of a stage, it keeps.
+/// Largest number of micro-batches (each of all chunks) that a stage keeps.
 double kept_by(const TrainingPlan& plan, int stage);
 
-/// Of a block for one micro-batch, with what it keeps for backward.
+/// Activations that a block saves for backward for one micro-batch.
 double activations_of_block(const Sizes& s);
 
-/// Adam's moments and masters, of each element.
+/// Bytes per element of Adam's moments and master weights.
 double bytes_of_state(DType dtype);
 
-/// Floating-point operations of a device for one micro-batch, forwards.
+/// Forward floating-point operations of a device for one micro-batch.
 double flops_of(const Stage& stage, const Sizes& s);
 double flops_of_blocks(const Stage& stage, const Sizes& s);
 
-/// A device's, in products of matrices of this dtype.
+/// Peak of a device in matrix products of this dtype.
 inline double peak_of(const Machine& machine, DType dtype) {
   return itemsize(dtype) < 4 ? machine.narrow_flops : machine.flops;
 }
 
-/// What one device sends, each to its own group.
+/// Traffic of one device, each entry within its own group.
 struct StageTraffic {
   StageTraffic(const Stage& stage, const TransformerSizes& model, const TrainingPlan& plan);
   /// For each micro-batch.
@@ -72,7 +72,7 @@ struct StageTraffic {
   Sending weights_in_vain, gradients, expert_gradients, updated, expert_updated, tp_control, dp_control, pp_control;
 };
 
-/// Groups of the mesh: how many ranks they have, and how far these are apart.
+/// Groups of the mesh: number of ranks, and distance between adjacent ones in devices.
 struct Line {
   int64_t ranks, stride;
 };
@@ -84,12 +84,12 @@ Line ep_line(const TrainingPlan& plan);
 Line expert_line(const TrainingPlan& plan);
 
 enum class When : uint8_t {
-  inside,     ///< between layers and stages, which wait for it
-  ahead,      ///< weights of the module behind the one that computes
-  alongside,  ///< gradients, which leave while backward goes on
-  behind,     ///< when backward is over
+  inside,     // between layers and stages, which wait for it
+  ahead,      // weights of the module after the one that computes
+  alongside,  // gradients, which are sent during backward
+  behind,     // after backward
 };
-/// What one device sends in a step, and where to; seconds are not filled in.
+/// Traffic of one device in a step, and its group; seconds are not filled in.
 struct Flow {
   TrafficCost cost;
   Line line;

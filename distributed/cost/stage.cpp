@@ -1,4 +1,4 @@
-// What lies on a device of one stage.
+// Memory on a device of one stage.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -135,11 +135,11 @@ double kept_by(const TrainingPlan& plan, int stage) {
 }
 
 double activations_of_block(const Sizes& s) {
-  // Of a token: what both norms read, and what they give, which cut layers read whole.
+  // Per token: inputs and outputs of both norms; sharded layers read the outputs whole.
   const double norms = 2 * s.width / s.sequence_parts + 2 * s.width;
-  // Queries, keys, values, what attention gives, by head and by token, and the hidden layer before and behind gelu.
+  // Queries, keys, values, attention output by head and by token, and the hidden layer before and after gelu.
   const double attention = 5 * s.width / s.tp, hidden = 2 * s.hidden / s.tp * s.experts_per_token;
-  // Means and deviations of the norms, and the sum of each head's weights, in float32.
+  // Means and deviations of the norms, and logsumexp of each head, in float32.
   const double numbers = 4 * (4 / s.sequence_parts + s.heads / s.tp);
   const double experts = s.experts > 0 ? 2 * s.experts_per_token * s.width : 0;
   return s.tokens * (s.item * (norms + attention + hidden + experts) + numbers);
@@ -147,7 +147,7 @@ double activations_of_block(const Sizes& s) {
 
 double bytes_of_state(DType dtype) {
   const auto item = static_cast<double>(itemsize(dtype));
-  // Adam's two moments, and a master of what is narrower.
+  // Adam's two moments, and a master copy of narrower weights.
   return item < 4 ? 12 : 2 * item;
 }
 
@@ -164,12 +164,12 @@ double flops_of(const Stage& stage, const Sizes& s) {
 
 namespace {
 
-/// Of what a device has for training: weights, gradients, state.
+/// Weights, gradients and optimizer state.
 MemoryCost model_memory(const cost::Elements& all, const TransformerSizes& model, const TrainingPlan& plan) {
   const auto item = static_cast<double>(itemsize(model.dtype));
   const double dp = plan.dp, expert_dp = dp / plan.ep;
   const double in_parts = all.dense / dp + all.experts / expert_dp;
-  // Where backwards add up, all gradients are there until the last one's have left.
+  // With several micro-batches, all gradients exist until those of the last one are sent.
   const bool adds_up = cost::micro_batches_of(plan) > 1;
   return {.weights = item * (plan.shard_stage == 3 ? in_parts : all.total()),
           .gradients = item * (plan.shard_stage >= 2 && !adds_up ? in_parts : all.total()),
@@ -188,11 +188,11 @@ MemoryCost memory_of(const TransformerSizes& model, const TrainingPlan& plan, in
   const double block = cost::activations_of_block(s), kept = cost::kept_by(plan, number);
   const double input = s.activations() / s.sequence_parts;
   out.activations = kept * static_cast<double>(stage.blocks) * (plan.checkpoint ? input : block);
-  // One after the other: the loss's, a block that is computed again, and copies of gradients in buckets, which leave
+  // These peaks do not coincide: the loss, a recomputed block, and copies of gradients in buckets, which are sent
   // together or one by one.
   if (plan.checkpoint) out.temporaries = block;
   if (stage.is_last) {
-    // The norm's input and result and the logits; the loss works on them in float32, and so does its gradient.
+    // The norm's input and result, and the logits; loss and its gradient are computed in float32.
     const double logits = s.tokens * s.vocabulary / s.tp;
     out.activations += input + s.activations() + s.tokens * 8 / s.sequence_parts + s.item * logits;
     out.temporaries = std::max(out.temporaries, 2 * std::max(4.0, s.item) * logits);
@@ -203,7 +203,7 @@ MemoryCost memory_of(const TransformerSizes& model, const TrainingPlan& plan, in
     out.temporaries = std::max(out.temporaries, plan.shard_stage >= 2 ? std::min(all, bucket) : all);
   }
   if (plan.shard_stage == 3 && plan.dp > 1) {
-    // The module that computes, and the next one.
+    // The module that computes, and the prefetched one.
     const double unit =
         std::max({cost::elements_of_block(s, plan).total(), stage.is_first ? cost::elements_of_embedding(s).total() : 0,
                   stage.is_last ? cost::elements_of_head(s).total() : 0});

@@ -1,4 +1,4 @@
-// How long a step takes.
+// Duration of a step.
 #include <algorithm>
 #include <cmath>
 
@@ -31,13 +31,14 @@ Compute compute_of(const Stage& stage, const Sizes& s, const TransformerSizes& m
                    const Machine& machine) {
   const double speed = cost::peak_of(machine, model.dtype) * machine.achievable;
   const double bytes = machine.memory_bandwidth, blocks = static_cast<double>(stage.blocks);
-  // What is kept is written and read forwards; backwards it is read, and a gradient like it written and read twice.
+  // Activations are written and read in forward; in backward they are read, and equally large gradients are written
+  // once and read twice.
   const double kept = blocks * cost::activations_of_block(s) / bytes,
                gradients = cost::elements_of(stage, s, plan).total() * s.item / bytes;
   Compute out;
   out.forward = cost::flops_of(stage, s) / speed + 2 * kept;
   out.backward = 2 * cost::flops_of(stage, s) / speed + 4 * kept;
-  // They are written, and behind the first micro-batch read besides.
+  // Gradients are written; with several micro-batches they are also read and accumulated.
   out.backward += (cost::micro_batches_of(plan) > 1 ? 3 : 1) * gradients;
   if (plan.checkpoint) out.recompute = cost::flops_of_blocks(stage, s) / speed + 2 * kept;
   return out;
@@ -52,7 +53,7 @@ double optimizer_seconds(const Stage& stage, const Sizes& s, const TransformerSi
   return (plan.shard_stage > 0 ? own : all.total()) * each / machine.memory_bandwidth;
 }
 
-/// What a micro-batch of one stage takes with what it sends and waits for.
+/// Durations of a micro-batch on one stage, including communication.
 PipelineCosts costs_of(const Compute& compute, const StageTraffic& t, const TrainingPlan& plan,
                        const Machine& machine) {
   const auto seconds = [&](const Sending& sending, Line line) {
@@ -88,7 +89,7 @@ PipelineTimes pipeline_times(const TrainingPlan& plan, PipelineCosts costs) {
   return {.total = m * all + filling, .bubble = filling / (m * all + filling), .kept = {}};
 }
 
-/// Of a device's traffic in a step, how much of it is beside compute, and what is waited for behind backward.
+/// Traffic of a device in a step, how much of it is hidden by compute, and the seconds after backward.
 struct Traffic {
   std::vector<TrafficCost> costs = {};
   double behind = 0;
@@ -97,7 +98,7 @@ Traffic traffic_of(const Stage& stage, const TransformerSizes& model, const Trai
                    const Compute& compute) {
   const auto count = static_cast<double>(cost::micro_batches_of(plan));
   const auto beside = [&](double seconds, double computing) { return std::min(seconds, machine.overlap * computing); };
-  // Beside the last micro-batch's backward alone.
+  // Only the last micro-batch's backward can hide it.
   double room = machine.overlap * compute.backward;
   Traffic out;
   for (cost::Flow& flow : cost::flows_of(stage, model, plan)) {

@@ -11,7 +11,7 @@ namespace weft::distributed {
 
 namespace {
 
-/// "1.25 G", with three or four digits.
+/// Three significant digits with an SI prefix, such as "1.25 G".
 std::string scaled(double value) {
   constexpr std::array<const char*, 7> units = {"", " k", " M", " G", " T", " P", " E"};
   size_t unit = 0;
@@ -35,7 +35,7 @@ struct Share {
   std::string name;
   double seconds;
 };
-/// Where the time of a step goes; the parts add up to it.
+/// Breakdown of a step's time; the entries add up to it.
 std::vector<Share> shares_of(const StepCost& c) {
   std::vector<Share> out{{"compute", c.compute}};
   const auto add = [&](const char* name, double seconds) {

@@ -1,4 +1,4 @@
-// What a device of one stage sends.
+// Traffic of a device of one stage.
 #include <algorithm>
 #include <cmath>
 
@@ -49,14 +49,14 @@ Line expert_line(const TrainingPlan& plan) { return {plan.dp / plan.ep, int64_t{
 
 namespace {
 
-/// Gradients of what lies whole between parts of sequences: four of norms and two biases of a block, two of the head's
-/// norm, for each micro-batch.
+/// Gradients of unsharded parameters between sequence-parallel regions: four norm tensors and two biases per block, and
+/// two tensors of the head's norm, for each micro-batch.
 Sending gradients_on_sequence_parts(const Stage& stage, const Sizes& s, int64_t ranks) {
   const double tensors = 6 * static_cast<double>(stage.blocks) + (stage.is_last ? 2 : 0);
   return tensors * sent_by_all_reduce(s.width * s.item, ranks);
 }
 
-/// Between layers in parts: a block's two sums forwards, and two backwards.
+/// Activations between sharded layers: two sums per block in forward, and two in backward.
 void send_activations(StageTraffic& out, const Stage& stage, const Sizes& s, const TrainingPlan& plan) {
   const Sending whole = sent_by_all_reduce(s.activations(), plan.tp), part = sent_by_exchange(s.activations(), plan.tp);
   const Sending of_block = plan.sequence_parallel ? 4.0 * part : 2.0 * whole;
@@ -76,7 +76,7 @@ void send_activations(StageTraffic& out, const Stage& stage, const Sizes& s, con
   }
 }
 
-/// parallel_cross_entropy's maxima, and its sums and logits of targets.
+/// parallel_cross_entropy: maxima, then sums and target logits.
 Sending sent_by_loss(const Sizes& s, int64_t ranks) {
   const double number = std::max(4.0, s.item);
   Sending out = sent_by_all_reduce(s.tokens * number, ranks);
@@ -84,14 +84,14 @@ Sending sent_by_loss(const Sizes& s, int64_t ranks) {
   return out;
 }
 
-/// Activations to the next stage and their gradients back, each behind a byte that says what comes.
+/// Activations to the next stage and their gradients back, each preceded by a byte for their sort.
 void send_to_stages(StageTraffic& out, const Stage& stage, const Sizes& s, const TrainingPlan& plan) {
   const Sending one{s.activations() / s.sequence_parts + 1, 2};
   out.pp_forward = (plan.chunks - (stage.is_last ? 1.0 : 0.0)) * one;
   out.pp_backward = (plan.chunks - (stage.is_first ? 1.0 : 0.0)) * one;
 }
 
-/// Of so many bytes in buckets.
+/// `bytes` bytes in buckets.
 Sending in_buckets(double bytes, const TrainingPlan& plan, int64_t ranks, bool reduces_all) {
   if (bytes == 0) return {};
   const double buckets = std::ceil(bytes / static_cast<double>(plan.bucket_bytes));
@@ -130,19 +130,19 @@ StageTraffic::StageTraffic(const Stage& stage, const TransformerSizes& model, co
     expert_updated = in_buckets(s.item * all.experts, plan, expert_replicas, false);
   }
   if (plan.shard_stage == 3) {
-    // Each module's forwards and backwards.
+    // For each module's forward and backward.
     const double modules = blocks + (stage.is_first ? 1 : 0) + (stage.is_last ? 1 : 0);
     weights = sent_by_exchange(s.item * all.dense, replicas);
     weights += sent_by_exchange(s.item * all.experts, expert_replicas);
     weights = {2 * weights.bytes, 2 * modules * static_cast<double>(replicas - 1)};
-    // Behind the last of several backwards in a row, the first module of another one is on its way.
+    // After the last of several consecutive backwards, the prefetched module is not used.
     if (count > 1 && !stage.is_last) {
       const Elements block = elements_of_block(s, plan);
       weights_in_vain = sent_by_exchange(s.item * block.dense, replicas);
       weights_in_vain += sent_by_exchange(s.item * block.experts, expert_replicas);
     }
   }
-  // Which parameters were reached, the mean loss, the mean weight and the norm.
+  // Flags of reached parameters, mean loss, mean weight, and norm.
   dp_control = sent_by_all_reduce(static_cast<double>(all.tensors), replicas);
   dp_control += (plan.shard_stage > 0 ? 3.0 : 2.0) * sent_by_all_reduce(8, replicas);
 }
@@ -156,7 +156,7 @@ std::vector<Flow> flows_of(const Stage& stage, const TransformerSizes& model, co
              experts = expert_line(plan);
   const std::string sums = plan.sequence_parallel ? "all_gather, reduce_scatter" : "all_reduce";
   const std::string means = plan.shard_stage < 2 ? "all_reduce of gradients" : "reduce_scatter of gradients";
-  // Behind a pipeline gradients leave together.
+  // With a pipeline, gradients are sent together after backward.
   const When leaving = plan.pp == 1 ? When::alongside : When::behind;
   std::vector<Flow> all{{{"tp", sums + " forwards", count * t.tp_forward}, tp, When::inside},
                         {{"tp", sums + " computed again", count * t.tp_recompute}, tp, When::inside},

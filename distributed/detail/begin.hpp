@@ -1,5 +1,5 @@
-// The collectives as operations that begin now and end on whatever thread waits: synchronous and asynchronous functions
-// are made of the same.
+// Collectives as operations that start in the caller and finish on the waiting thread. Synchronous and asynchronous
+// functions share them.
 #pragma once
 
 #include "../collectives.hpp"
@@ -7,21 +7,21 @@
 
 namespace weft::distributed::detail {
 
-/// An operation on a group, made and checked.
+/// A checked operation on a group.
 struct Begun {
   Shared<Member> member;
   Operation operation;
-  /// Where the ranks exchange its tensors.
+  /// The device on which the ranks exchange its tensors.
   Device device;
 
   Tensor now() { return member->perform(operation, member); }
   Work later() { return Work(member->start(std::move(operation), member)); }
 };
 
-/// x's elements in contiguous memory of the host: x's own where they lie there, without its history.
+/// x in contiguous host memory, without its history. Shares x's memory if it is contiguous on the host.
 Tensor on_host(const Tensor& x);
 
-/// Each runs in the scope of the call that it belongs to.
+/// Each runs in the CallScope of the public function.
 Begun begin_all_reduce(const Tensor& x, const Group& group, ReduceOp op);
 Begun begin_all_reduce_into(const Tensor& x, const Group& group, ReduceOp op);
 Begun begin_reduce(const Tensor& x, int root, const Group& group, ReduceOp op);

@@ -1,4 +1,4 @@
-// Gradients that leave in groups while backward goes on.
+// Buckets of gradients that are sent while backward runs.
 #pragma once
 
 #include <cstddef>
@@ -11,15 +11,15 @@
 
 namespace weft::distributed::detail {
 
-/// Numbers of parameters, each in one bucket: the last parameters first, since backward comes to them first; of one
-/// dtype and device, up to `bytes` where there are several.
+/// Indices of parameters by bucket, the last parameters first, since backward computes their gradients first.
+/// Parameters of a bucket have one dtype and device; a bucket of several parameters has at most `bytes` bytes.
 std::vector<std::vector<size_t>> buckets_of(const std::vector<Tensor>& parameters, int64_t bytes);
 
-/// ValueError for a tensor that is undefined, not a leaf, or given twice, and for bytes below 1.
+/// Raises ValueError for a tensor that is undefined, not a leaf, or given twice, and for bucket_bytes below 1.
 void check_parameters(const std::vector<Tensor>& parameters, int64_t bucket_bytes);
 
-/// Calls `send` for each bucket, in the same order on all ranks, when all of its gradients have arrived and those of
-/// the buckets before it have left.
+/// Calls `send` for each bucket, in the same order on all ranks, once all of its gradients are computed and all buckets
+/// before it are sent.
 class GradientBuckets {
  public:
   using Send = Callback<void(size_t bucket)>;
@@ -31,14 +31,14 @@ class GradientBuckets {
   const std::vector<size_t>& numbers(size_t bucket) const { return buckets_[bucket]; }
   /// The parameters of a bucket.
   std::vector<Tensor> members(size_t bucket) const;
-  /// Their gradients as one 1-d tensor, with zeros where there are none.
+  /// Gradients of a bucket as one 1-d tensor; zeros for parameters without a gradient.
   Tensor gradients(size_t bucket) const;
 
-  /// Sends what has not left yet.
+  /// Sends the remaining buckets.
   void send_rest();
-  /// For the next backward.
+  /// Resets the state for the next backward.
   void begin_anew();
-  /// Whether gradients leave when they arrive; the state before.
+  /// Sets whether buckets are sent when complete; returns the previous setting.
   bool set_sending(bool sends) { return std::exchange(sends_, sends); }
 
  private:
@@ -54,9 +54,9 @@ class GradientBuckets {
   std::vector<ScopedHook> hooks_;
 };
 
-/// By parameter, whether it has a gradient.
+/// For each parameter, whether it has a gradient.
 std::vector<bool> have_gradients(const std::vector<Tensor>& parameters);
-/// Whether a rank of the group says so.
+/// Elementwise "or" over the ranks of the group.
 std::vector<bool> any_of_ranks(const std::vector<bool>& here, const Group& group);
 
 }  // namespace weft::distributed::detail

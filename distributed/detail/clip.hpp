@@ -1,4 +1,4 @@
-// The norm of gradients that lie on several ranks.
+// Norms of gradients that are distributed over ranks.
 #pragma once
 
 #include <span>
@@ -9,10 +9,10 @@
 
 namespace weft::distributed::detail {
 
-/// ValueError for a negative one.
+/// Raises ValueError if max_norm is negative.
 void check_max_norm(double max_norm);
-/// The 2-norm of what the ranks of all these groups count, one group's sums after the other's; `all` gradients here are
-/// scaled so that it is at most max_norm.
+/// The 2-norm of `counted` over the ranks of all groups: sums of squares are reduced over one group after the other.
+/// Scales the gradients of `all` so that the norm is at most max_norm.
 double clip_over(std::span<const Group> groups, std::span<const Tensor> counted, std::span<const Tensor> all,
                  double max_norm);
 

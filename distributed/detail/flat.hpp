@@ -1,4 +1,4 @@
-// Tensors as one that travels.
+// Packs several tensors into one for communication.
 #pragma once
 
 #include <span>
@@ -9,14 +9,14 @@
 
 namespace weft::distributed::detail {
 
-/// All elements one after the other, 1-d. The tensors have one dtype and device; there is one at least.
+/// All elements one after the other, 1-d. The tensors have one dtype and device, and there is at least one.
 Tensor flattened(std::span<const Tensor> tensors);
 /// Views of `flat` with the shapes of these tensors.
 std::vector<Tensor> split_like(const Tensor& flat, std::span<const Tensor> tensors);
 
-/// ValueError, on every rank, unless all have tensors of the same shapes and dtypes.
+/// Raises ValueError, on every rank, unless the tensors' shapes and dtypes are equal on all ranks.
 void check_alike(std::span<const Tensor> tensors, const Group& group);
-/// Every rank's become the first one's.
+/// Broadcasts the first rank's values.
 void make_alike(std::span<const Tensor> tensors, const Group& group);
 
 }  // namespace weft::distributed::detail

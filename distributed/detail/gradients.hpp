@@ -1,4 +1,4 @@
-// What collectives do backwards. Each records `out` as the result of the running op on x.
+// Backward functions of collectives. Each records `out` as the result of the running op on x.
 #pragma once
 
 #include <memory>
@@ -7,8 +7,8 @@
 
 namespace weft::distributed::detail {
 
-/// A place in the order of collectives, one kept by the backward of each. Numbers begin anew once none of a thread's is
-/// left: a node has 32 bits for them, and a training may be long.
+/// Sequence number of a collective; the backward of each keeps one alive. Numbering restarts when none of a thread is
+/// left, since a node has only 32 bits for it.
 class InOrder {
  public:
   InOrder();
@@ -18,21 +18,21 @@ class InOrder {
   std::shared_ptr<uint32_t> last_;
 };
 
-/// For what was recorded just now, with an InOrder: backward runs collectives in the reverse of the order in which they
-/// were recorded, the same on every rank, however long the graphs of its own ops are in between.
+/// Marks the node that was just recorded, which must hold an InOrder. Backward then runs collectives in the reverse
+/// order of recording, the same on every rank, whatever other ops are in the graph.
 void order_behind_last(const Tensor& out);
 
 void record_all_reduce(const Tensor& out, const Tensor& x, const Group& group, ReduceOp op);
-/// Of sum and avg alone, as reduce_scatter.
+/// Only for sum and avg, as record_reduce_scatter.
 void record_reduce(const Tensor& out, const Tensor& x, int root, const Group& group, ReduceOp op);
 void record_broadcast(const Tensor& out, const Tensor& x, int root, const Group& group);
 void record_all_gather(const Tensor& out, const Tensor& x, std::vector<int64_t> sizes, const Group& group, int dim);
 void record_reduce_scatter(const Tensor& out, const Tensor& x, std::vector<int64_t> sizes, const Group& group,
                            ReduceOp op, int dim);
-/// The sizes of `options` are those that were used, none left out.
+/// `options` must contain the actual sizes; none may be empty.
 void record_all_to_all(const Tensor& out, const Tensor& x, const Group& group, const AllToAllOptions& options);
 
-/// Whether there is a formula for the gradient of a reduction that leaves ranks with different results.
+/// Whether the gradient is defined if the reduction gives ranks different results.
 inline bool is_linear(ReduceOp op) { return op == ReduceOp::sum || op == ReduceOp::avg; }
 
 }  // namespace weft::distributed::detail

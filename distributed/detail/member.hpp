@@ -1,4 +1,4 @@
-// One rank's part in a group: its wire, and the collectives that wait for it.
+// One rank's membership in a group: its wire, and its pending collectives.
 #pragma once
 
 #include <atomic>
@@ -15,19 +15,19 @@ namespace weft::distributed::detail {
 
 class Member;
 
-/// An error's lines as one, for the errors of other ranks.
+/// Joins the lines of an error message, for the errors of other ranks.
 std::string one_line(const char* what);
 
-/// What a collective does. It owns all memory that other ranks read or write, so that this outlives a failure.
+/// The work of a collective. It owns all memory that other ranks read or write, which thus outlives a failure.
 struct Operation {
   CallRecord call;
-  /// Between the ranks' devices; null: on the host.
+  /// The wire between the ranks' devices; null: the host's wire.
   Wire* wire = nullptr;
-  /// The caller's, on which devices work.
+  /// The caller's device streams.
   uint16_t streams = 0;
   std::vector<Tensor> memory;
   Callback<void(Wire&, const CallRecord&, Clock::time_point)> act;
-  /// On the thread that waits: the result.
+  /// Computes the result, on the waiting thread.
   Callback<Tensor()> finish;
 };
 
@@ -37,24 +37,23 @@ struct WorkState {
   virtual Tensor wait() = 0;
 };
 
-/// Between the devices of a group's ranks.
+/// Wire between the devices of a group's ranks.
 struct DeviceWire {
   Shared<Wire> wire;
-  Device device;  ///< this rank's
+  Device device;  // this rank's device
 };
 
-/// Connects the devices of one type that the ranks of a group have. Called by all of them; null for all where it
-/// cannot.
+/// Connects the devices of one type of a group's ranks. Called by all of them; returns null on all ranks if it cannot.
 using ConnectDevices = Callback<Shared<Wire>(Device device, const Shared<Wire>& host, int rank, int ranks,
                                              const CallRecord& call, Clock::time_point deadline)>;
-/// Empty where tensors on such devices pass through the host.
+/// The function for this device type; empty if its tensors are copied through the host.
 WEFT_API ConnectDevices& connects_devices(DeviceType type);
 
 class Member {
  public:
-  /// Without a wire: of a group that this rank does not belong to.
+  /// Without a wire: for a group that this rank does not belong to.
   Member(Shared<Wire> wire, std::vector<int> ranks, int rank, double timeout);
-  /// Waits for what is under way.
+  /// Waits for pending operations.
   ~Member();
   Member(const Member&) = delete;
 
@@ -66,15 +65,16 @@ class Member {
   void set_timeout(double seconds) { timeout_.store(seconds, std::memory_order_relaxed); }
   Clock::time_point deadline() const;
   bool contains_me() const { return rank_ >= 0; }
-  /// The wire for tensors on devices of this type, connected by the first collective of one, and this rank's device on
-  /// it; nullptr where they pass through the host.
+  /// The wire for tensors on devices of this type, connected by the first collective on them; nullptr if they are
+  /// copied through the host.
   const DeviceWire* device_wire(Device device, const Shared<Member>& self);
-  /// ValueError unless this rank belongs to the group.
+  /// Raises ValueError unless this rank belongs to the group.
   void check_member() const;
-  /// IndexError unless the group has this rank.
+  /// Raises IndexError unless the group has this rank.
   void check_rank(int rank) const;
 
-  /// What waits for other ranks. Where it fails they learn of it, and memory that they may still read is kept.
+  /// Runs a function that waits for other ranks. If it throws, notifies the other ranks, and keeps `memory` alive,
+  /// which they may still read.
   template <class Act>
   auto waiting(const std::vector<Tensor>& memory, Act act_until) const {
     try {
@@ -86,9 +86,9 @@ class Member {
     }
   }
 
-  /// Now, or behind what is under way; the result.
+  /// Runs the operation, after pending ones, and returns the result.
   Tensor perform(Operation& operation, const Shared<Member>& self);
-  /// On the group's own thread, in the order of calls.
+  /// Queues the operation on the group's thread, which runs operations in the order of calls.
   Shared<WorkState> start(Operation operation, const Shared<Member>& self);
 
  private:
@@ -105,25 +105,26 @@ class Member {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  /// Each with an owner of this member, so that work is done though nobody holds the group any more.
+  /// Each with a reference to this member, so that queued work is finished after the last Group is destroyed.
   std::deque<std::pair<Shared<Queued>, Shared<Member>>> queue_;
   std::atomic<int> pending_{0};
   bool stop_ = false;
   std::thread thread_;
-  /// The thread's: set where it destroyed the member itself.
+  /// On the member's thread: points to a flag that is set if this thread destroys the member.
   bool* gone_ = nullptr;
 };
 
-/// to_each[r], or the only one, of every rank r: what each tells this rank. A collective, of the op that is running.
+/// Sends to_each[r], or the only element, to every rank r; returns the numbers received by this rank. A collective,
+/// under the name of the running op.
 std::vector<int64_t> tell_all(const Shared<Member>& member, std::span<const int64_t> to_each);
 
-/// The world that this thread is a rank of, inside a LocalWorld.
+/// Inside a LocalWorld: the world of this thread's rank.
 extern constinit thread_local const Shared<Member>* thread_world;
 /// The default of Group::timeout.
 double default_timeout();
-/// The world of the processes that `mpirun` started; empty where this one was not.
+/// The world of the processes that `mpirun` started; empty if this process was started otherwise.
 Shared<Member> mpi_world();
-/// A world of one.
+/// A world of one rank.
 Shared<Member> lone_world();
 
 }  // namespace weft::distributed::detail

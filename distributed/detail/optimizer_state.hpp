@@ -1,4 +1,4 @@
-// What an optimizer keeps of parameters that are parts of a model's.
+// Optimizer state of parameters that are shards of a model's parameters.
 #pragma once
 
 #include <span>
@@ -13,13 +13,13 @@
 
 namespace weft::distributed::detail {
 
-/// Where a model's parameters are in the whole one: whole, but for those that `places` says.
+/// Positions of this rank's parameters in the whole model: those in `places`; other parameters are whole.
 class Places {
  public:
   Places(std::span<const nn::NamedTensor> names, const io::ShardedState& places);
-  /// ValueError for a parameter without a name.
+  /// Raises ValueError for a parameter without a name.
   const std::string& name(const Tensor& parameter) const;
-  /// These values of its elements from `begin` on.
+  /// Describes `values` as the elements of the parameter from `begin` on.
   io::ShardedTensor part(const Tensor& values, const Tensor& parameter, int64_t begin) const;
   io::ShardedTensor whole(const Tensor& parameter) const;
 
@@ -28,28 +28,29 @@ class Places {
   std::unordered_map<const TensorImpl*, io::ShardedTensor> places_;
 };
 
-/// A parameter of an optimizer, by its number there.
+/// A parameter of an optimizer, in the order of its parameters.
 struct OptimizerPart {
   std::string name;
   Tensor values;
-  /// Of these values.
+  /// Position of these values.
   io::ShardedTensor place;
   bool is_master = false;
 };
 
-/// What all groups have, "group.0.lr"; not how many parameters, which differ between parts.
+/// Whether the key is an option of all ranks' groups, such as "group.0.lr". The number of parameters, which differs
+/// between shards, is not.
 bool is_option(const std::string& key);
-/// "NAME.exp_avg", "NAME.step", "NAME.master" and "group.0.lr". Shares the memory. ValueError for a state that has
-/// another shape than a parameter in parts.
+/// State with the keys "NAME.exp_avg", "NAME.step", "NAME.master" and "group.0.lr". Shares memory with it. Raises
+/// ValueError if the state of a sharded parameter has another shape than the parameter.
 io::ShardedState optimizer_state(const optim::Optimizer& optimizer, std::span<const OptimizerPart> parts);
-/// What is in a folder: the optimizer's values, and masters beside what they are to be copied into.
+/// Values read from a folder: the optimizer's state, and pairs (destination, master weight).
 struct OptimizerValues {
   optim::Optimizer::StateDict values;
   std::vector<std::pair<Tensor, Tensor>> masters;
 };
 OptimizerValues read_optimizer_state(const optim::Optimizer& optimizer, std::span<const OptimizerPart> parts,
                                      const io::Path& folder, const io::LoadStateDictOptions& options, Location where);
-/// Loads it, masters into their values; whether there were any.
+/// Loads the state, and copies master weights into the parameters' values. Returns whether there were any.
 bool load_optimizer_state(optim::Optimizer& optimizer, std::span<const OptimizerPart> parts, const io::Path& folder,
                           const io::LoadStateDictOptions& options, Location where);
 

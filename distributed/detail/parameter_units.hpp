@@ -1,4 +1,4 @@
-// Parameters of which each rank keeps a part, and that are whole while a module computes with them.
+// Sharded parameters that are gathered while a module computes with them (ZeRO stage 3).
 #pragma once
 
 #include <cstdint>
@@ -14,28 +14,28 @@
 
 namespace weft::distributed::detail {
 
-/// Parameters of one dtype and device, and this rank's part of their elements, one after the other: 1-d, as long on
-/// every rank, with zeros behind the last rank's.
+/// Parameters of one dtype and device, and this rank's shard of their concatenated elements: 1-d, equally long on every
+/// rank, padded with zeros on the last ranks.
 struct FlatParameters {
   std::vector<Tensor> members;
   Tensor own;
   Group group;
 };
-/// This rank's part of what all ranks have.
+/// This rank's shard of parameters that all ranks have.
 FlatParameters flat_parameters(std::vector<Tensor> members, const Group& group);
 
-/// What is gathered before a module's forward and before its backward, and dropped behind each. Parameters that are not
-/// whole read as NaN, and backward does not take them. Ranks call the modules in the same order; the unit that came
-/// next the last time is on its way while one computes.
+/// Parameters that are gathered before a module's forward and before its backward, and freed after each. Parameters
+/// that are not gathered read as NaN, and backward refuses them. Ranks call the modules in the same order; while a
+/// module computes, the unit that followed it last time is prefetched.
 class ParameterUnits {
  public:
   ParameterUnits() = default;
   ParameterUnits(const ParameterUnits&) = delete;
 
-  /// Drops the members' memory. They are movable, each in one unit.
+  /// Frees the members' memory. Members must be leaves whose storage can be exchanged, each in one unit.
   void add(const nn::Module& module, std::vector<FlatParameters> flats, Location where);
 
-  /// What this rank keeps of a parameter: its elements from `begin` on, 1-d.
+  /// This rank's elements of a parameter, from `begin` on, 1-d.
   struct Part {
     Tensor parameter, elements;
     int64_t begin;
@@ -43,10 +43,9 @@ class ParameterUnits {
   std::vector<Part> parts() const;
   std::vector<Tensor> members() const;
 
-  /// Own parts have other values: whatever is whole, or on its way, is dropped.
+  /// Must be called after the shards have changed: frees gathered and prefetched parameters.
   void renew();
-  /// Makes all whole until `unpin`, which returns the own parts of those that were written meanwhile, brought up to
-  /// date.
+  /// Gathers all parameters until `unpin`, which copies writes into this rank's shards and returns the changed shards.
   void pin();
   std::vector<Tensor> unpin();
 
@@ -56,9 +55,10 @@ class ParameterUnits {
     FlatParameters parameters;
     int64_t count;
     const std::vector<Tensor>& members() const { return parameters.members; }
-    /// Where this rank's elements are among all.
+    /// Range of this rank's elements among all.
     std::pair<int64_t, int64_t> own_range() const;
-    /// While whole: all elements, of which members are views; their heads then have what stands for dropped memory.
+    /// While gathered: all elements, of which the members are views. `others` then holds the placeholders of the
+    /// members.
     Tensor whole;
     std::vector<Tensor> others;
   };
@@ -81,7 +81,7 @@ class ParameterUnits {
   std::vector<ScopedHook> hooks_;
   uint32_t version_ = 1;
   int pins_ = 0;
-  /// By phase and unit, the unit that came behind it.
+  /// By phase and unit, the unit that followed it.
   std::map<std::pair<Phase, size_t>, size_t> follower_;
   std::optional<std::pair<Phase, size_t>> last_;
 };

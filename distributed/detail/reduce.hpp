@@ -1,4 +1,4 @@
-// Reduction of what several ranks have, in the order of ranks.
+// Deterministic reduction of several ranks' data, in rank order.
 #pragma once
 
 #include <span>
@@ -9,12 +9,12 @@
 
 namespace weft::distributed::detail {
 
-/// out[i] = the inputs' element i, from the first input to the last, in the compute type and rounded once. `out` may be
-/// one of the inputs; all are memory of the device. `any` and `all` need bool.
+/// Reduces elementwise, from the first input to the last, in the compute type, and rounds once. `out` may be one of the
+/// inputs; all point to memory of the device. `any` and `all` need bool.
 void reduce_in_order(ReduceOp op, DType dtype, void* out, std::span<const void* const> inputs, int64_t count,
                      Device device = {});
 
-/// DTypeError unless the op takes this dtype; names the op that is running.
+/// Raises DTypeError, for the running op, unless the reduction supports this dtype.
 void check_reduction(ReduceOp op, DType dtype);
 
 }  // namespace weft::distributed::detail

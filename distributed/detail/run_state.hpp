@@ -1,4 +1,4 @@
-// What ranks keep of a run besides its model: the optimizer's state by its parameters' places, and generators.
+// State of a run besides the model: the optimizer's state by parameter name, and generators.
 #pragma once
 
 #include <map>
@@ -12,19 +12,20 @@
 
 namespace weft::distributed::detail {
 
-/// The parameters of a run's `optimizer`, each where the model's is. ValueError for one that the model lacks.
+/// The parameters of a run's `optimizer`, with their positions in the model. Raises ValueError for one that the model
+/// lacks.
 std::vector<OptimizerPart> parts_of(const ShardedRun& run);
-/// The optimizer's state, "NAME.exp_avg" where the parameter NAME lies; options as "group.0.lr".
+/// The optimizer's state, as "NAME.exp_avg" with the position of parameter NAME; options as "group.0.lr".
 io::ShardedState optimizer_parts(const ShardedRun& run);
 
-/// ValueError where the state in the folder is of another optimizer.
+/// Raises ValueError if the state in the folder is of another optimizer.
 void check_optimizer(const ShardedRun& run, const io::Path& folder, Location where);
-/// By the optimizer's own keys; only without a ShardedOptimizer.
+/// State by the optimizer's own keys; only without a ShardedOptimizer.
 optim::Optimizer::StateDict optimizer_values(const ShardedRun& run, const io::Path& folder, Location where);
-/// Master weights that were not loaded become the model's weights; a warning tells of them unless it was asked for.
+/// Sets master weights that were not loaded to the model's weights; warns unless the caller `asked_for` it.
 void fill_masters(const ShardedRun& run, const io::Path& path, bool asked_for, Location where);
 
-/// Where a rank's generators are to stand.
+/// States to which a rank's generators are to be set.
 class RankGenerators {
  public:
   RankGenerators() = default;

@@ -1,4 +1,4 @@
-// Tensors by which they are, not by their values.
+// Sets of tensors by identity, not by value.
 #pragma once
 
 #include <span>
@@ -14,7 +14,7 @@ class TensorSet {
   explicit TensorSet(std::span<const Tensor> tensors) {
     for (const Tensor& t : tensors) insert(t);
   }
-  /// False where it was there.
+  /// Returns false if the tensor was already in the set.
   bool insert(const Tensor& tensor) { return heads_.insert(tensor.impl()).second; }
   bool contains(const Tensor& tensor) const { return heads_.contains(tensor.impl()); }
 

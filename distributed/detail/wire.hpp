@@ -1,4 +1,8 @@
-// How the ranks of a group reach each other: one small interface, which threads of a process and MPI implement.
+// Communication between the ranks of a group: one small interface, implemented for threads of a process and for MPI.
+//
+// All collectives are built on `exchange` and `collect`. Each rank combines its share in ascending order of ranks
+// with CPU kernels, so results do not depend on MPI, message sizes or the implementation, and 16-bit floats are
+// rounded once.
 #pragma once
 
 #include <atomic>
@@ -19,26 +23,26 @@ namespace weft::distributed::detail {
 
 using Clock = std::chrono::steady_clock;
 
-/// What one rank's call of a collective is; those of all ranks agree, their places aside.
+/// Describes one rank's call of a collective. The calls of all ranks must agree, except for their call sites.
 struct CallRecord {
   CallPlace place = {};
-  /// How many collectives this rank called on the group before.
+  /// Number of collectives that this rank called on the group before.
   uint64_t number = 0;
   bool has_tensor = false;
   bool recorded = false;
-  /// Its tensor travels from device to device, as that of every rank.
+  /// Tensors are sent from device to device, on every rank.
   bool on_device = false;
   DType dtype = DType::u8;
-  /// -1 stands for a size that ranks may have in their own way.
+  /// -1 for a size that may differ between ranks.
   Dims shape = {};
   int reduction = -1, root = -1;
 
-  /// "all_reduce of float32 [2, 3] by sum"
+  /// Example: "all_reduce of float32 [2, 3] by sum".
   std::string text() const;
   bool agrees(const CallRecord& other) const;
 };
 
-/// Raises DistributedError: this rank's call is not that of `other_rank`, which is at `other_place`.
+/// Raises DistributedError: this rank's call differs from that of `other_rank` at `other_place`.
 [[noreturn]] void raise_disagreement(int rank, const CallRecord& call, int other_rank, const std::string& other_text,
                                      const std::string& other_place);
 
@@ -51,10 +55,10 @@ struct Received {
   size_t bytes = 0;
 };
 
-/// One rank's end of the wires of a group. Raises DistributedError where others fail, end or are late.
+/// One rank's end of a group's connections. Raises DistributedError if other ranks fail, exit or are late.
 class Wire {
  public:
-  /// `sent` counts for all wires of this rank's world, and outlives them.
+  /// `sent` counts bytes for all wires of this rank's world, and must outlive them.
   explicit Wire(std::atomic<int64_t>& sent) : sent_(sent) {}
   virtual ~Wire();
   /// Bytes of tensors that this rank has sent to others of its world.
@@ -62,13 +66,13 @@ class Wire {
   std::atomic<int64_t>& sent_counter() const { return sent_; }
   virtual const char* name() const = 0;
 
-  /// What a message from one rank to another says of itself.
+  /// Header of a point-to-point message.
   struct Header {
     DType dtype;
     uint8_t rank;
     int64_t sizes[max_rank];
   };
-  /// A message under way; its memory belongs to the caller.
+  /// A pending message; its memory belongs to the caller.
   class Transfer {
    public:
     virtual ~Transfer();
@@ -77,18 +81,18 @@ class Wire {
     virtual void wait(Clock::time_point deadline) = 0;
   };
 
-  /// Every rank calls it: sends[r] goes to rank r, receives[r] comes from it. Both have an entry per rank. The memory
-  /// sent may be written when it returns.
+  /// Collective: sends sends[r] to rank r and receives receives[r] from it; both have an entry per rank. The sent
+  /// memory may be overwritten when it returns.
   virtual void exchange(const CallRecord& call, std::span<const Sent> sends, std::span<const Received> receives,
                         Clock::time_point deadline) = 0;
-  /// Every rank calls it: `use` sees what each rank sends to this one, in the order of ranks; all have as many bytes as
-  /// this rank's own.
+  /// Collective: calls `use` with each rank's data for this rank, in rank order; all have as many bytes as this rank's
+  /// own.
   using Parts = Callback<void(std::span<const void* const>)>;
   virtual void collect(const CallRecord& call, std::span<const Sent> sends, const Parts& use,
                        Clock::time_point deadline) = 0;
   virtual void wait_for_all(const CallRecord& call, Clock::time_point deadline) = 0;
 
-  /// Elements of all ranks combined, on all of them or on `root`; or this rank's share of `count` of them.
+  /// Reduction over all ranks, with the result on all ranks, on `root`, or sharded with `count` elements for each rank.
   struct Reducing {
     ReduceOp op;
     DType dtype;
@@ -98,35 +102,35 @@ class Wire {
     enum class To : uint8_t { all, root, shares } to = To::all;
     int root = -1;
   };
-  /// What a wire with collectives of its own does at once. It answers, on all ranks alike, whether it did; the others
-  /// are made of `exchange` and `collect`.
+  /// Native collectives of a wire. Each returns whether it was done, the same on all ranks; otherwise the caller uses
+  /// `exchange` and `collect`.
   virtual bool broadcast(const CallRecord&, Received, int, Clock::time_point) { return false; }
-  /// As many bytes of each rank, in their order.
+  /// Concatenates equally many bytes of each rank, in rank order.
   virtual bool gather(const CallRecord&, Sent, void*, Clock::time_point) { return false; }
   virtual bool reduce(const CallRecord&, const Reducing&, Clock::time_point) { return false; }
 
-  /// Tells the other ranks of the world that this one failed. All that is called later raises.
+  /// Notifies the other ranks of the world that this one failed. All later calls raise.
   virtual void fail(const std::string& what) noexcept = 0;
-  /// DistributedError where another rank has failed: for who waits for something else.
+  /// Raises DistributedError if another rank has failed; for callers that wait for something else.
   virtual void check_others(const CallPlace& place) = 0;
-  /// Memory that others may read although this rank failed.
+  /// Keeps memory alive that others may read although this rank failed.
   virtual void keep(std::vector<Tensor> memory) = 0;
 
   virtual std::unique_ptr<Transfer> send(const CallPlace& place, int to, int tag, const Header& header, Sent data) = 0;
-  /// The header of the next message, which `receive` then takes.
+  /// The header of the next message; `receive` then takes the message.
   virtual Header peek(const CallPlace& place, int from, int tag, Clock::time_point deadline) = 0;
-  /// Raises from `wait` where the message's header is another.
+  /// The transfer's `wait` raises if the message has another header.
   virtual std::unique_ptr<Transfer> receive(const CallPlace& place, int from, int tag, const Header& header,
                                             Received data) = 0;
 
-  /// The wire of a new group, called by its members alone. `ranks` are numbers of the world.
+  /// Creates the wire of a new group; called only by its members. `ranks` are world ranks.
   virtual Shared<Wire> of_subgroup(std::span<const int> ranks, const CallRecord& call, Clock::time_point deadline) = 0;
-  /// Of works on threads of their own: this rank does not end before them.
+  /// Counts background work: this rank does not exit while there is any.
   virtual void count_work(int change) noexcept = 0;
 
  protected:
   void count_sent(size_t bytes) { sent_.fetch_add(static_cast<int64_t>(bytes), std::memory_order_relaxed); }
-  /// All but what a rank has for itself.
+  /// Counts everything but the rank's message to itself.
   void count_sent(std::span<const Sent> sends, int rank);
 
  private:
@@ -134,7 +138,7 @@ class Wire {
 };
 
 bool is_same_header(const Wire::Header& a, const Wire::Header& b);
-/// DistributedError unless the message from rank `from` is of the dtype and shape that the receiver has.
+/// Raises DistributedError unless the message from rank `from` has the dtype and shape that the receiver expects.
 void check_header(const CallPlace& place, int from, const Wire::Header& sent, const Wire::Header& expected);
 
 }  // namespace weft::distributed::detail

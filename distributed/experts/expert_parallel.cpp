@@ -15,7 +15,7 @@ namespace weft::distributed {
 
 namespace {
 
-/// x itself, whose gradient is multiplied.
+/// x, with its gradient multiplied by `factor`.
 Tensor with_scaled_gradient(const Tensor& x, double factor) {
   if (factor == 1 || !should_record(x)) return x;
   Tensor out;
@@ -28,7 +28,7 @@ Tensor with_scaled_gradient(const Tensor& x, double factor) {
   return out;
 }
 
-/// [T, k], i32: the experts of each token, -1 where it was dropped.
+/// [T, k], i32: the experts of each token; -1 if it was dropped.
 Tensor kept_experts(const nn::detail::Routed& routed) {
   return masked_fill(routed.to.expert_id, routed.to.scatter.t() < 0, -1);
 }

@@ -22,11 +22,13 @@ using Kind = TokenDispatcherOptions::Kind;
 struct DispatchedTokens::Route {
   Kind kind = Kind::all_to_all;
   int64_t own_tokens = 0;
-  /// How many tokens each rank has; of all_gather.
+  /// Number of tokens of each rank; for all_gather.
   Sizes tokens = {};
-  /// Of all_to_all: which token each one that this rank sent is; of all_gather: of each row the token among all ranks'.
+  /// For all_to_all: token index of each row that this rank sent. For all_gather: index of each row's token among all
+  /// ranks' tokens.
   Tensor token_of_row = {};
-  /// Of each row here the token, among those that came, and how many went to each rank and came from it. Of all_to_all.
+  /// For all_to_all: index of each local row's token among the received tokens; and the numbers of tokens sent to and
+  /// received from each rank.
   Tensor arrived_of_row = {};
   Sizes sent = {}, received = {};
 };
@@ -48,7 +50,7 @@ void check(const Tensor& x, const Tensor& routing, const Tensor& probabilities) 
                                             routing.shape().text(), probabilities.shape().text())});
 }
 
-/// The experts of each token, one after the other; -1 where an expert has no room left.
+/// Experts of all tokens, flattened; -1 if the expert is full.
 Sizes wanted_experts(const Tensor& routing, int64_t experts, const std::optional<int64_t>& capacity) {
   Sizes wanted = routing.to(i64).to_vector<int64_t>(), taken(static_cast<size_t>(experts), 0);
   for (int64_t& e : wanted) {
@@ -58,7 +60,7 @@ Sizes wanted_experts(const Tensor& routing, int64_t experts, const std::optional
   return wanted;
 }
 
-/// Numbers of the places that want experts [first, first + counts.size()), by expert, then by place.
+/// Flat indices of the entries that name experts [first, first + counts.size()), sorted by expert, then by index.
 Sizes places_by_expert(const Sizes& wanted, int64_t first, Sizes& counts) {
   const auto local = [&](int64_t e) { return static_cast<size_t>(e - first); };
   const auto is_local = [&](int64_t e) { return e >= first && local(e) < counts.size(); };
@@ -74,14 +76,14 @@ Sizes places_by_expert(const Sizes& wanted, int64_t first, Sizes& counts) {
 
 Tensor indices(const Sizes& numbers, Device device) { return tensor(numbers).to(device); }
 
-/// The tokens of places in [T, K].
+/// Token indices of flat indices into [T, K].
 Sizes tokens_of(Sizes places, int64_t k) {
   for (int64_t& p : places) p /= k;
   return places;
 }
 
-/// Rows that came by rank, within it by expert, as `counts` [ranks, local experts] says: where each is by expert,
-/// within it by rank.
+/// Rows arrive sorted by rank, then by expert, with `counts` [ranks, local experts]. Returns the position of each row
+/// when sorted by expert, then by rank.
 Sizes grouped_places(const Sizes& counts, size_t ranks, size_t experts) {
   Sizes begin(counts.size()), places;
   int64_t rows = 0;
@@ -103,7 +105,7 @@ Sizes inverse(const Sizes& places) {
   return out;
 }
 
-/// Sums of `experts` numbers each.
+/// Sums of consecutive groups of `experts` elements.
 Sizes sums_of(const Sizes& counts, size_t experts) {
   Sizes out;
   for (size_t i = 0; i < counts.size(); i += experts) {
@@ -113,9 +115,9 @@ Sizes sums_of(const Sizes& counts, size_t experts) {
   return out;
 }
 
-/// Tokens that go to each rank, each once however many of its experts want it.
+/// Tokens to send to each rank, each once, however many of its experts need it.
 struct Parcels {
-  /// Rank after rank, and of each row the number of its token among those of its rank.
+  /// Tokens rank by rank; and for each row, the index of its token among those of its rank.
   Sizes tokens, number_of_row;
   Sizes sizes;
 };
@@ -138,7 +140,7 @@ Parcels parcels(const Sizes& token_of_row, const Sizes& rows_of_rank, int64_t to
   return out;
 }
 
-/// Numbers that count from each rank's first token, as numbers among all that came.
+/// Converts token indices within a rank to indices among all received tokens.
 void count_on(Sizes& numbers, const Sizes& rows_of_rank, const Sizes& tokens_of_rank) {
   size_t row = 0;
   int64_t before = 0;
@@ -196,7 +198,7 @@ DispatchedTokens by_all_gather(const Tensor& x, const Tensor& probabilities, con
   return out;
 }
 
-/// A sum for each of `tokens` tokens.
+/// Sums rows by token.
 Tensor sums_by_token(const Tensor& rows, const Tensor& token_of_row, int64_t tokens) {
   Dims shape = rows.shape();
   shape[0] = tokens;
@@ -239,7 +241,7 @@ Tensor TokenDispatcher::combine(const Tensor& expert_out, const DispatchedTokens
   Dims one_each = Dims::filled(expert_out.dim(), 1);
   one_each[0] = rows;
   const DType dtype = expert_out.dtype(), wide = compute_type(dtype);
-  // Without rows, too, backward has to come to this rank's tokens: it is a collective.
+  // Backward is a collective, so that it must reach this rank's tokens even if there are no rows.
   const Tensor connected = rows == 0 ? expert_out + dispatched.tokens.sum().to(dtype) : expert_out;
   const Tensor weighted = connected.to(wide) * dispatched.probabilities.to(wide).reshape(one_each);
   if (route.kind == Kind::all_to_all) {

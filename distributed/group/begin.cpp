@@ -17,9 +17,10 @@ namespace weft::distributed::detail {
 
 namespace {
 
-/// Up to here every rank gets everything and reduces it itself: one round instead of two.
+/// Up to this size every rank gets all operands and reduces them itself: one round instead of two.
 constexpr size_t one_round_bytes = 1 << 14;
-/// From here on a root sends each rank a part, which then goes around, instead of everything to everyone.
+/// From this size on, broadcast scatters shards from the root, which are then gathered, instead of sending everything
+/// to every rank.
 constexpr size_t scattered_bytes = 1 << 16;
 
 using Sizes = std::vector<int64_t>;
@@ -48,7 +49,7 @@ Begun begin(const Group& group, const Tensor& x = {}) {
   return begun;
 }
 
-/// The result: on x's device and, where the call was recorded, with its history, which `record` writes.
+/// Sets `finish`: moves the result to x's device and, if the call was recorded, records it by `record`.
 template <class Record>
 void finish_with(Begun& begun, const Tensor& x, Callback<Tensor()> host_result, Record record) {
   begun.operation.finish = [x, host_result, record, call = begun.operation.call] {
@@ -64,19 +65,19 @@ void finish_with(Begun& begun, const Tensor& x, Callback<Tensor()> host_result, 
   };
 }
 
-/// x's elements in contiguous memory of the device: x's own where they lie there, without its history.
+/// x in contiguous memory of the device, without its history. Shares x's memory if possible.
 Tensor contiguous_on(Device device, const Tensor& x) {
   const NoGradGuard unrecorded;
   const Tensor there = x.device() == device ? x.detach() : x.detach().to(device);
   return there.contiguous();
 }
 
-/// x where the ranks exchange it.
+/// x in the memory that the ranks exchange.
 Tensor on_wire(const Begun& begun, const Tensor& x) {
   return begun.device.is_cpu() ? on_host(x) : contiguous_on(begun.device, x);
 }
 
-/// For functions that write to x: the memory that ranks exchange, and what brings it back to x.
+/// For functions that write to x: the memory that ranks exchange, and the copy back to x.
 Tensor target_on_wire(Begun& begun, const Tensor& x) {
   check_writable(x);
   if (begun.operation.call.recorded) {
@@ -95,7 +96,7 @@ Tensor target_on_wire(Begun& begun, const Tensor& x) {
   return there;
 }
 
-/// A share of `count` elements in memory, for each rank.
+/// Shards of `count` elements in memory, one for each rank.
 struct Chunks {
   Chunks(int64_t count_, int ranks_, DType dtype) : count(count_), ranks(ranks_), item(weft::itemsize(dtype)) {}
   int64_t size(int r) const { return shard_size(count, ranks, r); }
@@ -106,7 +107,7 @@ struct Chunks {
   int64_t item;
 };
 
-/// Each rank's chunk of `out` to every rank.
+/// Sends each rank's chunk of `out` to every rank.
 void share_chunks(Wire& wire, const CallRecord& call, const Tensor& out, const Chunks& chunks, int rank,
                   Clock::time_point deadline) {
   std::vector<Sent> sends(static_cast<size_t>(chunks.ranks), {bytes_of(out) + chunks.offset(rank), chunks.bytes(rank)});
@@ -115,7 +116,7 @@ void share_chunks(Wire& wire, const CallRecord& call, const Tensor& out, const C
   wire.exchange(call, sends, receives, deadline);
 }
 
-/// This rank's chunk of all ranks' x, reduced, to its place in `out`, which may be x.
+/// Reduces this rank's chunk of all ranks' x into its range of `out`, which may be x.
 void reduce_chunk(Wire& wire, const CallRecord& call, const Tensor& out, const Tensor& x, ReduceOp op,
                   const Chunks& chunks, int rank, Clock::time_point deadline) {
   std::vector<Sent> sends;
@@ -137,7 +138,7 @@ void run_all_reduce(Wire& wire, const CallRecord& call, const Tensor& out, const
     reduce_chunk(wire, call, out, x, op, chunks, rank, deadline);
     return share_chunks(wire, call, out, chunks, rank, deadline);
   }
-  // Others read x until the round is over.
+  // Other ranks read x until the round is over.
   const bool in_place = out.data_ptr() == x.data_ptr();
   const Tensor target = in_place ? make_like(out) : out;
   const std::vector<Sent> sends(static_cast<size_t>(ranks), {x.data_ptr(), bytes});
@@ -186,7 +187,7 @@ void run_broadcast(Wire& wire, const CallRecord& call, const Tensor& x, int root
   if (scattered) share_chunks(wire, call, x, chunks, rank, deadline);
 }
 
-/// One piece for each rank along a dimension, contiguous, and kept by the operation.
+/// One contiguous piece for each rank along a dimension; the operation keeps them alive.
 std::vector<Tensor> pieces_of(const Tensor& x, std::span<const int64_t> sizes, int dim) {
   std::vector<Tensor> pieces;
   int64_t first = 0;
@@ -197,7 +198,7 @@ std::vector<Tensor> pieces_of(const Tensor& x, std::span<const int64_t> sizes, i
   return pieces;
 }
 
-/// What is received in pieces along a dimension. Those along the first lie one after the other in the result.
+/// Receives pieces along a dimension. Along dimension 0, they are views of the result.
 struct Joined {
   Joined(const Dims& shape, std::span<const int64_t> sizes, int dim_, DType dtype, Device device) : dim(dim_) {
     Dims whole = shape;
@@ -235,7 +236,7 @@ void add_memory(Operation& operation, const std::vector<Tensor>& tensors) {
   operation.memory.insert(operation.memory.end(), tensors.begin(), tensors.end());
 }
 
-/// One size for each rank; ShapeError unless they are as many and, where `total` is given, add up to it.
+/// Raises ShapeError unless there is one size for each rank and, if `total` is set, they add up to it.
 void check_sizes(std::span<const int64_t> sizes, const Group& group, std::optional<int64_t> total, const char* what) {
   if (static_cast<int>(sizes.size()) != group.size()) {
     raise<ShapeError>({.problem = fmt::format("{} {} for a group of {} ranks", sizes.size(), what, group.size())});
@@ -264,7 +265,7 @@ namespace {
 
 bool is_logical(ReduceOp op) { return op == ReduceOp::any || op == ReduceOp::all; }
 
-/// What ranks combine: bools for any and all.
+/// The operand of the reduction: converted to bool for any and all.
 Tensor operand_of(const Begun& begun, ReduceOp op, const Tensor& x) {
   return on_wire(begun, is_logical(op) && x.dtype() != DType::boolean ? Tensor(x.detach() != 0) : x);
 }

@@ -30,14 +30,14 @@ detail::Begun scatter_shards(const Tensor& x, const Group& group, ReduceOp op, i
   return detail::begin_reduce_scatter(t, shard_sizes(t.size(d), group.size()), group, op, d);
 }
 
-/// This rank's part of a tensor that all have.
+/// This rank's shard of a tensor that all ranks have.
 Tensor own_part(const Tensor& x, std::span<const int64_t> sizes, const Group& group, int dim) {
   int64_t first = 0;
   for (int r = 0; r < group.rank(); ++r) first += sizes[static_cast<size_t>(r)];
   return x.narrow(dim, first, sizes[static_cast<size_t>(group.rank())]).contiguous();
 }
 
-/// Extremes and products have a gradient through all_reduce alone.
+/// Extremes and products are differentiable through all_reduce only.
 bool goes_through_all_reduce(const Tensor& x, ReduceOp op) { return !is_linear(op) && should_record(x); }
 
 }  // namespace

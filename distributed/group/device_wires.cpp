@@ -1,4 +1,4 @@
-// Which devices reach each other without the host.
+// Devices that communicate directly, without the host.
 #include <array>
 
 #include "../detail/member.hpp"

@@ -1,3 +1,5 @@
+// Backward runs collectives in the reverse order of forward on every rank: the depth of each collective's node is
+// above that of the previous one.
 #include "../detail/gradients.hpp"
 
 #include <algorithm>
@@ -31,14 +33,14 @@ void order_behind_last(const Tensor& out) {
 
 namespace {
 
-/// This rank's share in the gradient of the extreme y: 0, or 1 divided by how many ranks have it. NaN equals itself.
+/// This rank's share of the gradient of the extreme y: 1 / (number of ranks that have it), or 0. NaN equals itself.
 Tensor share_in(const Tensor& y, const Tensor& x, DType dtype, const Group& group) {
   const NoGradGuard unrecorded;
   const Tensor has_it = logical_or(x == y, logical_and(x != x, y != y)).to(dtype);
   return has_it / all_reduce(has_it, group);
 }
 
-/// The product of the other ranks' x: exact where elements are 0.
+/// The product of the other ranks' x; exact also where elements are 0.
 Tensor product_of_others(const Tensor& x, const Group& group) {
   const Tensor rows = all_gather(x.unsqueeze(0), group);
   const int rank = group.rank();

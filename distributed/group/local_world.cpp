@@ -19,7 +19,7 @@ namespace {
 using detail::Member;
 using detail::Threads;
 
-/// What a rank threw, for the others: a Weft error names its op and line, of another one the rank's last call is named.
+/// Message for the other ranks: a Weft error names its op and line; for other errors, adds the rank's last call.
 std::string what_failed(const Threads& threads, int rank, const char* what) {
   const std::string text = detail::one_line(what);
   if (text.starts_with('[')) return text;
@@ -78,7 +78,7 @@ void LocalWorld::run(const Callback<void(const Group&)>& body, Location where) c
     for (int r = 0; r < size_; ++r) {
       running.emplace_back([&, r] { run_rank(threads, ranks, r, timeout, body, states[static_cast<size_t>(r)]); });
     }
-  } catch (const std::exception& error) {  // the system has no thread left
+  } catch (const std::exception& error) {  // the system is out of threads
     threads->fail(static_cast<int>(running.size()), error.what());
     for (std::thread& thread : running) thread.join();
     throw;

@@ -47,7 +47,7 @@ Member::Member(Shared<Wire> wire, std::vector<int> ranks, int rank, double timeo
     : wire_(std::move(wire)), ranks_(std::move(ranks)), rank_(rank), timeout_(timeout) {}
 
 Member::~Member() {
-  if (thread_.get_id() == std::this_thread::get_id()) {  // its last owner was the work that it did
+  if (thread_.get_id() == std::this_thread::get_id()) {  // the finished operation held the last reference
     *gone_ = true;
     thread_.detach();
     return;
@@ -61,7 +61,7 @@ Member::~Member() {
 }
 
 Clock::time_point Member::deadline() const {
-  constexpr double years = 1e8;  // what a clock can still add
+  constexpr double years = 1e8;  // a clock's time_point can still add this
   const std::chrono::duration<double> wait(std::min(timeout(), years));
   return Clock::now() + std::chrono::duration_cast<Clock::duration>(wait);
 }

@@ -1,4 +1,4 @@
-// From one rank to another.
+// Point-to-point messages.
 #include <algorithm>
 #include <exception>
 #include <mutex>
@@ -37,7 +37,7 @@ Wire::Header header_of(const Tensor& x) {
   return header;
 }
 
-/// A message, which goes on while nobody waits.
+/// A message, which proceeds even if no one waits for it.
 struct TransferWork final : detail::WorkState {
   TransferWork(const Group& group, Tensor host_, Callback<Tensor()> finish_)
       : member(group.shared_member()),
@@ -66,7 +66,7 @@ struct TransferWork final : detail::WorkState {
     return result;
   }
 
-  /// Errors stay: each wait raises them.
+  /// Stores an error, so that each wait raises it.
   template <class Act>
   void attempt(Act act) {
     const CallScope scope(place);
@@ -126,7 +126,7 @@ void send(const Tensor& x, int to, const Group& group, int tag, Location where) 
 
 namespace {
 
-/// Ranks that have sent each other gradients of gradients would have to wait for what no loss of theirs knows.
+/// Second derivatives are refused: the other rank may have no loss that depends on this gradient, and would never send.
 void check_first_order() {
   if (recording()) raise<AutogradError>({.problem = "a message's gradient is not differentiated again"});
 }

@@ -13,7 +13,7 @@ namespace weft::distributed::detail {
 
 namespace {
 
-/// How many processes the launcher says there are; 0 where none started this one.
+/// Number of processes according to the launcher; 0 if this process was not launched.
 int started_processes() {
   for (const char* variable : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"}) {
     if (const char* text = std::getenv(variable)) return std::atoi(text);

@@ -17,7 +17,7 @@ namespace detail {
 
 namespace {
 
-// Elements at a time: what is added up stays in a core's second cache.
+// Elements per block: the accumulator stays in a core's L2 cache.
 constexpr int64_t block = 1 << 14;
 
 View flat(const void* data, DType dtype, int64_t count, Device device) {
@@ -47,8 +47,8 @@ BinaryOp step_of(ReduceOp op) {
   }
 }
 
-/// Sums and products of 16 and 8 bits are carried in f32; extremes need no wider type, but for the 8-bit floats, which
-/// have no arithmetic.
+/// Accumulator dtype: f32 for sums and products of 16 and 8 bits; extremes need no wider type, except for the 8-bit
+/// floats, which have no arithmetic.
 DType carried_in(ReduceOp op, DType dtype) {
   const bool exact = op != ReduceOp::sum && op != ReduceOp::avg && op != ReduceOp::prod;
   return is_floating(dtype) && !(exact && !is_storage_only(dtype)) ? compute_type(dtype) : dtype;
@@ -90,7 +90,7 @@ void reduce_in_order(ReduceOp op, DType dtype, void* out, std::span<const void* 
     const int64_t n = std::min(at_once, count - i);
     const View result = flat(element(out, dtype, i), dtype, n, device);
     const auto part = [&](size_t r) { return flat(element(inputs[r], dtype, i), dtype, n, device); };
-    // Where `out` is a later input it must not be written before that one was read.
+    // If `out` is a later input, it must not be written before that input is read.
     const View sum = direct ? result : flat(room.data_ptr(), carried, n, device),
                wide = direct ? result : flat(element(room.data_ptr(), carried, at_once), carried, n, device);
     if (inputs.size() == 1) table.copy(sum, part(0));

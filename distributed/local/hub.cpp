@@ -53,7 +53,7 @@ void Hub::match(int from, int to, int tag) {
   if (is_same_header(sent.header, wanted.expected)) {
     if (sent.data.bytes != 0) std::memcpy(wanted.data.data, sent.data.data, sent.data.bytes);
     sent.done.store(true, std::memory_order_release);
-  }  // else the receiver raises, and the sender learns that it did
+  }  // else the receiver raises, and the sender is notified
   wanted.done.store(true, std::memory_order_release);
   changed.notify_all();
 }

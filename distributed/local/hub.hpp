@@ -1,4 +1,4 @@
-// What the threads of a LocalWorld share.
+// State shared by the threads of a LocalWorld.
 #pragma once
 
 #include <atomic>
@@ -15,7 +15,7 @@ namespace weft::distributed::detail {
 
 struct Hub;
 
-/// The call that a rank made last, which others name when they miss it.
+/// The last call of a rank, for the error messages of ranks that wait for it.
 class LastCall {
  public:
   void set(const CallPlace& place) {
@@ -29,33 +29,33 @@ class LastCall {
   std::atomic<Location> where_{Location::none()};
 };
 
-/// What all groups of one run have in common: who failed or ended.
+/// State shared by all groups of one run: failed and finished ranks.
 struct Threads {
   explicit Threads(size_t size) : ended(size), last_calls(size), sent(size), made(size), works(size) {}
 
   std::mutex mutex;
-  /// Of the first rank that failed; `failed` is set last.
+  /// The first rank that failed; `failed` is set last.
   std::atomic<bool> failed{false};
   int failed_rank = -1;
   std::string failure;
   std::vector<std::atomic<bool>> ended;
   std::vector<LastCall> last_calls;
-  /// Bytes of tensors, by rank.
+  /// Bytes of tensors sent, by rank.
   std::vector<std::atomic<int64_t>> sent;
-  /// Memory that ranks which failed had sent from.
+  /// Memory of failed ranks that other ranks may still read.
   std::vector<Tensor> kept;
-  /// The hubs by the ranks of the world that they connect: each rank makes groups of the same ranks in one order.
+  /// Hubs by the world ranks that they connect: all ranks create groups of the same ranks in one order.
   std::map<std::vector<int>, std::vector<Shared<Hub>>> hubs;
-  /// How many of them each rank has made.
+  /// Number of hubs that each rank has created.
   std::vector<std::map<std::vector<int>, size_t>> made;
-  /// How many works each rank has under way on threads of their own; changes are told to `worked`.
+  /// Number of background works of each rank; `worked` is notified of changes.
   std::vector<int> works;
   std::condition_variable worked;
 
-  /// A new hub of these ranks, as rank `rank` counts them.
+  /// Next hub of these ranks, in the order of rank `rank`'s calls.
   Shared<Hub> next_hub(std::span<const int> ranks, int rank);
   void wait_for_works(int rank);
-  /// Wakes all ranks with an error that names this one. Later failures are consequences, and change nothing.
+  /// Wakes all ranks with an error that names this one. Later failures are consequences, and are ignored.
   void fail(int rank, const std::string& what);
   void end(int rank);
 
@@ -63,15 +63,15 @@ struct Threads {
   void wake_all();
 };
 
-/// Where the ranks of one group meet.
+/// Meeting point of the ranks of one group.
 struct Hub {
   struct alignas(64) Slot {
-    /// How many meetings the rank has come to.
+    /// Number of meetings at which the rank has arrived.
     std::atomic<uint64_t> arrived{0};
     CallRecord call;
     std::vector<Sent> sends;
   };
-  /// A tensor that waits to be received, and a place that waits for one. Whoever comes second copies.
+  /// A tensor to be received, and a receiver that waits for one. The second of the two to arrive copies.
   struct Message {
     int from, to, tag;
     Wire::Header header;
@@ -91,20 +91,20 @@ struct Hub {
   Threads& threads;
   const std::vector<int> ranks;
   std::vector<Slot> slots;
-  /// Who waits for long sleeps here.
+  /// For ranks that wait long.
   std::mutex mutex;
   std::condition_variable changed;
   std::atomic<int> sleepers{0};
   std::list<Message*> messages;
   std::list<Place*> places;
 
-  /// Under the mutex: copies what was sent to where it is wanted, if both are there, and takes them out of the lists.
+  /// Requires the mutex. If both sender and receiver are present, copies the data and removes both from the lists.
   void match(int from, int to, int tag);
 
   void wake();
 };
 
-/// The wire of rank `rank` of a hub; `threads` is kept.
+/// The wire of rank `rank` of a hub. Keeps `threads` alive.
 Shared<Wire> make_local_wire(Shared<Threads> threads, Shared<Hub> hub, int rank);
 
 }  // namespace weft::distributed::detail

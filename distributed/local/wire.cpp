@@ -99,7 +99,7 @@ class LocalWire final : public Wire {
   Hub::Slot& slot(size_t rank) { return hub_->slots[rank]; }
   int world_rank(int rank) const { return hub_->ranks[static_cast<size_t>(rank)]; }
 
-  /// Publishes this rank's call and what it sends, waits for the others', and checks that they are the same call.
+  /// Publishes this rank's call and its data, waits for the other ranks, and checks that their calls agree.
   void meet(const CallRecord& call, std::span<const Sent> sends, Clock::time_point deadline) {
     check_failed(call.place);
     Hub::Slot& own = slot(static_cast<size_t>(rank_));
@@ -145,7 +145,7 @@ class LocalWire final : public Wire {
     wait_until(lock, place, static_cast<int>(rank), deadline, here);
   }
 
-  /// Sleeps until `done`; raises where a rank failed, `other` ended, or it is too late.
+  /// Sleeps until `done`. Raises if a rank failed, if `other` finished, or after the deadline.
   template <class Done>
   void wait_until(std::unique_lock<std::mutex>& lock, const CallPlace& place, int other, Clock::time_point deadline,
                   Done done) {
@@ -184,7 +184,7 @@ class LocalWire final : public Wire {
   uint64_t meetings_ = 0;
 };
 
-/// One end of a message, in its list of the hub until the other end comes.
+/// One end of a message, in the hub's list until the other end arrives.
 template <class End, std::list<End*> Hub::*ends>
 class LocalWire::Half final : public Transfer {
  public:
@@ -207,7 +207,7 @@ class LocalWire::Half final : public Transfer {
       wire_.wait_until(lock, place_, other_, deadline, [&] { return test(); });
     }
     if constexpr (std::is_same_v<End, Hub::Place>) {
-      // Who failed withdraws messages, so that a later one than was peeked at may have come.
+      // A failed rank withdraws its messages; the next message may then have another header than the one peeked at.
       if (!is_same_header(end_.arrived, end_.expected)) wire_.check_failed(place_);
       check_header(place_, other_, end_.arrived, end_.expected);
     }

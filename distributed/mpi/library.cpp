@@ -13,7 +13,7 @@ struct Loaded {
 
 Loaded load() {
   Loaded loaded;
-  // Global, since Open MPI's own plug-ins look for its symbols.
+  // RTLD_GLOBAL, since Open MPI's plug-ins look up its symbols.
   void* const file = dlopen("libmpi.so.40", RTLD_NOW | RTLD_GLOBAL);
   if (file == nullptr) {
     loaded.why = "libmpi.so.40 of Open MPI 4 was not found";
@@ -28,7 +28,7 @@ Loaded load() {
 #define WEFT_MPI_LOAD(name) library.name = reinterpret_cast<decltype(&::name)>(find(#name, file));
   WEFT_MPI_FUNCTIONS(WEFT_MPI_LOAD)
 #undef WEFT_MPI_LOAD
-  // A program that links MPI, too, may have the variables in itself, where the library then uses them.
+  // A program that also links MPI may have its own copies of these variables, which the library then uses.
   library.comm_world = static_cast<MPI_Comm>(find("ompi_mpi_comm_world", RTLD_DEFAULT));
   library.byte = static_cast<MPI_Datatype>(find("ompi_mpi_byte", RTLD_DEFAULT));
   library.errors_return = static_cast<MPI_Errhandler>(find("ompi_mpi_errors_return", RTLD_DEFAULT));

@@ -1,4 +1,4 @@
-// Open MPI, opened when the first world of processes is asked for: programs that run alone neither load nor need it.
+// Open MPI, loaded when the first world of processes is created; programs that run alone do not need it.
 #pragma once
 
 #include <string>
@@ -16,7 +16,7 @@ namespace weft::distributed::mpi {
   X(MPI_Request_free)
 // clang-format on
 
-/// Functions and handles of the library. The header's handles are addresses of its variables.
+/// Functions and handles of the library. The header's handles are addresses of the library's variables.
 struct Library {
 #define WEFT_MPI_POINTER(name) decltype(&::name) name;
   WEFT_MPI_FUNCTIONS(WEFT_MPI_POINTER)
@@ -27,7 +27,7 @@ struct Library {
   MPI_Request request_null;
 };
 
-/// nullptr where it is not found or not whole; `why` then says so. Asks once.
+/// Returns nullptr if it is missing or incomplete; `why` then has the reason. Loaded once.
 const Library* find_library(std::string& why);
 
 }  // namespace weft::distributed::mpi

@@ -24,7 +24,7 @@ constexpr size_t largest_message = size_t{1} << 30;
 constexpr size_t longest_notice = 600;
 constexpr auto spin_time = std::chrono::milliseconds(1);
 constexpr auto look_interval = std::chrono::milliseconds(20);
-/// What a rank sent before it ended may still be on its way.
+/// Messages of a rank that exited may still arrive within this time.
 constexpr auto grace = std::chrono::milliseconds(200);
 
 constinit Process* the_process = nullptr;
@@ -295,9 +295,9 @@ void Process::keep(std::vector<Tensor> memory) {
   for (Tensor& tensor : memory) kept_.push_back(std::move(tensor));
 }
 
-// MPI_Finalize waits for all ranks, and never ends where one is gone: so it is called when all have come here.
+// MPI_Finalize waits for all ranks, and hangs if one is gone; so it is called only after all ranks are here.
 void Process::finish() {
-  if (getpid() != others_[static_cast<size_t>(rank_)].process) return;  // a child of fork
+  if (getpid() != others_[static_cast<size_t>(rank_)].process) return;  // a forked child
   int finalized = 0;
   mpi_.MPI_Finalized(&finalized);
   if (finalized != 0 || failed_.load(std::memory_order_acquire)) return;
@@ -318,7 +318,7 @@ void Process::finish() {
 
 void Process::at_exit() { the_process->finish(); }
 
-// An exception that nobody catches: the others learn of it before mpirun ends them.
+// On an uncaught exception, notifies the other ranks before mpirun ends them.
 void Process::at_terminate() {
   std::string what = "it was terminated";
   if (const std::exception_ptr error = std::current_exception()) {

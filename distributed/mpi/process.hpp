@@ -1,4 +1,4 @@
-// This process among those that mpirun started: messages, and what happens when one of the others is gone.
+// This process among those that mpirun started: messages, and detection of failed processes.
 #pragma once
 
 #include <atomic>
@@ -14,20 +14,20 @@ namespace weft::distributed::mpi {
 
 using detail::Clock;
 
-/// What messages are about. Each has its own communicator, so that they never meet.
+/// Message channels. Each has its own communicator, so that their messages are never mixed up.
 enum class Channel { collectives, headers, payloads, notices };
 inline constexpr int channel_count = 4;
 
-/// A message under way.
+/// A pending message.
 struct Request {
   MPI_Request handle;
-  /// The rank of the world at its other end.
+  /// World rank of the peer.
   int other;
   bool receives;
   size_t bytes;
 };
 
-/// One per process, made by start_world and never destroyed.
+/// One per process, created by start_world and never destroyed.
 class Process {
  public:
   explicit Process(const Library& library);
@@ -35,33 +35,34 @@ class Process {
   int rank() const { return rank_; }
   int size() const { return size_; }
 
-  /// Large ones go in several messages; each appends its requests.
+  /// Splits large buffers into several messages; appends one request for each.
   void send(std::vector<Request>& requests, Channel channel, int to, int tag, const void* data, size_t bytes);
   void receive(std::vector<Request>& requests, Channel channel, int from, int tag, void* data, size_t bytes);
-  /// Whether all are complete; they are then gone. DistributedError where one failed or has another length.
+  /// Whether all requests are complete; removes them if so. Raises DistributedError if one failed or has another
+  /// length.
   bool test(std::vector<Request>& requests, const CallPlace& place);
-  /// Until all are complete. DistributedError where another rank failed, ended or died, or it is too late; the requests
-  /// are then given up.
+  /// Waits until all are complete. Raises DistributedError if another rank failed, exited or died, or after the
+  /// deadline; the requests are then abandoned.
   void wait(std::vector<Request>& requests, const CallPlace& place, Clock::time_point deadline);
   void give_up(std::vector<Request>& requests) noexcept;
-  /// Waits until a message is there, without taking it.
+  /// Waits for a message without receiving it.
   void wait_for_message(Channel channel, int from, int tag, const CallPlace& place, Clock::time_point deadline);
 
-  /// DistributedError once a rank has failed.
+  /// Raises DistributedError if a rank has failed.
   void check_failed(const CallPlace& place);
-  /// Looks for failures, and for processes among `ranks` that died.
+  /// Raises for failures, and for processes among `ranks` that died.
   void check_others(std::span<const int> ranks, const CallPlace& place);
-  /// Tells all others, whose waiting ends. The first failure alone is told.
+  /// Notifies all other ranks of the first failure, which ends their waits.
   void fail(const std::string& what) noexcept;
   void keep(std::vector<Tensor> memory);
 
   void count_work(int change) { works_.fetch_add(change, std::memory_order_acq_rel); }
 
-  /// The least number that no group of this rank has had; and the one to go on with.
+  /// Smallest group number that this rank has not used yet.
   int next_group() const { return next_group_; }
   void set_next_group(int number) { next_group_ = number; }
 
-  /// Bytes of tensors, by this rank.
+  /// Bytes of tensors sent by this rank.
   std::atomic<int64_t> sent{0};
 
  private:
@@ -76,14 +77,14 @@ class Process {
   void check(int code, const char* function, const CallPlace& place);
   MPI_Comm comm(Channel channel) const { return comms_[static_cast<size_t>(channel)]; }
   void learn_where_others_run();
-  /// Of a process of this machine alone.
+  /// Only for processes on this machine.
   bool is_dead(const Other& other) const;
-  /// What a long wait looks at now and then.
+  /// Checks of a long wait, done occasionally.
   void look_around(const std::vector<Request>& requests, const CallPlace& place);
   void take_notices();
   void tell_others(char kind, const std::string& what) noexcept;
   [[noreturn]] void raise_absent(int other, const char* what, const CallPlace& place);
-  /// Polls `done` until it holds, with ever longer pauses.
+  /// Polls `done` until it holds, with growing pauses.
   template <class Done, class Late>
   void poll(Done done, Late late, const std::vector<Request>& requests, const CallPlace& place,
             Clock::time_point deadline);
@@ -96,7 +97,7 @@ class Process {
   int rank_ = 0, size_ = 0;
   bool finalizes_ = false;
   bool crowded_ = false;
-  /// Where MPI takes calls of one thread at a time.
+  /// Set if MPI supports calls from one thread at a time only.
   std::optional<std::mutex> one_at_a_time_;
   std::atomic<int> next_group_{2};
   std::atomic<int> works_{0};
@@ -109,7 +110,7 @@ class Process {
   std::string told_;
 };
 
-/// The wire of a group. `ranks` are numbers of the world; group number 0 is for making groups.
+/// The wire of a group. `ranks` are world ranks; group number 0 is reserved for creating groups.
 Shared<detail::Wire> make_wire(Process& process, std::vector<int> ranks, int rank, int number);
 
 }  // namespace weft::distributed::mpi

@@ -1,4 +1,7 @@
-// Ranks as processes: every rank sends to every other one, and reduces what it gets itself, in the order of ranks.
+// Ranks as processes: every rank sends to every other one, and reduces the received data itself, in rank order.
+//
+// Only point-to-point messages of MPI are used: they can be awaited with a deadline and checked when a rank is gone,
+// and MPI's collectives cannot.
 #include <algorithm>
 #include <cstring>
 #include <string_view>
@@ -18,7 +21,7 @@ using detail::Received;
 using detail::Sent;
 using detail::Wire;
 
-// Tags have 23 bits at least.
+// Tags have at least 23 bits: the group number, then a phase or a message tag.
 constexpr int phase_bits = 8, tag_bits = 12;
 constexpr int most_groups = 1 << 11;
 
@@ -33,7 +36,7 @@ bool checks_calls() {
 #endif
 }
 
-/// A call as ranks tell it each other.
+/// Description of a call that ranks exchange.
 struct ToldCall {
   char text[200] = {};
   char place[200] = {};
@@ -159,7 +162,7 @@ class MpiWire final : public Wire {
     process_.wait(requests, place, deadline);
   }
 
-  /// Ranks tell each other what they call before they do it.
+  /// Compares the ranks' calls before they run.
   void compare_calls(const CallRecord& call, Clock::time_point deadline) {
     ToldCall own;
     const std::string text = call.text(), place = call.place.where.text();
@@ -176,7 +179,7 @@ class MpiWire final : public Wire {
     }
   }
 
-  /// A number for a new group that none of its ranks has used.
+  /// A number for the new group that none of its ranks has used.
   int agree_on_number(const CallRecord& call, Clock::time_point deadline) {
     const int own = process_.next_group();
     std::vector<int> all(ranks_.size());
@@ -198,7 +201,7 @@ class MpiWire final : public Wire {
   std::vector<Peeked> peeked_;
 };
 
-/// A header and, where there are elements, a payload.
+/// A header and, if there are elements, a payload.
 class MpiWire::Message final : public Transfer {
  public:
   Message(MpiWire& wire, const CallPlace& place, int to, int tag, const Header& header, Sent data)

@@ -1,4 +1,4 @@
-// The world of processes, for files that do not see MPI's header.
+// The world of processes, for files that do not include MPI's header.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace weft::distributed::mpi {
 
-/// The world, with MPI initialised; empty where its library is missing, and `why` says so.
+/// The world, with MPI initialised; empty if its library is missing, with the reason in `why`.
 Shared<detail::Member> start_world(std::string& why);
 
 }  // namespace weft::distributed::mpi

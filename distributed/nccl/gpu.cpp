@@ -23,7 +23,7 @@ class CurrentStream final : public Queue {
   Event marked_;
 };
 
-/// Which GPU it is, whatever number processes give it.
+/// UUID of the GPU, the same in all processes whatever index they use.
 std::string identity_of(int index) {
   cudaDeviceProp properties;
   WEFT_CUDA(index, cudaGetDeviceProperties, &properties, index);

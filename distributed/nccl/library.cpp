@@ -25,7 +25,7 @@ const Library* open_library(const char* file, std::string& why) {
   if (why.empty() && (library.GetVersion(&library.version) != Result::success || library.version < oldest)) {
     why = fmt::format("{} is of version {}, before 2.14", file, library.version);
   }
-  return why.empty() ? new Library(library) : nullptr;  // as the file, never closed
+  return why.empty() ? new Library(library) : nullptr;  // never freed, as the library is never closed
 }
 
 const Library* find_library(std::string& why) {

@@ -1,5 +1,5 @@
-// NCCL, opened at the first collective of tensors on GPUs. Neither a build nor a program that runs alone needs it, and
-// what is declared here is all that is used of its header, as it is since version 2.14.
+// NCCL, loaded at the first collective on GPU tensors. It is needed neither to build nor to run without such
+// collectives. This file declares the part of its header that is used, as of version 2.14.
 #pragma once
 
 #include <cstddef>
@@ -29,7 +29,7 @@ enum class Result : int {
 enum class DataType : int { i8, u8, i32, u32, i64, u64, f16, f32, f64, bf16 };
 enum class Reduction : int { sum, prod, max, min, avg };
 
-/// What the library knows of a communicator that is made: functions return before they are done.
+/// ncclConfig_t: non-blocking communicators, whose functions return before they are done.
 struct Config {
   size_t size = sizeof(Config);
   unsigned magic = 0xcafebeef;
@@ -64,9 +64,9 @@ struct Library {
   int version = 0;
 };
 
-/// nullptr where the file is not there or not whole, or older than 2.14; `why` then says so.
+/// Returns nullptr if the file is missing, incomplete, or older than 2.14; `why` then has the reason.
 WEFT_API const Library* open_library(const char* file, std::string& why);
-/// libnccl.so.2, where the system finds it or where the build found CUDA. Asks once.
+/// libnccl.so.2, where the system or the build's CUDA has it. Loaded once.
 WEFT_API const Library* find_library(std::string& why);
 
 }  // namespace weft::distributed::nccl

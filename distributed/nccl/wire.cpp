@@ -1,3 +1,5 @@
+// Ranks first announce each transfer on the host's wire. This costs a round of small messages, and no device waits
+// for a rank that never sends. Floats are combined in the order of ranks unless NCCL's own sums are requested.
 #include "wire.hpp"
 
 #include <algorithm>
@@ -20,7 +22,8 @@ using detail::Received;
 using detail::Sent;
 using detail::Wire;
 
-/// As what NCCL combines a dtype. None where it has no such type; bools are bytes, whose extremes are `any` and `all`.
+/// NCCL's type for reductions of a dtype; empty if there is none. bool is u8, for which max and min are `any` and
+/// `all`.
 std::optional<DataType> type_of(DType dtype) {
   switch (dtype) {
     case DType::boolean:
@@ -65,7 +68,8 @@ Reduction reduction_of(ReduceOp op) {
   }
 }
 
-/// What each rank tells each other one, on the host. Its memory outlives a failure, since others may use it then.
+/// A message from each rank to each other one, on the host. Its memory must outlive a failure, since others may still
+/// use it.
 template <class T>
 class Round {
  public:
@@ -177,7 +181,7 @@ class NcclWire final : public Wire {
 
   bool reduce(const CallRecord& call, const Reducing& r, Clock::time_point deadline) override {
     const std::optional<DataType> type = type_of(r.dtype);
-    // Of floats, sums would be in another order, and NaN may lose against a number.
+    // NCCL sums floats in another order, and its extremes may drop NaN.
     const bool is_sum = r.op == ReduceOp::sum || r.op == ReduceOp::avg || r.op == ReduceOp::prod;
     if (!type || (is_floating(r.dtype) && !(own_sums_ && is_sum))) return false;
     const size_t bytes = static_cast<size_t>(r.count * itemsize(r.dtype)), count = static_cast<size_t>(r.count);
@@ -200,7 +204,7 @@ class NcclWire final : public Wire {
     return true;
   }
 
-  // What moves no elements of devices is the host's.
+  // Operations without elements on devices use the host's wire.
   void wait_for_all(const CallRecord& call, Clock::time_point deadline) override {
     host_->wait_for_all(call, deadline);
   }
@@ -239,8 +243,8 @@ class NcclWire final : public Wire {
     if (result != Result::success && result != Result::in_progress) raise_failure(function, result, place);
   }
 
-  /// Ranks tell each other what they send before anything is queued: who is missing, calls something else or expects
-  /// another size is named by the host's wire, and the devices never wait for it.
+  /// Exchanges message sizes before anything is queued. So the host's wire detects missing ranks, other calls and other
+  /// sizes, and the devices never wait for them.
   void agree(const CallRecord& call, std::span<const Sent> sends, std::span<const Received> receives,
              Clock::time_point deadline) {
     const Round<uint64_t> sizes(ranks_);
@@ -262,7 +266,7 @@ class NcclWire final : public Wire {
     agree(call, sends, receives, deadline);
   }
 
-  /// Queues what `calls` has NCCL do as one group, and waits for it.
+  /// Queues the NCCL calls of `calls` as one group, and waits for them.
   template <class Calls>
   void run(const CallPlace& place, Clock::time_point deadline, Calls calls) {
     if (comm_ == nullptr) {
@@ -297,7 +301,7 @@ class NcclWire final : public Wire {
     return result;
   }
 
-  /// Until the library has taken a call: functions of such a communicator return before that.
+  /// Waits until the library has accepted a call; functions of a non-blocking communicator return earlier.
   void settle(Result result, const char* function, const CallPlace& place, Clock::time_point deadline) {
     check(result, function, place);
     if (result == Result::success) return;
@@ -327,7 +331,7 @@ class NcclWire final : public Wire {
     }
   }
 
-  /// What waits on the devices ends, whoever fails.
+  /// Aborts pending device work on any error.
   template <class Act>
   void guarded(Act act) {
     try {
@@ -350,7 +354,7 @@ class NcclWire final : public Wire {
   Communicator* comm_ = nullptr;
 };
 
-/// What ranks tell each other before they connect.
+/// Facts that ranks exchange before they connect.
 struct Told {
   int version = 0;  ///< 0: no library
   int unwanted = 0;
@@ -359,7 +363,7 @@ struct Told {
   UniqueId id = {};
 };
 
-/// Why these ranks cannot be connected; empty where they can.
+/// Reason why these ranks cannot be connected; empty if they can.
 std::string obstacle(std::span<const Told> all) {
   for (size_t r = 0; r < all.size(); ++r) {
     if (all[r].version == 0) return fmt::format("rank {} has no NCCL", r);

@@ -1,4 +1,4 @@
-// Ranks whose tensors lie on GPUs: these send to each other, and the wire on the host says when, and who is missing.
+// Wire between GPUs by NCCL. The host's wire synchronizes the calls and finds missing ranks.
 #pragma once
 
 #include <memory>
@@ -9,37 +9,37 @@
 
 namespace weft::distributed::nccl {
 
-/// Where NCCL's work is queued, and how far it is.
+/// Queue of NCCL's work, with its progress.
 class WEFT_API Queue {
  public:
   virtual ~Queue();
-  /// What NCCL calls a stream.
+  /// The stream for NCCL.
   virtual void* handle() = 0;
-  /// `reached` asks for what is queued by now.
+  /// `mark` records the current end of the queue; `reached` returns whether all work before the mark is done.
   virtual void mark() = 0;
   virtual bool reached() = 0;
 };
 
 /// A rank's device.
 struct Site {
-  /// Whether it is to be used.
+  /// Whether the device wire is to be used.
   bool wanted = true;
-  /// nullptr where there is none.
+  /// nullptr if there is no library.
   const Library* library = nullptr;
   Device device;
-  /// What all processes call it.
+  /// Name of the device, unique over all processes.
   std::string identity;
-  /// Floats are summed and multiplied by NCCL, in its order, where all ranks say so.
+  /// If true on all ranks, NCCL reduces floats, in its own order.
   bool own_sums = false;
-  /// The calling thread's queue.
+  /// Creates the calling thread's queue.
   Callback<std::unique_ptr<Queue>()> queue;
-  /// Runs a function with the device as the thread's current one; not at all once the device's runtime is gone.
+  /// Runs a function with the device as the thread's current one; skipped after the device's runtime has shut down.
   Callback<void(const Callback<void()>&)> enter;
 };
 
-/// The wire between the devices of the ranks that `host` connects, made by all of them; null for all where one
-/// does not want it, and, with a warning, where one has no library or another version of it, or shares its device.
-/// DistributedError with NCCL's words where it fails.
+/// Connects the devices of the ranks that `host` connects; called by all of them. Null on all ranks if one does not
+/// want it; also, with a warning, if one has no library, has another version of it, or shares its device. Raises
+/// DistributedError with NCCL's message if connecting fails.
 WEFT_API Shared<detail::Wire> connect(const Site& site, const Shared<detail::Wire>& host, int rank, int ranks,
                                       const detail::CallRecord& call, detail::Clock::time_point deadline);
 

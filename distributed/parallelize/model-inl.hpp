@@ -1,4 +1,4 @@
-// What a ParallelModel holds. Not public.
+// State of a ParallelModel. Not public.
 #pragma once
 
 #include <optional>
@@ -12,9 +12,9 @@ namespace weft::distributed {
 struct ParallelModel::State {
   State(ParallelLayers layers_, ParallelPlan plan_);
 
-  /// Ranks that have other rows: along "dp" and "ep".
+  /// Ranks with other rows of the batch: along "dp" and "ep".
   const Group& replicas() const { return replicas_; }
-  /// Those that have the same experts.
+  /// Ranks with the same experts.
   const Group& dp() const { return mesh.group("dp"); }
   const Group& ep() const { return mesh.group("ep"); }
   const Group& pp() const { return mesh.group("pp"); }
@@ -23,19 +23,19 @@ struct ParallelModel::State {
   /// The layers of this rank's chunk c, [first, last).
   std::pair<size_t, size_t> chunk(int c) const;
   std::vector<nn::Module> own_layers() const;
-  /// Modules whose parameters come and go in stage 3.
+  /// Modules whose parameters are gathered for their calls in stage 3.
   std::vector<nn::Module> units() const;
 
   ParallelLayers layers;
   ParallelPlan plan;
-  /// Of all four dimensions.
+  /// With all four dimensions.
   Mesh mesh;
-  /// Where the stages begin, and the end.
+  /// First layer of each stage, and the number of layers.
   std::vector<size_t> bounds;
   std::vector<nn::NamedTensor> parameters, buffers;
-  /// That other ranks along "tp" have as well.
+  /// Parameters that are equal on all ranks along "tp".
   std::vector<Tensor> whole_on_all;
-  /// Of which other ranks along "ep" have others.
+  /// Parameters that differ between ranks along "ep".
   std::vector<Tensor> experts;
   std::vector<PipelineSharedWeight> shared;
 

@@ -41,7 +41,7 @@ Mesh with_all_dimensions(const Mesh& mesh) {
   return Mesh(shape, names, mesh.group());
 }
 
-/// The ranks that differ from this one along "dp" and "ep" alone.
+/// Ranks that differ from this one along "dp" and "ep" only.
 Group replicas_in(const Mesh& mesh) {
   int color = 0;
   for (const char* name : {"pp", "tp"}) {
@@ -51,7 +51,7 @@ Group replicas_in(const Mesh& mesh) {
   return mesh.group().split(color);
 }
 
-/// Where each stage begins among the layers, and their number.
+/// First layer of each stage, and the number of layers.
 std::vector<size_t> bounds_of(const ParallelPlan& plan, int stages, const nn::Module& model, size_t layers) {
   std::vector<size_t> bounds{0};
   if (stages > 1 && static_cast<int>(layers) < stages) {
@@ -76,7 +76,7 @@ std::vector<size_t> bounds_of(const ParallelPlan& plan, int stages, const nn::Mo
   return bounds;
 }
 
-/// Draws of a dropout's calls are this rank's own.
+/// Makes the random numbers of a dropout's calls differ between ranks.
 void drop_other_elements(const nn::Module& module, int index) {
   nn::Module m = module;
   const auto draws = std::make_shared<std::optional<nn::detail::DrawsOfPart>>();
@@ -99,7 +99,7 @@ void go_on_with_sequence_parts(const nn::Module& module, const Group& group) {
       [group](const nn::ForwardEvent& e) { return scatter_to_tensor_parallel(e.output(), group, -2); });
 }
 
-/// How a split of the plan is done to a module.
+/// Applies a split of the plan to a module.
 struct Doing {
   const nn::Module& module;
   const Group& group;
@@ -130,7 +130,7 @@ struct Doing {
   }
 };
 
-/// Layers that are lists of others are not called themselves.
+/// Descends into lists of modules, which are not called themselves.
 void add_units(const nn::Module& module, std::vector<nn::Module>& out) {
   const bool is_list = module.class_name() == "ModuleList" || module.class_name() == "Sequential";
   if (!is_list) {
@@ -176,7 +176,7 @@ std::vector<nn::Module> ParallelModel::State::units() const {
   return out;
 }
 
-/// Every rank has rank 0's values first; then those of other stages go.
+/// Broadcasts rank 0's values to every rank, then frees parameters of other stages.
 void ParallelModel::State::share_out() {
   const NoGradGuard unrecorded;
   std::vector<Tensor> all = layers.model.module.parameters();

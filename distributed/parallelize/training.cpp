@@ -20,18 +20,18 @@ namespace weft::distributed {
 struct ParallelTraining::State {
   Shared<ParallelModel::State> model;
   std::unique_ptr<optim::Optimizer> whole;
-  /// Of what all have, and of experts.
+  /// For replicated parameters, and for experts.
   std::optional<DataParallel> replicas, expert_replicas;
   std::optional<ShardedOptimizer> sharded;
   std::optional<Pipeline> pipeline;
-  /// There are gradients that no step has used, and replicas have averaged them.
+  /// has_gradients: gradients exist that no step has used. is_finished: replicas have averaged them.
   bool has_gradients = false, is_finished = false;
   ClipScope scope;
 
   State(Shared<ParallelModel::State> model_, std::unique_ptr<optim::Optimizer> optimizer, Location where)
       : model(std::move(model_)) {
     const ParallelPlan& plan = model->plan;
-    // While shared weights are whole.
+    // Must precede sharding: shared weights are still whole here.
     if (model->pp().size() > 1) make_pipeline(where);
     if (plan.shard_stage > 0) {
       shard(std::move(optimizer), where);
@@ -91,7 +91,7 @@ struct ParallelTraining::State {
                      where);
   }
 
-  /// f(guard) with gradients that do not leave.
+  /// Calls f while gradients are not sent.
   template <class F>
   auto alone(F f) const {
     if (sharded) {
@@ -104,7 +104,7 @@ struct ParallelTraining::State {
     return f();
   }
 
-  /// The weights of this replica's micro-batches by the mean of all replicas' ones: 1 where they are equal.
+  /// Weights of this replica's micro-batches divided by the mean weight over all replicas; 1 if all are equal.
   std::vector<double> shares_of(const std::vector<Tensor>& targets, const ParallelWeight& weight) const {
     std::vector<double> shares;
     double sum = 0;
@@ -126,7 +126,7 @@ struct ParallelTraining::State {
     return shares;
   }
 
-  /// The mean of the losses by `shares`, whose gradients are added.
+  /// Returns the mean of the losses weighted by `shares`, and accumulates its gradients.
   double run(const std::vector<Tensor>& inputs, const std::vector<Tensor>& targets, const std::vector<double>& shares,
              const ParallelLoss& loss) const {
     const auto weighted = [&](size_t m, const Tensor& y) {
@@ -149,11 +149,11 @@ struct ParallelTraining::State {
       (inputs.size() == 1 ? own : own / count).backward();
     };
     for (size_t m = 0; m + 1 < inputs.size(); ++m) alone([&] { one(m); });
-    one(inputs.size() - 1);  // its gradients leave while it goes on
+    one(inputs.size() - 1);  // sends gradients while backward runs
     return sum / count;
   }
 
-  /// Where this rank's parameters and buffers are in the whole model.
+  /// Positions of this rank's parameters and buffers in the whole model.
   io::ShardedState places() const { return distributed::sharded_state(model->layers.model.module); }
   std::vector<nn::NamedTensor> names() const {
     std::vector<nn::NamedTensor> out = model->parameters;
@@ -161,11 +161,11 @@ struct ParallelTraining::State {
     return out;
   }
 
-  /// Parameters whose gradients another rank counts: what all ranks along "tp" have, and weights of several stages.
+  /// Parameters that another rank counts: those replicated along "tp" or "ep", and weights shared by several stages.
   ClipScope clip_scope() const {
     ClipScope out{{model->tp(), model->pp()}, {}};
     const detail::TensorSet whole_on_all(model->whole_on_all), experts(model->experts);
-    // Parts over replicas are summed over them anyway.
+    // Shards over replicas are already summed over "ep".
     if (!sharded) out.groups.push_back(model->ep());
     for (const auto& [name, p] : model->parameters) {
       const bool tp_counts = model->tp().rank() > 0 && whole_on_all.contains(p);
@@ -235,7 +235,7 @@ void ParallelTraining::finish() {
 }
 
 void ParallelTraining::zero_grad() {
-  // What has left for other ranks arrives there.
+  // Completes pending communication first: other ranks may wait for it.
   const bool is_under_way = std::exchange(state_->has_gradients, false);
   if (state_->sharded) {
     if (is_under_way) state_->sharded->reduce_gradients();

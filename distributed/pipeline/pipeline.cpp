@@ -26,13 +26,13 @@ namespace {
 using Kind = PipelineAction::Kind;
 using Tensors = std::vector<Tensor>;
 
-/// Lists of tensors that go from part to part: first of what sort each is, then those that are defined. Receivers need
-/// not be there yet.
+/// Sends lists of tensors between parts: first a message with the sort of each entry, then the defined tensors.
+/// Receivers need not be ready.
 class Mail {
  public:
   Mail(const Group& group, Device device) : group_(group), device_(device) {}
 
-  /// To chunk `chunk` of a stage, forwards or backwards.
+  /// Sends to chunk `chunk` of a stage, forward or backward.
   void send(const Tensors& list, int stage, int chunk, bool backwards) {
     Tensors message{tensor(sorts_of(list)).to(DType::u8)};
     for (const Tensor& t : list) {
@@ -82,7 +82,7 @@ class Mail {
   const Group& group_;
   const Device device_;
   std::vector<Work> sent_;
-  /// Between chunks of this stage, by tag.
+  /// Messages between chunks of this stage, by tag.
   std::map<int, std::deque<Tensor>> own_;
 };
 
@@ -107,13 +107,13 @@ std::vector<double> shares_of(const PipelineStep& step, int micro_batches) {
   return shares;
 }
 
-/// One step on one stage.
+/// Runs one step on one stage.
 class Run {
  public:
   Run(const std::vector<PipelineChunk>& chunks, const PipelineOptions& options, const PipelineStep& step)
       : chunks_(chunks), options_(options), step_(step), mail_(options.group, options.device) {}
 
-  /// The sum of the losses that this stage has computed.
+  /// Returns the sum of the losses that this stage has computed.
   double all(const std::vector<PipelineAction>& actions) {
     const int rank = options_.group.rank();
     if ((rank == 0 && !step_.input) || (rank + 1 == stages() && !step_.loss)) {
@@ -130,7 +130,7 @@ class Run {
   }
 
  private:
-  /// What a micro-batch leaves between forward and backward; of inputs those that came from another part.
+  /// State of a micro-batch between forward and backward; `inputs` are those that another part produced.
   struct Kept {
     Tensors inputs, outputs, seeds;
     std::optional<detail::SplitBackward> rest = {};
@@ -181,7 +181,7 @@ class Run {
     if (a.kind != Kind::input_gradient) kept_.erase(found);
   }
 
-  /// Leaves of the outputs those that a gradient comes back to.
+  /// Receives the gradients of the outputs, and drops outputs without one.
   void take_seeds(const PipelineAction& a, Kept& kept) {
     if (is_last(a)) {
       kept.seeds = {ones_like(kept.outputs[0])};
@@ -201,14 +201,14 @@ class Run {
 
   static bool wants_gradient(const Tensor& input) { return input.defined() && input.requires_grad(); }
 
-  /// Of the inputs; those of weights are added to theirs.
+  /// Gradients of the inputs; accumulates those of weights.
   static Tensors all_gradients(const Kept& kept) {
     if (!kept.outputs.empty()) weft::backward(kept.outputs, kept.seeds);
     Tensors gradients;
     for (const Tensor& input : kept.inputs) gradients.push_back(wants_gradient(input) ? input.grad() : Tensor());
     return gradients;
   }
-  /// The same, and leaves the weights for later.
+  /// Gradients of the inputs only; weights follow later.
   static Tensors gradients_alone(Kept& kept) {
     Tensors gradients(kept.inputs.size()), wanted;
     if (kept.outputs.empty()) return gradients;
@@ -230,7 +230,7 @@ class Run {
   /// By chunk and micro-batch.
   std::map<std::pair<int, int>, Kept> kept_;
   double losses_ = 0;
-  /// The weights of micro-batches by their mean.
+  /// Weights of the micro-batches, divided by their mean.
   std::vector<double> shares_;
 };
 
@@ -242,7 +242,7 @@ void check_shared(const PipelineSharedWeight& shared, int rank) {
                                                      : "a shared weight is given that is not on this rank"});
 }
 
-/// ValueError, on every rank, unless all have the same.
+/// Raises ValueError, on every rank, unless all have the same options.
 void check_agreement(const PipelineOptions& options, size_t chunks) {
   const Group& group = options.group;
   const Tensor own = tensor({static_cast<int64_t>(options.schedule), static_cast<int64_t>(options.micro_batches),
@@ -256,7 +256,7 @@ void check_agreement(const PipelineOptions& options, size_t chunks) {
   }
 }
 
-/// While it lives, the gradients of shared weights are of this step alone.
+/// While one exists, the gradients of shared weights are those of this step only.
 class SharedGradients {
  public:
   SharedGradients(const std::vector<PipelineSharedWeight>& shared, const std::vector<Group>& holders)
@@ -266,7 +266,7 @@ class SharedGradients {
       if (is_trained(s)) s.weight.set_grad({});
     }
   }
-  /// Sums them over the ranks that have them, and adds what was there before.
+  /// Sums them over their ranks, and adds the previous gradients.
   void finish() {
     const NoGradGuard unrecorded;
     for (size_t i = 0; i < shared_.size(); ++i) {
@@ -299,7 +299,7 @@ Pipeline::Pipeline(std::vector<PipelineChunk> chunks, PipelineOptions options, L
     if (!chunk.forward) raise<ValueError>({.problem = "a chunk without a function"});
   }
   for (const PipelineSharedWeight& shared : options_.shared) check_shared(shared, group.rank());
-  // Its messages are told apart from others of the group.
+  // A separate group, whose messages are not mixed up with others of the caller's group.
   std::vector<int> all(static_cast<size_t>(group.size()));
   std::iota(all.begin(), all.end(), 0);
   group = group.subgroup(all);
@@ -314,7 +314,7 @@ Pipeline::Pipeline(std::vector<PipelineChunk> chunks, PipelineOptions options, L
 double Pipeline::run(const PipelineStep& step, Location where) const {
   const CallScope call("Pipeline::run", where);
   const Group& group = options_.group;
-  // It withdraws its messages when it ends: the others are told of an error before they find some missing.
+  // Destroyed after the catch block: other ranks must learn of an error before messages are withdrawn.
   Run steps(chunks_, options_, step);
   try {
     SharedGradients shared(options_.shared, holders_);

@@ -1,4 +1,7 @@
-// Which order a stage works in.
+// Order of a stage's actions.
+//
+// A plan is data that the simulator and the executor both read. Freedom from deadlock is a property of the plan,
+// because sends never wait and messages carry the chunk they belong to.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -13,7 +16,7 @@ namespace {
 using Kind = PipelineAction::Kind;
 using Actions = std::vector<PipelineAction>;
 
-/// First `warm_up` forwards, then one backward behind each forward, then what backwards are left.
+/// `warm_up` forwards, then one backward after each forward, then the remaining backwards.
 template <class Forward, class Backward>
 Actions in_turn(int count, int warm_up, Forward forward, Backward backward) {
   Actions out;
@@ -48,8 +51,8 @@ Actions interleaved(int stage, int stages, int micro_batches, int chunks) {
       [&](int i) { return action(Kind::backward, i); });
 }
 
-/// As one_f_one_b, and behind each gradient of inputs the weights' gradients of `stage` micro-batches before (ZB-H1):
-/// later stages, which wait less for forwards, have them left for the end.
+/// As one_f_one_b; after each input gradient, the weight gradient of the micro-batch `stage` positions before (ZB-H1).
+/// Later stages, which wait less for forwards, have more weight gradients left for the end.
 Actions zero_bubble(int stage, int stages, int micro_batches) {
   Actions out;
   for (const PipelineAction& a : one_chunk(micro_batches, std::min(stages - 1 - stage, micro_batches))) {

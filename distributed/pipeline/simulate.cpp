@@ -1,4 +1,4 @@
-// A plan on a clock.
+// Simulation of a plan.
 #include <algorithm>
 #include <optional>
 
@@ -38,7 +38,7 @@ class Clock {
   }
 
  private:
-  /// When the forward, the gradient of inputs and that of weights were ready, where they are.
+  /// Times at which the forward, the input gradient and the weight gradient finished.
   struct Done {
     std::optional<double> forward, inputs, weights;
   };
@@ -52,7 +52,7 @@ class Clock {
     return costs[static_cast<size_t>(kind)];
   }
 
-  /// Does what stage p can do.
+  /// Runs the actions of stage p that are ready. Returns whether there were any.
   bool advance(int p) {
     const auto at = static_cast<size_t>(p);
     const size_t first = next_[at];

@@ -1,4 +1,4 @@
-// A backward pass in two. Not public.
+// A backward pass in two parts. Not public.
 #pragma once
 
 #include <vector>
@@ -7,22 +7,22 @@
 
 namespace weft::distributed::detail {
 
-/// First the gradients of some leaves, later those of all others: each node's backward runs for the edges that lead to
-/// those leaves, and once more for the rest. Together they are one backward pass, bit for bit; hooks run once.
+/// Computes first the gradients of some leaves, later those of all others: each node's backward runs for the edges that
+/// lead to the first leaves, and again for the rest. Together they equal one backward pass bit for bit; hooks run once.
 class SplitBackward {
  public:
-  /// Of outputs that require gradients, with a seed for each. Computes the gradients of `leaves`.
+  /// Computes the gradients of `leaves`, from outputs that require gradients, with a seed for each.
   SplitBackward(const std::vector<Tensor>& outputs, const std::vector<Tensor>& seeds,
                 const std::vector<Tensor>& leaves);
-  /// Undefined where no output depends on the leaf.
+  /// Undefined for a leaf that no output depends on.
   const std::vector<Tensor>& gradients() const { return gradients_; }
-  /// Adds to the gradients of all other leaves; once.
+  /// Accumulates the gradients of all other leaves; called once.
   void finish();
 
  private:
-  /// A node on the way to the leaves, with edges to others.
+  /// A node on a path to the leaves that also has edges to other nodes.
   struct Fork {
-    Edge node;  ///< a reference
+    Edge node;  // a reference to the node
     std::vector<Tensor> incoming = {};
   };
   struct Watch;
@@ -31,12 +31,12 @@ class SplitBackward {
   void find_forks(const std::vector<Tensor>& outputs, const std::vector<Tensor>& leaves);
   void add_rest(Fork& fork);
 
-  /// Nodes on the way to the leaves, which `outputs_` keep alive; sorted.
+  /// Nodes on paths to the leaves, sorted; `outputs_` keep them alive.
   std::vector<const Node*> leading_;
-  /// In the order in which their gradients came.
+  /// In the order in which their gradients arrived.
   std::vector<Fork> forks_;
   std::vector<Tensor> outputs_, gradients_;
-  /// Where the rest begins, and its seeds.
+  /// Start nodes of the second part, and their seeds.
   std::vector<Tensor> roots_, seeds_;
 };
 

@@ -1,3 +1,5 @@
+// Nodes compute only the gradients that their edges request. So a node runs once without its edges to weights and
+// once with only those, and ops need no support for it.
 #include <algorithm>
 #include <memory>
 #include <unordered_set>
@@ -11,7 +13,7 @@ namespace weft::distributed::detail {
 
 namespace {
 
-/// While it lives, a node has those of its edges alone that `keeps` says.
+/// While one exists, the node has only those edges for which `keeps` returns true.
 class HiddenEdges {
  public:
   template <class Keeps>
@@ -48,7 +50,7 @@ class StreamsOf {
 
 }  // namespace
 
-/// Keeps what comes to the forks.
+/// Stores the gradients that arrive at the forks.
 struct SplitBackward::Watch final : BackwardWatch {
   explicit Watch(std::vector<Fork>& forks_) : forks(forks_) {}
   void before(const BackwardPass&, Node& node, std::span<const Tensor> incoming) override {
@@ -122,7 +124,7 @@ void SplitBackward::add_rest(Fork& fork) {
   const HiddenEdges hidden(node, [&](const Edge& e) { return !leads_on(e); });
   {
     const StreamsOf streams(node);
-    std::vector<Tensor> incoming = fork.incoming;  // moved from, and kept from being written to
+    std::vector<Tensor> incoming = fork.incoming;  // a copy, since run() may move from it or write to it
     node.functions->run(node, incoming.data(), outgoing.data());
     weft::detail::drop_unpacked(node);
   }

@@ -1,3 +1,5 @@
+// Replicas send, keep and gather whole buckets. Each rank owns a shard of each bucket instead of whole parameters,
+// so the shards are even where parameters are fewer than ranks, and gradients can be freed once sent.
 #include "../detail/buckets.hpp"
 
 #include <algorithm>

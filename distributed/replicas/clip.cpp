@@ -21,7 +21,7 @@ double clip_over(std::span<const Group> groups, std::span<const Tensor> counted,
   const NoGradGuard unrecorded;
   const double here = optim::detail::gradient_length(counted);
   double norm = 0;
-  for (const double scale : {1.0, 0x1p-520}) {  // the second where squares of float64 overflow
+  for (const double scale : {1.0, 0x1p-520}) {  // the second scale is used if squares overflow in float64
     Tensor squares = tensor(here * scale * here * scale, f64);
     for (const Group& group : groups) squares = all_reduce(squares, group);
     norm = std::sqrt(squares.item<double>()) / scale;

@@ -1,3 +1,5 @@
+// `finish` ends a backward explicitly: a rank cannot tell whether a parameter without a gradient will still receive
+// one.
 #include "../data_parallel.hpp"
 
 #include <utility>
@@ -12,7 +14,7 @@ namespace weft::distributed {
 struct DataParallel::State {
   Group group;
   detail::GradientBuckets buckets;
-  /// Of buckets that have left.
+  /// Of buckets that were sent.
   std::vector<Work> sent = {};
   std::vector<Tensor> values = {};
   std::vector<size_t> unused = {};

@@ -46,7 +46,7 @@ bool is_whole(const io::ShardedTensor& place) {
   return !place.flattened_range && place.local.shape() == place.global_shape;
 }
 
-/// A value that the optimizer keeps of a part.
+/// A value of the optimizer's state for a sharded parameter.
 io::ShardedTensor at(const OptimizerPart& part, const Tensor& value, const std::string& key) {
   if (value.dim() == 0 && part.values.dim() > 0) return alike(value);
   if (!(value.shape() == part.values.shape())) {

@@ -1,3 +1,5 @@
+// In stage 3 the memory of a parameter is exchanged and its tensor stays. Saved tensors refer to the parameter, so
+// nothing is kept between forward and backward, and the version check rejects a parameter that is not gathered.
 #include "../detail/parameter_units.hpp"
 
 #include <algorithm>
@@ -13,7 +15,7 @@ namespace weft::distributed::detail {
 
 namespace {
 
-/// No tensor is saved at it, so backward is told that a parameter is not whole.
+/// No tensor is saved with this version, so that backward refuses a parameter that is not gathered.
 constexpr uint32_t dropped_version = uint32_t{1} << 31;
 
 int64_t count_of(const std::vector<Tensor>& tensors) {

@@ -21,19 +21,19 @@ namespace weft::distributed {
 
 namespace {
 
-/// What this rank updates of a parameter: elements [begin, begin + size) of it.
+/// Elements [begin, begin + size) of a parameter, which this rank updates.
 struct Piece {
   size_t parameter;
   int64_t begin, size;
-  /// In the parameter's memory, or a master of its own.
+  /// A view of the parameter, or a separate master copy.
   Tensor values;
 };
 
-/// The part of a bucket's elements, one parameter after the other, that this rank owns.
+/// The range of a bucket's concatenated elements that this rank owns.
 struct OwnPart {
   int64_t begin = 0, size = 0;
   std::vector<Piece> pieces = {};
-  /// In stage 3 of modules' parameters: where these elements are kept.
+  /// In stage 3, for parameters of modules: storage of these elements.
   Tensor kept = {};
 };
 
@@ -45,7 +45,7 @@ int64_t count_of(const std::vector<Tensor>& tensors) {
   return count;
 }
 
-/// By parameter, the module among these that has it. ValueError where one is in another.
+/// By parameter, the index of its module. Raises ValueError if one module contains another.
 using Owners = std::unordered_map<const TensorImpl*, size_t>;
 Owners owners_of(const std::vector<nn::Module>& modules) {
   for (const nn::Module& outer : modules) {
@@ -61,12 +61,12 @@ Owners owners_of(const std::vector<nn::Module>& modules) {
       if (!owners.emplace(p.impl(), m).second) shared.push_back(p.impl());
     }
   }
-  // What several have stays whole.
+  // Parameters of several modules stay whole.
   for (const TensorImpl* p : shared) owners.erase(p);
   return owners;
 }
 
-/// The ranks that have the same parameter.
+/// Groups of ranks that have the same parameter.
 class Sharers {
  public:
   explicit Sharers(const ShardedOptimizerOptions& options)
@@ -81,13 +81,14 @@ class Sharers {
   detail::TensorSet experts_;
 };
 
-/// Of each group, each module and the experts on their own, numbered through all groups.
+/// Buckets of each optimizer group, separately for each module and for experts; parameters are numbered through all
+/// groups.
 std::vector<std::vector<size_t>> buckets_of_groups(const std::vector<std::vector<Tensor>>& groups, int64_t bytes,
                                                    const Sharers& sharers, const Owners& owners) {
   std::vector<std::vector<size_t>> out;
   size_t first = 0;
   for (const std::vector<Tensor>& group : groups) {
-    // Backward comes to the last ones first.
+    // Backward computes the gradients of the last modules first.
     std::map<std::pair<int64_t, bool>, std::vector<size_t>, std::greater<>> by_module;
     for (size_t i = 0; i < group.size(); ++i) {
       const auto owner = owners.find(group[i].impl());
@@ -132,13 +133,14 @@ struct ShardedOptimizer::State {
   detail::GradientBuckets buckets;
   std::vector<OwnPart> own;
   detail::ParameterUnits units;
-  /// Of buckets that have left.
+  /// Of buckets that were sent.
   std::vector<Work> sent = {};
   std::vector<bool> has_gradient = {};
-  /// In stage 1, what they were sent as.
+  /// In stage 1, the sent buffers, which are reduced in place.
   std::vector<Tensor> means = {};
   bool is_reduced = false;
-  /// Of the parts' parameters, which ranks came to, and their means by bucket, until the optimizer takes them.
+  /// For each parameter, whether any rank's backward reached it; and the means by bucket, until the optimizer takes
+  /// them.
   std::vector<bool> is_reached = {};
   std::vector<Tensor> received = {};
 
@@ -160,7 +162,7 @@ struct ShardedOptimizer::State {
     make_units(owners, where);
   }
 
-  /// Of each module, what is trained of it by bucket, and what is frozen.
+  /// For each module: its trained parameters by bucket, and its frozen ones.
   void make_units(const Owners& owners, Location where) {
     const detail::TensorSet is_trained(buckets.parameters());
     for (size_t m = 0; m < options.modules.size(); ++m) {
@@ -177,7 +179,7 @@ struct ShardedOptimizer::State {
     }
   }
 
-  /// Of a bucket, the ranks that have its parameters.
+  /// Ranks that have the parameters of a bucket.
   const Group& group(size_t bucket) const { return sharers.of(buckets.parameters()[buckets.numbers(bucket)[0]]); }
 
   OwnPart own_part(size_t bucket, const Owners& owners) const {
@@ -201,12 +203,12 @@ struct ShardedOptimizer::State {
     return part;
   }
 
-  /// Where a piece's elements are, which begin at `first` in the bucket.
+  /// Storage of a piece's elements, which begin at `first` in the bucket.
   Tensor elements_of(const OwnPart& part, const Piece& piece, int64_t first) const {
     if (part.kept.defined()) return part.kept.narrow(0, first - part.begin, piece.size);
     return buckets.parameters()[piece.parameter].detach().view({-1}).narrow(0, piece.begin, piece.size);
   }
-  /// Calls f(piece, its elements) for the pieces that have masters besides.
+  /// Calls f(piece, its elements) for the pieces with separate master weights.
   template <class F>
   void for_each_master(const OwnPart& part, F f) const {
     int64_t first = part.begin;
@@ -252,7 +254,7 @@ struct ShardedOptimizer::State {
     is_reduced = true;
   }
 
-  /// The optimizer gets the means, those of masters in their dtype.
+  /// Sets the optimizer's gradients to the means, in the dtype of the master weights.
   void give() {
     reduce();
     const NoGradGuard unrecorded;
@@ -274,7 +276,7 @@ struct ShardedOptimizer::State {
     }
   }
 
-  /// Calls f(number in the optimizer, piece, its parameter).
+  /// Calls f(index in the optimizer, piece, its parameter).
   template <class F>
   void for_each_piece(F f) const {
     size_t number = 0;
@@ -287,7 +289,7 @@ struct ShardedOptimizer::State {
     }
   }
 
-  /// In the order of the optimizer.
+  /// In the order of the optimizer's parameters.
   std::vector<detail::OptimizerPart> optimizer_parts(const detail::Places& places) const {
     std::vector<detail::OptimizerPart> out;
     for_each_piece([&](size_t, const Piece& piece, const Tensor& parameter) {
@@ -297,7 +299,7 @@ struct ShardedOptimizer::State {
     return out;
   }
 
-  /// Every rank gets what the others updated, or can get it.
+  /// Gathers updated values on every rank; sharded parameters of modules are only copied into their storage.
   void gather() {
     const NoGradGuard unrecorded;
     for (size_t b = 0; b < buckets.size(); ++b) {
@@ -316,7 +318,7 @@ struct ShardedOptimizer::State {
     units.renew();
   }
 
-  /// What was written to the parameters of these parts becomes their masters'.
+  /// Copies values written to the parameters of these shards into their master weights.
   void take_written(const std::vector<Tensor>& kept) {
     const NoGradGuard unrecorded;
     const detail::TensorSet written(kept);

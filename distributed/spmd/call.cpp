@@ -1,3 +1,6 @@
+// One node moves the gradients of all inputs of an op. So ranks run the same collectives even if an op records
+// nothing for an empty shard or returns no gradient for an input. The gradient of a `DTensor` is the gradient of one
+// loss that all ranks compute alike, not of the sum of their losses.
 #include "call.hpp"
 
 #include <algorithm>
@@ -28,7 +31,7 @@ const OpRecord& record_of(std::string_view op, Location where) {
   raise<KeyError>({.op = "call", .problem = fmt::format("there is no op '{}'", op)}, where);
 }
 
-/// Whether a tensor in the place of argument number i is read as a number.
+/// Whether a tensor passed as argument i is read as a number.
 bool is_read(const OpRecord& record, size_t i) {
   using Kind = ArgumentType::Kind;
   const std::vector<Argument>& all = record.signature().arguments;
@@ -54,7 +57,7 @@ const DTensor& first_of(const OpRecord& record, const DValues& arguments) {
   raise<ValueError>({.op = record.name, .problem = "no argument is in parts", .remedy = "make one by shard_tensor"});
 }
 
-/// A call, apart: its tensors in order, and its other arguments with tensors without elements in their places.
+/// The operands of a call: its tensors in order, and its arguments with meta tensors in their positions.
 struct Operands {
   const OpRecord& record;
   const Mesh& mesh;
@@ -102,7 +105,7 @@ struct Operands {
     return std::ranges::any_of(tensors,
                                [](const DTensor& x) { return x.local().defined() && should_record(x.local()); });
   }
-  /// `out`, arguments of the call, with these tensors in their places.
+  /// The arguments `out`, with these tensors in their positions.
   Values filled(Values out, std::span<const Tensor> parts) const {
     size_t next = 0;
     for (size_t i = 0; i < out.size(); ++i) {
@@ -116,7 +119,7 @@ struct Operands {
   }
 };
 
-/// '1' for letters that no result has.
+/// Replaces letters that no result has by '1'.
 std::string without_reduced(std::string letters) {
   const size_t arrow = letters.find("->");
   for (size_t i = 0; i < arrow; ++i) {
@@ -136,7 +139,7 @@ std::string uncut_notation(const WholeCall& call) {
   text += "->";
   try {
     add(call.results());
-  } catch (const NotImplementedError&) {  // shapes follow from values
+  } catch (const NotImplementedError&) {  // shapes depend on values
   }
   return text;
 }
@@ -148,7 +151,7 @@ Notation notation_of(const WholeCall& call, const Partition& rule, bool recorded
                   {.reduction = rule.reduction, .linearity = rule.linearity, .units = rule.units});
 }
 
-/// Dimensions of the mesh that cut axes of each letter.
+/// Mesh dimensions that shard each letter.
 std::map<char, std::vector<bool>> cuts_of(const Notation& notation, const SpmdInfo& info, size_t mesh_rank) {
   std::map<char, std::vector<bool>> cuts;
   for (size_t i = 0; i < info.inputs.size(); ++i) {
@@ -163,7 +166,7 @@ std::map<char, std::vector<bool>> cuts_of(const Notation& notation, const SpmdIn
   return cuts;
 }
 
-/// A seed for this rank's part, from a generator that stands alike on all ranks.
+/// A seed for this rank's shard, from a generator whose state is equal on all ranks.
 uint64_t seed_of_part(const SpmdInfo& info, const Mesh& mesh, Generator* given) {
   uint64_t part = 0;
   for (int d = 0; d < mesh.shape().size(); ++d) {
@@ -190,7 +193,7 @@ std::vector<Part> parts_of(const std::vector<Dims>& shapes, const std::vector<Pl
   return out;
 }
 
-/// Inputs where the rule wants them, on this rank.
+/// Inputs on this rank, resharded as the rule needs them.
 detail::MovedInputs moved(const Operands& operands, const SpmdInfo& info, const std::vector<Placements>& gradients) {
   for (size_t i = 0; i < operands.tensors.size(); ++i) {
     const Placements& from = operands.tensors[i].placements();
@@ -207,14 +210,14 @@ std::vector<Tensor> tensors_in(const Value& value) {
   raise<ValueError>({.problem = "it gives no tensor", .remedy = "call it with full_tensor()"});
 }
 
-/// Results without elements, where the op refuses inputs without elements.
+/// Empty results, for ops that refuse empty inputs.
 std::vector<Tensor> empty_results(std::span<const Part> results, const std::vector<TensorMeta>& metas, Device device) {
   std::vector<Tensor> out;
   for (size_t i = 0; i < results.size(); ++i) out.push_back(zeros(results[i].sizes, {metas[i].dtype, device}));
   return out;
 }
 
-/// Whether a rank has a part without elements: no part is smaller than that of the last one.
+/// Whether any rank has an empty shard. The last rank's shard is the smallest.
 bool has_empty_parts(const std::vector<Dims>& shapes, const std::vector<Placements>& placements, const Mesh& mesh) {
   Dims last = mesh.shape();
   for (int d = 0; d < last.size(); ++d) last[d] -= 1;
@@ -224,7 +227,7 @@ bool has_empty_parts(const std::vector<Dims>& shapes, const std::vector<Placemen
   return false;
 }
 
-/// What the rule has this rank compute.
+/// Computes this rank's shards of the results.
 std::vector<Tensor> computed(const Operands& operands, const WholeCall& whole, const Partition& rule,
                              const Notation& notation, const SpmdInfo& info, const detail::MovedInputs& inputs,
                              const std::vector<TensorMeta>& results) {

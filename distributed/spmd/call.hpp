@@ -1,11 +1,12 @@
-// Every op on tensors in parts, by its name.
+// Calls of any op on distributed tensors, by name.
 //
 //   const DTensor y = call("softmax", {x, -1});
 //   const std::vector<DTensor> top = call_all("topk", {y, 5});
 //   const DTensor z = (y + 1) * y;
 //
-// The rule of the op's record (<weft/ops/partition.hpp>) says which parts it needs and what it leaves. Inputs are moved
-// there, each rank computes on its parts, and gradients go the way back. Every rank of the mesh makes the same calls.
+// The rule in the op's record (<weft/ops/partition.hpp>) determines the placements of inputs and outputs. Inputs are
+// resharded, each rank computes on its shards, and gradients are resharded back. Every rank of the mesh makes the same
+// calls.
 #pragma once
 
 #include <cstdint>
@@ -19,26 +20,26 @@
 
 namespace weft::distributed {
 
-/// An argument: as weft::Value, with tensors in parts. A plain tensor is one that all ranks have alike.
+/// An argument: as weft::Value, or a distributed tensor. A plain tensor must be equal on all ranks.
 using DValue = std::variant<std::monostate, DTensor, std::vector<DTensor>, Tensor, bool, int64_t, double, Dims, DType,
                             std::string, Generator*>;
 using DValues = std::vector<DValue>;
 
-/// The rule of a call, as a notation. Of tensors the shapes and dtypes count alone; those on the device `meta` will do.
-/// Errors as those of the op.
+/// The rule of a call, as a notation. Only shapes and dtypes of tensors matter; they may be on the device `meta`.
+/// Raises the errors of the op.
 WEFT_API Notation notation_of(const OpRecord& record, std::span<const Value> arguments);
 
-/// The op of that name; arguments that are left out have their defaults. An op without a rule, and one whose shapes
-/// follow from values, gets whole tensors; of one without a rule a warning tells. Where gradients are recorded, axes
-/// that max, min and prod reduce are made whole first. Random numbers begin with the calling rank's generator, which
-/// moves on alike on all ranks, and differ from part to part. KeyError for an unknown op; ValueError where no argument
-/// is in parts, where two are on different meshes, where an argument that the op writes would have to move, and unless
-/// the op gives one tensor; BadArgument and the op's own errors as from its record.
+/// Calls the op with this name; missing arguments have their defaults. An op without a rule gets whole tensors, with a
+/// warning; so does an op whose output shapes depend on values. If gradients are recorded, axes that max, min and prod
+/// reduce are gathered first. Random numbers start from the calling rank's generator, which must have the same state on
+/// all ranks and advances equally; they differ between shards. Raises KeyError for an unknown op; ValueError if no
+/// argument is distributed, if two are on different meshes, if an argument that the op writes would have to be
+/// resharded, and unless the op returns one tensor; BadArgument and the op's own errors.
 WEFT_API DTensor call(std::string_view op, const DValues& arguments, Location where = {});
-/// The same for ops of any number of results.
+/// The same for ops with any number of results.
 WEFT_API std::vector<DTensor> call_all(std::string_view op, const DValues& arguments, Location where = {});
 
-/// A tensor in parts or a number, with the place of the call.
+/// A distributed tensor or a number, with the call site.
 struct DOperand {
   DOperand(const DTensor& x, Location where_ = {}) : value(x), where(where_) {}
   DOperand(double number, Location where_ = {}) : value(number), where(where_) {}

@@ -25,7 +25,7 @@ std::vector<std::string> words_of(std::string_view text) {
   return words;
 }
 
-/// Letters in the order in which the inputs name them.
+/// Letters in order of first appearance.
 std::string letters_of(const std::vector<std::string>& words) {
   std::string letters;
   for (const std::string& word : words) {
@@ -36,10 +36,10 @@ std::string letters_of(const std::vector<std::string>& words) {
   return letters;
 }
 
-/// Dimensions of the mesh that cut each letter, the outer ones first.
+/// Mesh dimensions that shard each letter, the outer ones first.
 using Cuts = std::map<char, Dims>;
 
-/// The placements of a tensor whose axes have the letters of `word`; `cuts_axis` says whether an axis is cut at all.
+/// Placements of a tensor whose axes have the letters of `word`; `cuts_axis` returns whether an axis is sharded at all.
 template <class F>
 Placements placements_of(const std::string& word, const Cuts& cuts, int mesh_rank, F&& cuts_axis) {
   Placements out(static_cast<size_t>(mesh_rank));
@@ -53,7 +53,7 @@ Placements placements_of(const std::string& word, const Cuts& cuts, int mesh_ran
 
 bool is_sum(const Placement& p) { return p.is_partial() && (p.op == ReduceOp::sum || p.op == ReduceOp::avg); }
 
-/// Which dimension of the mesh keeps partial inputs, and as what they stay.
+/// For each mesh dimension: the reduction of partial inputs that stay partial, if any.
 std::vector<std::optional<ReduceOp>> passing(std::span<const SpmdMeta> inputs, const Dims& mesh, Linearity linearity) {
   std::vector<std::optional<ReduceOp>> out(static_cast<size_t>(mesh.size()));
   for (size_t d = 0; d < out.size(); ++d) {
@@ -72,13 +72,13 @@ std::vector<std::optional<ReduceOp>> passing(std::span<const SpmdMeta> inputs, c
   return out;
 }
 
-/// How many equal units an axis of the letter has, of which a part has some in whole; 0 where parts may be any.
+/// Number of equal units along an axis with this letter, which are never split; 0 if there are none.
 int64_t units_of(const NotationOptions& options, char letter) {
   const auto found = std::ranges::find(options.units, letter, &std::pair<char, int64_t>::first);
   return found == options.units.end() ? 0 : found->second;
 }
 
-/// Sizes of the letters; axes of size 1 say nothing.
+/// Sizes of the letters; axes of size 1 are ignored.
 std::map<char, int64_t> sizes_of(const std::vector<std::string>& words, const NotationOptions& options,
                                  std::span<const SpmdMeta> inputs, const Dims& mesh, Location where) {
   if (inputs.size() != words.size()) {
@@ -114,22 +114,22 @@ int64_t size_of(const std::map<char, int64_t>& sizes, char letter) {
   return found == sizes.end() ? 1 : found->second;
 }
 
-/// Whether an axis is cut where its letter is: not one of size 1 that stretches.
+/// Whether an axis is sharded with its letter; false for an axis of size 1 that broadcasts.
 bool may_be_cut(const std::string& word, const SpmdMeta& meta, int axis, const std::map<char, int64_t>& sizes) {
   return meta.shape[axis] > 1 || size_of(sizes, word[static_cast<size_t>(axis)]) == 1;
 }
 
-/// How an input cuts an axis of a letter.
+/// How an input shards an axis of a letter.
 struct Claim {
   Dims cut;
-  int64_t bytes;  ///< that a rank holds
+  int64_t bytes;  // on each rank
 };
 
 int64_t local_bytes(const SpmdMeta& meta, const Dims& mesh) {
   return part_of(meta.shape, meta.placements, mesh, Dims::filled(mesh.size(), 0)).sizes.product() * meta.itemsize;
 }
 
-/// The way that moves the fewest bytes: whatever is cut in another way has to move, what is whole is cut where it is.
+/// The cut that moves the fewest bytes: differently sharded inputs must be moved, whole ones are cut locally.
 Dims cheapest(const std::vector<Claim>& claims) {
   const auto bytes_moved = [&](const Dims& cut) {
     int64_t bytes = 0;
@@ -149,7 +149,7 @@ Dims cheapest(const std::vector<Claim>& claims) {
   return best;
 }
 
-/// Dimensions of the mesh that are not taken and leave whole units, from the outer one on.
+/// Takes the wanted mesh dimensions that are free and do not split units, from the outer one on.
 void take(const Dims& wanted, const Dims& mesh, int64_t units, std::vector<bool>& taken, Dims& kept) {
   int64_t ranks = 1;
   for (const int64_t d : wanted) {

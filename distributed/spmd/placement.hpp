@@ -1,4 +1,4 @@
-// Where the parts of a tensor are: one placement for each dimension of a mesh.
+// How a tensor is distributed: one placement for each dimension of a mesh.
 #pragma once
 
 #include <string>
@@ -10,13 +10,13 @@
 
 namespace weft::distributed {
 
-/// What the ranks along one dimension of a mesh hold: all the same tensor, a part of it along `axis` each, or tensors
-/// that `op` makes into it.
+/// Contents of the ranks along one dimension of a mesh: the same tensor, shards of it along `axis`, or tensors that
+/// `op` reduces to it.
 struct Placement {
   enum class Kind : uint8_t { replicate, shard, partial };
   Kind kind = Kind::replicate;
-  int axis = -1;                ///< of shard
-  ReduceOp op = ReduceOp::sum;  ///< of partial
+  int axis = -1;                // for shard
+  ReduceOp op = ReduceOp::sum;  // for partial
 
   bool is_replicate() const { return kind == Kind::replicate; }
   bool is_shard() const { return kind == Kind::shard; }
@@ -30,16 +30,16 @@ constexpr Placement Partial(ReduceOp op = ReduceOp::sum) { return {Placement::Ki
 
 /// One for each dimension of a mesh.
 using Placements = std::vector<Placement>;
-/// "[Shard(0), Partial(sum)]"
+/// Example: "[Shard(0), Partial(sum)]".
 WEFT_API std::string text(const Placements& placements);
 
-/// Of a tensor with `rank` dimensions those of the mesh that cut each, the outer ones first: the mapping of dimensions.
+/// For each of the tensor's `rank` axes, the dimensions of the mesh that shard it, the outer ones first.
 WEFT_API std::vector<Dims> dims_mapping(const Placements& placements, int rank);
 
-/// What the rank at `coordinate` holds of a tensor of this shape. An axis of n is cut by k ranks into chunks of ⌈n /
-/// k⌉, so that the last ones may be shorter or empty; where several dimensions of the mesh cut one axis, the outer ones
-/// cut first. ValueError unless there is a placement for each dimension of the mesh; IndexError for an axis that the
-/// shape lacks.
+/// The shard of the rank at `coordinate` of a tensor with this shape. An axis of n elements is cut by k ranks into
+/// chunks of ⌈n / k⌉; the last ones may be shorter or empty. If several dimensions of the mesh cut one axis, the outer
+/// ones cut first. Raises ValueError unless there is a placement for each dimension of the mesh, and IndexError for an
+/// axis that the shape lacks.
 WEFT_API Part part_of(const Dims& shape, const Placements& placements, const Dims& mesh, const Dims& coordinate,
                       Location where = {});
 

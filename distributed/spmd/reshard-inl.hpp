@@ -1,4 +1,4 @@
-// What reshard and the functions on DTensor share. Not public.
+// Shared helpers of reshard and the functions on DTensor. Not public.
 #pragma once
 
 #include <span>
@@ -8,37 +8,37 @@
 
 namespace weft::distributed::detail {
 
-/// Replicated where it was partial.
+/// Replaces partial placements by replicated ones.
 Placements without_partial(Placements placements);
 
-/// ShapeError unless `local` is this rank's part, on ranks of the mesh.
+/// Raises ShapeError unless `local` has the shape of this rank's shard; for ranks of the mesh.
 void check_part(const char* op, const Tensor& local, const Dims& shape, const Placements& placements, const Mesh& mesh,
                 Location where);
 
-/// The public one for an operand whose gradient comes as `gradient` says, which may be partial where `to` is
-/// replicated.
+/// reshard with an explicit placement of the operand's gradient, which may be partial where `to` is replicated.
 Tensor reshard(const Tensor& local, const Dims& shape, const Placements& from, const Placements& to,
                const Placements& gradient, const Mesh& mesh, Location where);
 
-/// The inputs of one function where its rule wants them. All their gradients go back by one node of the graph, those
-/// that this rank's own ops do not give as zeros: what a rank records, which of parts without elements may be nothing,
-/// changes neither which collectives its backward runs nor their order.
+/// The inputs of one function, moved to the placements of its rule. One graph node handles all their gradients, with
+/// zeros for those that this rank's ops do not produce. So backward runs the same collectives in the same order on all
+/// ranks, even on ranks with empty shards that record nothing.
 class MovedInputs {
  public:
-  /// On ranks of the mesh. `gradients` is as `gradient` of reshard, for each input.
+  /// For ranks of the mesh. `gradients` is, for each input, the `gradient` of reshard.
   MovedInputs(std::span<const DTensor> inputs, const SpmdInfo& info, std::span<const Placements> gradients,
               Location where);
 
   const std::vector<Tensor>& parts() const { return parts_; }
-  /// What this rank computed with the parts. Where inputs need gradients every floating result has one, on all ranks,
-  /// and backward from it reaches all inputs, and `sums`, results of collectives on the way.
+  /// Connects this rank's results, computed from the shards, to the graph. If inputs need gradients, every floating
+  /// result has one on all ranks, and backward from it reaches all inputs and `sums`, the results of collectives in
+  /// between.
   std::vector<Tensor> joined(std::vector<Tensor> results, std::span<const Tensor> sums = {}) const;
-  /// x, which the parts have become, with a gradient if it is floating and they have one.
+  /// x, assembled from the shards, with a gradient if it is floating and they have one.
   Tensor recorded(const Tensor& x) const;
 
  private:
   std::vector<Tensor> parts_;
-  /// Another result of the node, that leads every backward to it; undefined where nothing is recorded.
+  /// Extra result of the node; every backward passes through it. Undefined if nothing is recorded.
   Tensor token_;
 };
 

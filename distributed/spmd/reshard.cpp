@@ -21,7 +21,7 @@ int common_prefix(const Dims& a, const Dims& b) {
   return n;
 }
 
-/// One dimension of the mesh after the other; what lies here between two steps is as `now` says.
+/// Reshards along one mesh dimension after the other; `now_` holds the current placements.
 class Move {
  public:
   Move(const Tensor& local, const Dims& shape, const Placements& from, const Placements& to, const Mesh& mesh)
@@ -53,21 +53,21 @@ class Move {
   int rank(size_t d) const { return static_cast<int>(mesh_.coordinate()[static_cast<int>(d)]); }
   std::vector<Dims> mapping(const Placements& p) const { return dims_mapping(p, shape_.size()); }
 
-  /// No other dimension of the mesh cuts the axis, now or in the end.
+  /// Whether no other mesh dimension shards the axis, in the current or the final placements.
   bool is_cut_once(int axis, size_t d) const {
     for (size_t e = 0; e < now_.size(); ++e) {
       if (e != d && (now_[e].is_shard(axis) || to_[e].is_shard(axis))) return false;
     }
     return true;
   }
-  /// The cut and those outside of it are those of the end.
+  /// Whether this cut and the outer ones equal the final ones.
   bool keeps(size_t d) const {
     const auto axis = static_cast<size_t>(now_[d].axis);
     const Dims here = mapping(now_)[axis], there = mapping(to_)[axis];
     const int same = common_prefix(here, there);
     return std::find(here.begin(), here.begin() + same, static_cast<int64_t>(d)) != here.begin() + same;
   }
-  /// How long the axis is before dimension d of the mesh cuts it.
+  /// Size of the axis before mesh dimension d cuts it.
   int64_t size_before(size_t d) const {
     const int axis = now_[d].axis;
     Placements outer(now_.size());
@@ -131,7 +131,7 @@ void check(const Tensor& local, const Dims& shape, const Placements& from, const
   part_of(shape, to, mesh.shape(), mesh.coordinate(), where);
 }
 
-/// A rank's part of an average counts one k-th of it.
+/// Scale of a rank's value: 1 / ranks for each average.
 double share_of_parts(const Placements& placements, const Dims& mesh) {
   double share = 1;
   for (int d = 0; d < mesh.size(); ++d) {
@@ -143,7 +143,7 @@ double share_of_parts(const Placements& placements, const Dims& mesh) {
 
 struct ReshardBackward {
   Dims shape;
-  /// What the gradient comes as and goes back as, but where that is partial.
+  /// Placements of the incoming gradient and of the operand; its gradient is replicated where the operand is partial.
   Placements gradient, operand;
   double share;
   Mesh mesh;
@@ -154,7 +154,7 @@ struct ReshardBackward {
   }
 };
 
-/// ValueError where no gradient can go back.
+/// Raises ValueError if the gradient is not defined.
 ReshardBackward way_back(const Dims& shape, const Placements& from, const Placements& to, const Placements& gradient,
                          const Mesh& mesh, Location where) {
   for (const Placement& p : from) {
@@ -172,7 +172,7 @@ Tensor moved(const Tensor& local, const Dims& shape, const Placements& from, con
   return out.shares_storage(local) ? out.detach() : out;
 }
 
-/// Makes each of `results` one of the node, which this takes over.
+/// Makes `results` the outputs of the node; takes ownership of it.
 void set_histories(std::span<Tensor> results, GeneralNode* node) {
   for (size_t i = 0; i < results.size(); ++i) {
     if (i > 0) node->refs.increment();
@@ -180,7 +180,7 @@ void set_histories(std::span<Tensor> results, GeneralNode* node) {
   }
 }
 
-/// What zeros are made like.
+/// Shape, dtype and device of a zero tensor.
 struct Like {
   Dims shape;
   DType dtype;
@@ -189,7 +189,7 @@ struct Like {
   Tensor zero() const { return zeros(shape, {dtype, device}); }
 };
 
-/// A zero from which backward reaches all of `operands`, with zeros.
+/// A zero whose backward reaches all `operands`, with zero gradients.
 Tensor leading_to(const std::vector<Tensor>& operands) {
   std::vector<Like> like(operands.begin(), operands.end());
   Tensor token = zeros({});
@@ -199,7 +199,7 @@ Tensor leading_to(const std::vector<Tensor>& operands) {
   return token;
 }
 
-/// The floating ones of `results` with a history that leads to `token`, too, which comes from the ranks' inputs.
+/// Gives the floating `results` a history that also reaches `token`, which depends on the ranks' inputs.
 std::vector<Tensor> joined_with(const Tensor& token, std::vector<Tensor> results) {
   std::vector<Tensor> operands, outputs;
   for (Tensor& y : results) {
@@ -213,7 +213,7 @@ std::vector<Tensor> joined_with(const Tensor& token, std::vector<Tensor> results
   operands.push_back(token);
   GeneralNode* const node =
       make_general_node(operands, static_cast<int>(count), [count, token](Node&, Tensor* in, Tensor* out) {
-        // To be differentiated again, it leads to what the gradients were computed with.
+        // For second derivatives, it must reach the tensors from which the gradients were computed.
         std::vector<Tensor> before{token};
         std::copy_if(in, in + count, std::back_inserter(before), [](const Tensor& g) { return g.defined(); });
         out[count] = recording() ? leading_to(before) : zeros({});
@@ -223,7 +223,7 @@ std::vector<Tensor> joined_with(const Tensor& token, std::vector<Tensor> results
   return results;
 }
 
-/// All inputs' gradients on their way back, and the token that came with them.
+/// Reshards all inputs' gradients back. The last entry of `in` is the token's gradient.
 void move_back(std::span<const ReshardBackward> back, std::span<const Like> like, Tensor* in, Tensor* out) {
   const Tensor& token = in[back.size()];
   for (size_t i = 0; i < back.size(); ++i) {

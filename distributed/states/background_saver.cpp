@@ -15,7 +15,7 @@ namespace weft::distributed {
 
 namespace {
 
-/// While it lives, the rank does not end.
+/// While one exists, the rank does not exit.
 struct UnderWay {
   explicit UnderWay(detail::Wire& wire) : wire_(wire) { wire_.count_work(1); }
   ~UnderWay() { wire_.count_work(-1); }

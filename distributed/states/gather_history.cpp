@@ -18,7 +18,6 @@ namespace {
 /// The texts of all ranks, on rank 0.
 std::vector<std::string> texts_of_all(const std::string& own, const Group& group) {
   const Tensor bytes = detail::bytes_of(own);
-  // Only rank 0 gets them.
   std::vector<int64_t> to(static_cast<size_t>(group.size()), 0);
   to[0] = bytes.numel();
   const RaggedExchange all = all_to_all_ragged(bytes, to, group);
@@ -31,7 +30,7 @@ std::vector<std::string> texts_of_all(const std::string& own, const Group& group
   return out;
 }
 
-/// Where what each rank watched is in the whole: names in the order of their first rank, and of ranks for each.
+/// Indices in `whole` of each rank's watched entries: names in order of first appearance, each with its ranks in order.
 std::vector<std::vector<size_t>> join_watched(const std::vector<History>& ranks, History& whole) {
   std::vector<std::pair<std::string, std::vector<std::pair<size_t, size_t>>>> by_name;
   for (size_t r = 0; r < ranks.size(); ++r) {
@@ -54,9 +53,9 @@ std::vector<std::vector<size_t>> join_watched(const std::vector<History>& ranks,
   return places;
 }
 
-// ---- what programs did ----------------------------------------------------------------------------------------------
+// ---- facts about programs ------------------------------------------------------------------------------------------
 
-/// Appends what no other rank has told, by `key`, with indices of the whole.
+/// Appends the elements whose key is not in `whole`.
 template <class T, class Key>
 void add_new(std::vector<T>& whole, const std::vector<T>& own, Key key) {
   for (const T& one : own) {
@@ -71,7 +70,7 @@ void add_of_tensors(std::vector<T>& whole, std::vector<T> own, const std::vector
   }
 }
 
-/// What an optimizer was told of a step, on each rank of its own parameters.
+/// Merges optimizer steps; each rank recorded its own parameters.
 void add_steps(std::vector<OptimizerSteps>& whole, const std::vector<OptimizerSteps>& own,
                const std::vector<size_t>& places) {
   const auto key = [](const OptimizerSteps& s) { return std::tie(s.step, s.optimizer, s.place); };
@@ -89,7 +88,7 @@ void add_steps(std::vector<OptimizerSteps>& whole, const std::vector<OptimizerSt
   }
 }
 
-/// A loss that several ranks compute, each of its own rows.
+/// Merges a loss that several ranks compute, each for its own rows.
 void add_loss(LossSeen& whole, const LossSeen& own) {
   whole.steps = std::max(whole.steps, own.steps), whole.last = std::max(whole.last, own.last);
   whole.rows += own.rows, whole.numbers += own.numbers;
@@ -124,11 +123,11 @@ void add_program(ProgramFacts& whole, const ProgramFacts& own, const std::vector
     if (found == whole.losses.end()) whole.losses.push_back(loss);
     else add_loss(*found, loss);
   }
-  // A model is called alike on all ranks that have it whole; of stages the first speaks.
+  // Ranks that have the whole model call it alike; of pipeline stages, the first one counts.
   if (whole.model.inputs == 0 && whole.model.trained == 0 && whole.model.unrecorded == 0) whole.model = own.model;
 }
 
-/// One backward pass of all ranks: those of one step, one behind the other.
+/// Joins the backward traces of one step of all ranks, one after the other.
 void add_traces(History& whole, const History& own, const std::vector<size_t>& places) {
   const size_t sites = whole.sites.size();
   for (OpSite site : own.sites) {

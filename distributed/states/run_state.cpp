@@ -98,8 +98,8 @@ GeneratorState state_of(const std::vector<uint8_t>& bytes, Location where) {
   return generator.state();
 }
 
-/// Where a generator goes on that stood so on the ranks that saved it: alike where it did, else in the sequence of this
-/// rank's number, behind all that was drawn.
+/// State for a generator on another number of ranks: the saved one if all ranks had the same, else a subsequence of
+/// this rank's own, after all numbers that any rank drew.
 GeneratorState derived(const std::vector<GeneratorState>& saved, int rank) {
   const auto is_first = [&](const GeneratorState& state) { return state == saved.front(); };
   if (std::ranges::all_of(saved, is_first)) return saved.front();

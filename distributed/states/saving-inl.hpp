@@ -1,4 +1,4 @@
-// Saving in two steps: what is saved and who writes it, which all ranks settle, and writing it. Not public.
+// Saving in two steps: a plan that all ranks agree on (what each rank writes), and the writing. Not public.
 #pragma once
 
 #include <string>
@@ -8,29 +8,29 @@
 
 namespace weft::distributed::detail {
 
-/// This rank's parts of a state, and which of them it writes; the plan is the same on all ranks.
+/// This rank's shards of a state, and the plan for who writes which, which is the same on all ranks.
 struct PlannedState {
   io::ShardedState parts;
   io::StateMetadata plan;
 };
-/// Without an id it is the next one of the folder.
+/// Without an id, uses the folder's next one.
 PlannedState planned(const io::ShardedState& state, const io::Path& folder, const Group& group,
                      const io::SaveStateDictOptions& options, Location where);
-/// Only what this rank writes, copied to the host's memory.
+/// Keeps only the shards that this rank writes, copied to host memory.
 void take_copies(PlannedState& state, int rank);
 void write(const PlannedState& state, const io::Path& folder, const Group& group, Location where);
 
-/// A run as it is saved.
+/// Plan for saving a run.
 struct PlannedRun {
-  /// Parts by the names of their folders.
+  /// States by folder name.
   std::vector<std::pair<std::string, PlannedState>> states;
-  /// Of this rank.
+  /// Generator states of this rank.
   std::string generators;
   io::RunState numbers;
 };
-/// Errors as save_training_state, before anything is written.
+/// Raises the errors of save_training_state, before anything is written.
 PlannedRun planned_run(const ShardedRun& run, const io::RunState& state, const Group& group, Location where);
-/// The state's folder within `folder`.
+/// Returns the state's folder within `folder`.
 io::Path write_run(const PlannedRun& run, const io::Path& folder, const Group& group,
                    const io::SaveStateOptions& options, Location where);
 

@@ -17,7 +17,7 @@ namespace weft::distributed {
 
 namespace {
 
-/// What a rank has, as bytes.
+/// Serializes a rank's shard descriptions.
 class Writer {
  public:
   void number(int64_t n) { bytes_.append(reinterpret_cast<const char*>(&n), sizeof n); }
@@ -93,7 +93,7 @@ io::RankParts read(const Tensor& bytes) {
   return parts;
 }
 
-/// What every rank has, by rank.
+/// Shard descriptions of every rank, by rank.
 std::vector<io::RankParts> parts_of_all(const io::RankParts& own, const Group& group) {
   const Tensor bytes = written(own);
   const Tensor sizes = all_gather(tensor({bytes.numel()}), group);

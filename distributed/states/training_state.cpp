@@ -29,7 +29,7 @@ void check_run(const ShardedRun& run) {
 
 bool has_optimizer(const ShardedRun& run) { return run.optimizer != nullptr || run.sharded_optimizer != nullptr; }
 
-/// Those of the parts and of the ranks, as the marker tells them.
+/// Files of the folder and its subfolders, as listed in the marker.
 std::vector<std::string> files_in(const io::Path& inside) {
   std::vector<std::string> out;
   for (const std::string& name : io::names_in(inside.string())) {
@@ -105,7 +105,7 @@ io::Path save_training_state(const io::Path& folder, const ShardedRun& run, cons
 
 namespace {
 
-/// Every part of the model is there, and of its shape.
+/// Raises unless the state has every shard of the model, with its shape.
 void check_model(const ShardedRun& run, const io::Path& model, Location where) {
   const io::TensorStore store = io::open_state_dict(model, io::parts_id, where);
   for (const auto& [key, part] : run.model) {

@@ -1,4 +1,4 @@
-// Checks of layers and losses in parts. Not public.
+// Checks of sharded layers and losses. Not public.
 #pragma once
 
 #include <fmt/format.h>
@@ -13,7 +13,7 @@ inline void check_integers(const Tensor& t) {
   raise<DTypeError>({.problem = fmt::format("integers are needed, not {}", name(t.dtype()))});
 }
 
-/// IndexError where `outside` holds anywhere.
+/// Raises IndexError if `outside` is true anywhere.
 inline void check_none(const Tensor& outside, const std::string& problem) {
   if (is_meta(outside)) return;
   check_elements([=] {

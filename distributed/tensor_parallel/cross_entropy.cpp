@@ -32,10 +32,10 @@ void check(const Tensor& logits, const Tensor& targets, const ParallelCrossEntro
   }
 }
 
-/// Softmax less 1 at the target, on the classes of this rank.
+/// Gradient: softmax, minus 1 at the target, for this rank's classes.
 struct LossBackward {
   Saved logits;
-  /// The logits' maximum over all classes, the sum of exp(logits - maximum), and each target's place in this rank's
+  /// The maximum over all classes, the sum of exp(logits - maximum), and each target's index within this rank's
   /// classes.
   Tensor maximum, total, place, ignored;
   Group group;
@@ -44,7 +44,7 @@ struct LossBackward {
   Tensor operator()(Node& self, Tensor&& g) {
     const Tensor x = logits.get(self);
     const Tensor powers = exp(x.to(maximum.dtype()) - maximum);
-    // To be differentiated again, the sum depends on the logits.
+    // For second derivatives, the sum must depend on the logits.
     const Tensor all = recording() ? over_ranks(powers.sum(Dims{-1}, true), group, ReduceOp::sum) : total;
     const Tensor is_target = arange(x.size(-1), {.dtype = i64, .device = x.device()}) == place;
     const Tensor factor = copy_to_tensor_parallel(g.unsqueeze(-1), group);
@@ -52,7 +52,7 @@ struct LossBackward {
   }
 };
 
-/// One for each target; 0 where it is ignored.
+/// The loss of each target; 0 for ignored ones.
 Tensor losses_of(const Tensor& logits, const Tensor& targets, const Tensor& ignored, const Group& group) {
   Tensor out;
   LossBackward backward{{}, {}, {}, {}, ignored.unsqueeze(-1), group};

@@ -19,7 +19,7 @@ namespace {
 
 using nn::detail::LayerInParts;
 
-/// The sum of all ranks' terms: all of it, or this rank's part of the sequence.
+/// The sum of all ranks' terms: whole, or this rank's shard of the sequence.
 Tensor sum_of_terms(const Tensor& term, bool in_parts, const Group& group) {
   if (!in_parts || group.size() == 1) return reduce_from_tensor_parallel(term, group);
   const int sequence = wrap_dim(-2, term.dim());
@@ -30,13 +30,13 @@ Tensor sum_of_terms(const Tensor& term, bool in_parts, const Group& group) {
   return reduce_scatter(term, group, ReduceOp::sum, sequence);
 }
 
-/// x, which all ranks have or each a part of the sequence of, for what each makes a part of the features of.
+/// Input of a sharded computation, from an x that all ranks have or that is sharded along the sequence.
 Tensor for_parts(const Tensor& x, bool in_parts, const Group& group) {
   if (!in_parts || group.size() == 1) return copy_to_tensor_parallel(x, group);
   return all_gather(x, group, wrap_dim(-2, checked(x).dim()));
 }
 
-/// A layer in parts on the ranks of a group.
+/// A layer sharded over the ranks of a group.
 template <class Options>
 class OnRanks : public LayerInParts {
  public:
@@ -75,7 +75,7 @@ class Rows final : public OnRanks<RowParallelOptions> {
   Tensor output(const Tensor& term) const override {
     return sum_of_terms(term, options_.sequence_parallel, options_.group);
   }
-  // Each rank adds it to its own part of the sequence alone.
+  // With sequence_parallel, each rank adds it to its shard of the sequence only.
   Tensor shared(const Tensor& whole) const override {
     return options_.sequence_parallel ? copy_to_tensor_parallel(whole, options_.group) : whole;
   }

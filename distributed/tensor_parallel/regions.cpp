@@ -1,3 +1,4 @@
+// Each function and its conjugate are the backward of each other, so second derivatives follow.
 #include <fmt/format.h>
 
 #include "../../autograd/node.hpp"
@@ -15,7 +16,7 @@ void check(const Tensor& x, const Group& group) {
   group.member().check_member();
 }
 
-/// What `make` gives without a record, as the result of the running op on x.
+/// Runs `make` unrecorded, and records the result for the running op on x.
 template <class Make, class Backward>
 Tensor recorded(const Tensor& x, Make make, Backward backward) {
   Tensor out;

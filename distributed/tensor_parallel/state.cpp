@@ -7,17 +7,17 @@ namespace {
 
 using nn::detail::LayerInParts;
 
-/// A saved tensor of a model, and how it is cut.
+/// A saved tensor of a model, and how it is sharded.
 struct Held {
   std::string name;
   Tensor tensor;
   const LayerInParts* parts = nullptr;
   std::optional<int> dim = {};
-  /// Along that dimension.
+  /// Number of blocks along that dimension.
   int64_t blocks = 1;
 };
 
-/// A tensor belongs to a layer in parts itself, or through an adapter.
+/// Each tensor belongs to a sharded layer directly, or through an adapter.
 std::vector<Held> held_by(const nn::Module& model) {
   std::map<std::string, nn::Module> layers;
   for (const auto& [name, module] : model.named_modules()) {

@@ -13,7 +13,7 @@ namespace weft::distributions::detail {
 
 namespace {
 
-/// A number with its first two derivatives by a.
+/// A number with its first two derivatives with respect to a.
 struct Jet {
   double v = 0, d = 0, dd = 0;
 };
@@ -43,7 +43,7 @@ double polygamma_at(int n, double x) {  // n is 0 or 1; x above 0
          s / x * (1.0 / 6 - s * (1.0 / 30 - s * (1.0 / 42 - s * (1.0 / 30 - s * (5.0 / 66 - s * 691.0 / 2730)))));
 }
 
-/// P(a, x) = x^a exp(-x) / Γ(a + 1) times this sum of x^n / ((a + 1) … (a + n)) (DLMF 8.7.1), for x below a + 1.
+/// Sum in P(a, x) = x^a exp(-x) / Γ(a + 1) · Σ x^n / ((a + 1) … (a + n)) (DLMF 8.7.1), for x below a + 1.
 Jet lower_series(double a, double x) {
   Jet sum{1}, term{1};
   for (int n = 1; n < 100000; ++n) {
@@ -55,7 +55,7 @@ Jet lower_series(double a, double x) {
   return sum;
 }
 
-/// Q(a, x) = x^a exp(-x) / Γ(a) times this continued fraction (DLMF 8.9.2, by Lentz), for x from a + 1 on.
+/// Continued fraction in Q(a, x) = x^a exp(-x) / Γ(a) · fraction (DLMF 8.9.2, by Lentz), for x from a + 1 on.
 Jet upper_fraction(double a, double x) {
   Jet b{x + 1 - a, -1}, c{1e300}, d = reciprocal(b), h = d;
   bool first = true;
@@ -72,14 +72,14 @@ Jet upper_fraction(double a, double x) {
   return h;
 }
 
-/// dx/da at a fixed P(a, x), and its derivatives by a, x held, and by x, a held.
+/// dx/da at constant P(a, x), and its partial derivatives with respect to a and x.
 struct Slope {
   double value, by_a, by_x;
 };
 Slope slope_of(double a, double x) {
   Slope slope;
   if (!(a > 0) || !std::isfinite(a) || !std::isfinite(x)) return {NAN, NAN, NAN};
-  if (a > 1e6) {  // Wilson and Hilferty 1931: x = a (1 - w + z √w)³ with w = 1 / (9 a), z held
+  if (a > 1e6) {  // Wilson and Hilferty 1931: x = a (1 - w + z √w)³ with w = 1 / (9 a) at constant z
     const double w = 1 / (9 * a), r = std::cbrt(x / a), most = r * r * (1 + w), least = 0.5 * r * r * r;
     return {1.5 * most - least, (least - most - 1.5 * r * r * w) / a, (most - least) / x};
   }
@@ -94,13 +94,13 @@ Slope slope_of(double a, double x) {
     slope.value = x * (lead * h.v + h.d);
     slope.by_a = x * (lead * h.d - polygamma_at(1, a) * h.v + h.dd);
   }
-  // log P's mixed derivatives say the rest: G = -F_a / F_x, so G_x = -(log p)_a - G (log p)_x.
+  // The rest follows from the mixed derivatives of log P: G = -F_a / F_x, so G_x = -(log p)_a - G (log p)_x.
   const double log_density_by_x = (a - 1) / x - 1;
   slope.by_x = -(std::log(x) - polygamma_at(0, a)) - slope.value * log_density_by_x;
   return slope;
 }
 
-/// The same of y = log x: dy/da, and its derivatives by a and by y.
+/// As slope_of for y = log x: dy/da, and its partial derivatives with respect to a and y.
 Slope log_slope_of(double a, double y) {
   if (!(a > 0) || !std::isfinite(a) || !std::isfinite(y)) return {NAN, NAN, NAN};
   constexpr double least = -600;  // below this P(a, x) is x^a / Γ(a + 1) to the last digit
@@ -121,7 +121,7 @@ double lower_probability(double a, double x) {
   return x < a + 1 ? scale / a * lower_series(a, x).v : 1 - scale * upper_fraction(a, x).v;
 }
 
-/// f(a, x) of every pair of elements, unrecorded, in `like`'s dtype and place.
+/// f(a, x) of each pair of elements, not recorded, in the dtype and on the device of `like`.
 template <class F>
 Tensor on_host(const Tensor& a, const Tensor& x, F&& f) {
   const std::vector<double> as = a.detach().to_vector<double>(), xs = x.detach().to_vector<double>();

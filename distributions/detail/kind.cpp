@@ -189,7 +189,7 @@ Tensor probs_of(const Body& d, int parameter, bool binary) {
 }
 Tensor logits_of(const Body& d, int parameter, bool binary) {
   if (d.logits) return d[parameter];
-  // Without a slope where they are infinite, so that what such a chance is multiplied with 0 for stays a number.
+  // Zero gradient where the logarithm is infinite, so that multiplying by a probability of 0 does not give NaN.
   const auto log_of = [](const Tensor& chance) {
     const Tensor none = chance == 0;
     return masked_fill(log(masked_fill(chance, none, 1)), none, -infinity);

@@ -1,4 +1,4 @@
-// The checks, by subject. Each runs on the report's device and compares with the CPU.
+// The conformance checks by subject. Each runs on the report's device and compares with the CPU.
 #pragma once
 
 #include <string>
@@ -10,12 +10,12 @@
 
 namespace weft::conform {
 
-/// How far an op's dtype works on the device.
+/// How well a device supports an op and dtype.
 enum class Support : uint8_t {
-  none,      ///< not one of the op's dtypes, or the CPU refuses it, too
-  absent,    ///< the device has no such numbers
-  forward,   ///< values agree
-  gradient,  ///< values and gradients agree
+  none,      ///< the op does not support the dtype, or the CPU raises an error too
+  absent,    ///< the device does not support the dtype
+  forward,   ///< values match
+  gradient,  ///< values and gradients match
   deviates
 };
 
@@ -23,28 +23,28 @@ enum class Support : uint8_t {
 struct OpSupport {
   const OpRecord* record;
   std::vector<Support> by_dtype;  ///< in the order of `op_dtypes`
-  /// Kernels of the CPU's that the device does without: a composite body ran.
+  /// CPU kernels that the device lacks: it runs a composite body instead.
   std::vector<std::string> missing_kernels;
 };
 std::span<const DType> op_dtypes();
 
-/// "ops.NAME.DTYPE.LAYOUT": the record's samples, forward and gradient, dense and with strange layouts.
+/// "ops.NAME.DTYPE.LAYOUT": the samples of the op's record, forward and gradient, dense and with unusual layouts.
 OpSupport check_op(Report& report, const OpRecord& record);
-/// "copies.": both ways, with strides, between dtypes, not blocking, pinned.
+/// "copies.": in both directions, strided, between dtypes, non-blocking, pinned.
 void check_copies(Report& report);
-/// "memory.": figures, limits, reuse.
+/// "memory.": statistics, limits, reuse.
 void check_memory(Report& report);
-/// "streams.": order, events, times, functions of the host.
+/// "streams.": order, events, timing, host functions.
 void check_streams(Report& report);
-/// "errors.": of the caller, and of kernels.
+/// "errors.": of the caller and of kernels.
 void check_errors(Report& report);
 /// "random.": draws and generators.
 void check_random(Report& report);
-/// "training.": optimizers and a loop.
+/// "training.": optimizers and a training loop.
 void check_training(Report& report);
-/// "meta.": what holds for a device without elements.
+/// "meta.": requirements for a device without elements.
 void check_meta(Report& report);
-/// Launches, copies, allocations. Nothing is checked.
+/// Measures launches, copies and allocations, without checks.
 void measure(Report& report);
 
 }  // namespace weft::conform

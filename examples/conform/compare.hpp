@@ -1,4 +1,4 @@
-// Comparing tensors of a device with the CPU's.
+// Compares tensors of a device with those of the CPU.
 #pragma once
 
 #include <string>
@@ -7,24 +7,24 @@
 
 namespace weft::conform {
 
-/// The largest difference that passes: absolute + relative * |expected|.
+/// The largest accepted difference: absolute + relative * |expected|.
 struct Tolerance {
   double relative = 0, absolute = 0;
   Tolerance operator*(double factor) const { return {relative * factor, absolute * factor}; }
 };
-/// What rounding may differ in, for ops of floats: docs/devices.md, "Conformance". Integers and bools are exact.
+/// Accepted rounding error of floating-point ops: docs/devices.md, "Conformance". Integers and bools are exact.
 Tolerance tolerance_of(DType dtype);
 
-/// What is expected and what came, where they differ; both empty where they agree. NaN equals NaN.
+/// The expected and actual result if they differ; both empty if they match. NaN equals NaN.
 struct Difference {
   std::string expected, came;
   explicit operator bool() const { return !expected.empty(); }
 };
-/// Shape, dtype, device and elements of `came`, which lies on `device`, against `expected` on the CPU.
+/// Compares shape, dtype, device and elements of `came`, on `device`, with `expected` on the CPU.
 Difference difference(const Tensor& came, const Tensor& expected, Device device, Tolerance tolerance);
-/// Shape, dtype and device alone.
+/// Compares only shape, dtype and device.
 Difference difference_of_kind(const Tensor& came, const Tensor& expected, Device device);
-/// The bytes of the elements, of two tensors anywhere.
+/// Compares the bytes of the elements of two tensors on any devices.
 bool same_bits(const Tensor& a, const Tensor& b);
 
 }  // namespace weft::conform

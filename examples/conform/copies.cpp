@@ -1,4 +1,4 @@
-// Copies both ways: every dtype, strides, other dtypes, many at once, pinned memory.
+// Checks of copies in both directions: all dtypes, strides, conversions, concurrent copies, pinned memory.
 #include <cstring>
 #include <limits>
 
@@ -33,7 +33,7 @@ void every_dtype_goes_and_comes(Report& report) {
   }
 }
 
-/// Views of one tensor on the CPU and of its twin.
+/// Strided views of a tensor, used on the CPU and on the device.
 std::vector<Tensor> strange_views(const Tensor& x) {
   return {x.permute({2, 0, 1}), x.slice(2, {}, {}, -2), x.slice(0, 1, 3).select(1, 2), x.slice(1, 3, {}, -1),
           x.select(0, 0).slice(0, 0, 1).expand({4, 5})};
@@ -79,7 +79,7 @@ void dtypes_convert_alike(Report& report) {
 
 int64_t growing_size(int64_t i) { return 1 + i * i * 401; }  // from one byte to several staging slots
 
-/// 64 copies of distinct patterns and growing size, without a wait; each source is overwritten at once.
+/// 64 copies with distinct patterns and growing sizes, without waiting; each source is overwritten at once.
 void copies_do_not_touch_each_other(Report& report) {
   std::vector<Tensor> there;
   for (int64_t i = 0; i < 64; ++i) {

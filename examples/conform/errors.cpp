@@ -1,4 +1,4 @@
-// Errors of the caller and of kernels, and use from several threads.
+// Checks of errors, of the caller and of kernels, and of use from several threads.
 #include <algorithm>
 #include <thread>
 
@@ -20,7 +20,7 @@ namespace weft::conform {
 
 namespace {
 
-/// Queues an op with an index out of range; the next wait names it, its line, and no other.
+/// Queues an op with an index out of range. The next wait must report this op and its location.
 template <class F>
 void expect_index_error(Report& report, const std::string& op, const Location& place, F&& queue_op) {
   const std::string wanted = "IndexError of " + op + " at " + place.text();

@@ -1,4 +1,4 @@
-// Checks that a device does what the CPU does: for authors of devices. docs/devices.md says what is looked at.
+// Checks that a device computes the same as the CPU, for authors of devices. docs/devices.md lists the checks.
 #include <unistd.h>
 
 #include <chrono>
@@ -28,7 +28,6 @@ double milliseconds_since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
-/// All but the CPU.
 std::vector<Device> all_devices() {
   std::vector<Device> all;
   for (const DeviceType type : device_kinds()) {
@@ -76,7 +75,7 @@ struct Options {
   std::string only, json_path;
 };
 
-/// Those that are named, else those that the plug-ins bring, else all.
+/// The devices given by name, else those of the given plug-ins, else all.
 std::vector<Device> devices_of(const Options& options) {
   std::vector<Device> devices, brought;
   for (const std::string& path : options.plugins) {
@@ -129,7 +128,7 @@ int main(int argc, char** argv) {
                  "only the checks whose name contains this, such as ops.add.float32 or streams");
   app.add_option("--json", options.json_path, "write all results to this file as JSON");
   CLI11_PARSE(app, argc, argv);
-  weft::set_warning_handler([](const weft::Warning&) {});  // samples are what they are
+  weft::set_warning_handler([](const weft::Warning&) {});  // samples may cause warnings, which do not matter here
   try {
     return weft::conform::run(options);
   } catch (const std::exception& error) {

@@ -1,4 +1,4 @@
-// What the device says of its memory, and whether memory is reused too early.
+// Checks of memory statistics, and that memory is not reused too early.
 #include <thread>
 
 #include <fmt/format.h>
@@ -94,7 +94,7 @@ void absent_devices_are_errors(Report& report) {
   }
 }
 
-/// Memory that one stream still reads is dropped, and taken and overwritten on another.
+/// Frees memory that a stream still reads, and reuses and overwrites it on another stream.
 void blocks_wait_for_their_users(Report& report) {
   const Device device = report.device();
   const Stream side(device);
@@ -130,7 +130,7 @@ void pinned_blocks_wait_for_their_copies(Report& report) {
   }
 }
 
-/// On one stream memory goes round at once, in the order of its commands.
+/// On one stream freed memory is reused immediately, in the order of commands.
 void one_stream_reuses_in_order(Report& report) {
   const Device device = report.device();
   Tensor total = zeros({1000}, {f32, device});

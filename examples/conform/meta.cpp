@@ -1,4 +1,4 @@
-// A device without elements.
+// Checks of a device without elements.
 #include <weft/backends/stream.hpp>
 #include <weft/ops/create.hpp>
 #include <weft/ops/pointwise.hpp>

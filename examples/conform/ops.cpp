@@ -1,4 +1,4 @@
-// Every op's samples on the device and on the CPU, dense and with strange layouts.
+// Runs the samples of every op on the device and on the CPU, dense and with unusual layouts.
 #include <algorithm>
 #include <functional>
 #include <optional>
@@ -22,7 +22,6 @@ namespace {
 using Tensors = std::vector<Tensor>;
 using Change = std::function<Tensor(const Tensor&)>;
 
-/// `values` with `change` made to each tensor.
 Values changed(const Values& values, const Change& change) {
   Values out = values;
   for (Value& value : out) {
@@ -43,7 +42,7 @@ Tensors tensors_in(const Value& value) {
 
 // ---- layouts --------------------------------------------------------------------------------------------------------
 
-/// The same elements where no two neighbours are adjacent in memory, last dimension outermost.
+/// The same elements with gaps between neighbours in memory and the dimensions in reverse order.
 Tensor strided(const Tensor& t) {
   Dims reversed, order;
   for (int i = t.dim() - 1; i >= 0; --i) {
@@ -58,7 +57,7 @@ Tensor strided(const Tensor& t) {
   return view;
 }
 
-/// The same elements, each dimension of which runs backwards.
+/// The same elements with a negative stride in each dimension.
 Tensor backwards(const Tensor& t) {
   Tensor view = zeros(t.shape(), {t.dtype(), t.device()});
   for (int i = 0; i < t.dim(); ++i) view = view.slice(i, {}, {}, -1);
@@ -66,7 +65,7 @@ Tensor backwards(const Tensor& t) {
   return view;
 }
 
-/// The first slice of the first dimension, again and again: of strides 0.
+/// The first slice of the first dimension, repeated with stride 0.
 Tensor expanded(const Tensor& t) {
   return t.dim() == 0 || t.size(0) == 0 ? t : t.slice(0, 0, 1).clone().expand(t.shape());
 }
@@ -85,7 +84,7 @@ constexpr Layout layouts[] = {{"dense", [](const Tensor& t) { return t; }},
 
 // ---- one call -------------------------------------------------------------------------------------------------------
 
-/// What a call gave: tensors, or an error.
+/// The result of a call: tensors, or an error.
 struct Outcome {
   Tensors outputs = {}, gradients = {};
   std::string error_kind = {}, error = {};
@@ -96,7 +95,7 @@ bool is_unset(const OpRecord& record) {
   return name == "empty" || name == "empty_like";
 }
 
-// Where vectors are found up to a phase, a loss must not depend on it.
+// Eigenvectors are unique only up to a phase, so the loss must not depend on it.
 Tensor seed_of(const OpRecord& record, const Tensor& out, uint64_t number) {
   const bool turned = is_complex(out.dtype()) && out.dim() >= 2 && std::string_view(record.name) == "linalg_eig";
   const Tensor weights = SampleMaker(turned ? real_type(out.dtype()) : out.dtype(), Device(), number)
@@ -115,13 +114,13 @@ void run_backward(const OpRecord& record, const Tensors& outputs, const Tensors&
   if (!results.empty()) outcome.gradients = grad(results, inputs, seeds, {.allow_unused = true});
 }
 
-// Lengths of packed sequences are read by the host, and lie there whatever the device.
+// Lengths of packed sequences are on the CPU for any device, because the host reads them.
 bool keeps_lengths_on_cpu(const OpRecord& record) {
   const std::string_view name = record.name;
   return name == "pack_padded_sequence" || name == "pad_packed_sequence";
 }
 
-/// The op on `values`, with the same random numbers every time.
+/// Runs the op on `values`, with the same random numbers in every call.
 Outcome outcome_of(const OpRecord& record, const Values& values, Device device, bool backward) {
   Outcome outcome;
   try {
@@ -156,12 +155,12 @@ std::set<std::string> kernels_of(const OpRecord& record, const Values& values, D
   return seen.names;
 }
 
-/// Gradients are sums in which more cancels.
+/// Gradients are sums with more cancellation.
 constexpr double gradient_slack = 4;
 
 // ---- the comparison -------------------------------------------------------------------------------------------------
 
-/// Of one op, dtype and layout; dense samples are run twice.
+/// Checks one op, dtype and layout; dense samples run twice.
 class OpCheck {
  public:
   OpCheck(Report& report, const OpRecord& record, DType dtype, const Layout& layout)
@@ -191,7 +190,7 @@ class OpCheck {
     return !served ? Support::none : with_gradient ? Support::gradient : Support::forward;
   }
 
-  /// False where the CPU refuses, or the device lacks the dtype.
+  /// Returns false if the CPU raises an error, or the device does not support the dtype.
   bool compare(const Values& here, const Values& there, bool backward) {
     const Outcome right = outcome_of(record_, here, Device(), backward);
     const Outcome found = outcome_of(record_, there, device_, backward);
@@ -222,7 +221,7 @@ class OpCheck {
       report_.note(std::string(record_.name) + ": its shape follows from values");
       return false;
     }
-    if (meta && found.error.empty()) return false;  // what depends on values is not looked at there
+    if (meta && found.error.empty()) return false;  // meta does not detect errors that depend on values
     if (found.error_kind == "DTypeError" && lacks_double()) {
       absent_ = true;
       return false;
@@ -277,7 +276,7 @@ std::vector<std::string> missing_kernels(const OpRecord& record, Device device) 
     const std::set<std::string> there = kernels_of(record, found[i], device);
     for (const std::string& kernel : here) {
       const bool added = std::find(missing.begin(), missing.end(), kernel) != missing.end();
-      // Copies and fills differ with where a tensor lies.
+      // Copies and fills depend on the location of a tensor.
       if (kernel != "copy" && kernel != "fill" && there.count(kernel) == 0 && !added) missing.push_back(kernel);
     }
   }

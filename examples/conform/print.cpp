@@ -13,7 +13,7 @@ namespace {
 
 constexpr const char* marks[] = {".", "-", "+", "#", "!"};
 constexpr const char* words[] = {"not one of its dtypes", "absent", "forward", "gradient", "deviates"};
-constexpr size_t label_lines = 4;  // of a dtype's name, from top to bottom
+constexpr size_t label_lines = 4;  // the lines of a dtype's name, from top to bottom
 
 std::string joined(const std::vector<std::string>& parts) {
   std::string text;

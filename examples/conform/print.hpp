@@ -1,4 +1,4 @@
-// A device's results as text and as JSON.
+// Prints a device's results as text and as JSON.
 #pragma once
 
 #include <iosfwd>
@@ -18,7 +18,7 @@ struct DeviceResult {
   std::vector<OpSupport> ops = {};
 };
 
-/// The matrix, the other checks, deviations, notes, times, and a line that sums up.
+/// Prints the support matrix, other checks, deviations, notes, times and a summary line.
 void print(std::ostream& out, const DeviceResult& result);
 nlohmann::json as_json(const DeviceResult& result);
 

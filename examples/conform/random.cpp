@@ -1,4 +1,4 @@
-// Draws have the same bits as the CPU's, and each device's generator is its own.
+// Checks that draws have the same bits as on the CPU, and that each device has its own generator.
 #include <fmt/format.h>
 
 #include <weft/ops/create.hpp>
@@ -40,7 +40,7 @@ void normal_draws_agree(Report& report) {
   for (const DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16}) {
     manual_seed(7);
     const Tensor right = randn({10'001}, dtype), came = randn({10'001}, {dtype, report.device()});
-    // Two units in the last place.
+    // Tolerance: two units in the last place.
     const double unit = dtype == DType::f64   ? 0x1p-52
                         : dtype == DType::f32 ? 0x1p-23
                         : dtype == DType::f16 ? 0x1p-10

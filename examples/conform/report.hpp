@@ -1,4 +1,4 @@
-// What the checks of one device found: deviations, each in one line, notes, and times.
+// Results of the checks of one device: deviations of one line each, notes, and times.
 #pragma once
 
 #include <functional>
@@ -18,7 +18,7 @@ struct Deviation {
 
 struct Finished {
   std::string check;
-  /// Where its deviations begin and end.
+  /// Range of its deviations.
   size_t first_deviation, last_deviation;
   double milliseconds;
 };
@@ -28,26 +28,26 @@ struct Time {
   double value;
 };
 
-/// A check that cannot be made on this device throws it: the reason becomes a note.
+/// Thrown by a check that is not possible on this device; the reason becomes a note.
 struct NotHere {
   std::string reason;
 };
 
 class Report {
  public:
-  /// Checks whose name does not contain `only` are left out. `progress`: names of checks go to stderr as they run.
+  /// Runs only checks with a name that contains `only`. `progress`: print the names of checks to stderr as they run.
   Report(Device device, std::string only, bool progress)
       : device_(device), only_(std::move(only)), progress_(progress) {}
 
   Device device() const { return device_; }
   bool wants(std::string_view check) const { return check.find(only_) != std::string_view::npos; }
-  /// Runs a check under its name. What it throws is a deviation. True where there was none.
+  /// Runs a check. An exception counts as a deviation. Returns whether there was none.
   bool run(const std::string& check, const std::function<void()>& body);
-  /// For the check that runs. The first three of a check are kept.
+  /// Adds a deviation to the running check; the first three of a check are kept.
   void deviation(const std::string& expected, const std::string& came);
-  /// As above unless `holds`.
+  /// Adds a deviation unless `holds`.
   void expect(bool holds, const std::string& expected, const std::string& came = "it does not");
-  /// What an author should know, though it is no fault.
+  /// Adds information for the author that is not a deviation.
   void note(const std::string& text);
   void time(const std::string& name, double value, const std::string& unit) { times_.push_back({name, unit, value}); }
 
@@ -57,7 +57,7 @@ class Report {
   const std::vector<Time>& times() const { return times_; }
   /// "streams.timing: expected …, came …; again by ./weft conform --device hpu:0 --only streams.timing".
   std::string line_of(const Deviation& deviation) const;
-  /// The command that runs the check again.
+  /// The command that repeats the check.
   std::string command_of(const Deviation& deviation) const;
 
  private:
@@ -74,9 +74,9 @@ class Report {
   std::vector<Time> times_;
 };
 
-/// "IndexError", "std::bad_alloc", …: the kind of an error by its type.
+/// The type name of an error: "IndexError", "std::bad_alloc", …
 std::string kind_of(const std::exception& error);
-/// The kind, and the first line of the text.
+/// The type name, and the first line of the text.
 std::string text_of(const std::exception& error);
 
 }  // namespace weft::conform

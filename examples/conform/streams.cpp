@@ -1,4 +1,4 @@
-// Streams and events: order within and across, times, functions of the host.
+// Checks of streams and events: order within and between streams, timing, host functions.
 #include <atomic>
 #include <chrono>
 #include <memory>
@@ -22,7 +22,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Holds a stream until it goes, or for two seconds.
+/// Blocks a stream until destruction, or for at most two seconds.
 class Gate {
  public:
   explicit Gate(const Stream& stream) {
@@ -38,7 +38,7 @@ class Gate {
   std::shared_ptr<std::atomic<bool>> open_ = std::make_shared<std::atomic<bool>>(false);
 };
 
-/// A device that waits for each command has no order that could go wrong.
+/// Skips the check on a device without asynchronous execution, where commands cannot be reordered.
 void require_queues(Device device) {
   const Stream stream(device);
   const auto start = std::chrono::steady_clock::now();
@@ -86,7 +86,7 @@ void events_order_streams(Report& report) {
       const Gate gate(writer);
       {
         const StreamGuard guard(writer);
-        for (int i = 0; i < 20; ++i) large * 1.0;  // so that who does not wait is too early
+        for (int i = 0; i < 20; ++i) large * 1.0;  // delays the writer, so that a missing wait reads too early
         x.fill_(round);
       }
       written.record(writer);
@@ -126,7 +126,8 @@ void times_grow(Report& report) {
 void functions_run_in_order(Report& report) {
   const Stream stream(report.device());
   const Tensor host = zeros({4}).pin_memory(report.device());
-  const auto seen = std::make_shared<std::vector<float>>(50);  // a wrong device may call them later
+  const auto seen =
+      std::make_shared<std::vector<float>>(50);  // shared, because a faulty device may call the functions later
   const StreamGuard guard(stream);
   for (size_t i = 0; i < seen->size(); ++i) {
     host.copy_(full({4}, static_cast<double>(i), {f32, report.device()}), {.non_blocking = true});
@@ -167,7 +168,7 @@ void dropped_handles_are_finished(Report& report) {
   expect_value(report, x, 4950, "tensors and a stream that were dropped before the wait");
 }
 
-/// 10 000 small ops of four threads on four streams.
+/// 10 000 small ops from four threads on four streams.
 void many_small_ops_of_four_threads(Report& report) {
   const Device device = report.device();
   const Tensor numbers = arange(0, 50).to(f32), shared = numbers.to(device);

@@ -1,4 +1,4 @@
-// How long a device takes for what programs do most.
+// Measures how long a device takes for frequent operations.
 #include <algorithm>
 #include <chrono>
 
@@ -14,7 +14,7 @@ namespace weft::conform {
 
 namespace {
 
-/// The least of five runs, in microseconds, each ended by a wait.
+/// The minimum of five synchronized runs, in microseconds.
 template <class F>
 double microseconds(Device device, F&& run) {
   double best = 1e30;

@@ -1,4 +1,4 @@
-// Optimizers' steps and a small training, beside the same on the CPU.
+// Checks optimizer steps and a small training run against the CPU.
 #include <functional>
 #include <memory>
 
@@ -42,7 +42,7 @@ std::vector<NamedOptimizer> optimizers() {
           named<optim::AdamW>("adamw", optim::AdamWOptions{.lr = 0.1})};
 }
 
-/// Parameters of several sizes after five steps along fixed gradients.
+/// Parameters of several sizes after five steps with fixed gradients.
 std::vector<Tensor> stepped(const MakeOptimizer& make, Device device, DType dtype) {
   std::vector<Tensor> parameters;
   SampleMaker sample(dtype, Device());
@@ -79,7 +79,7 @@ std::vector<double> losses_of_training(Device device) {
   manual_seed(3);
   Net net;
   net.to(device);
-  manual_seed(4);  // layers are drawn on the CPU
+  manual_seed(4);  // parameters are initialised on the CPU
   SampleMaker sample(f32, Device());
   const Tensor x = sample.tensor({20, 8}).to(device), y = sample.indices({20}, 3).to(device);
   optim::AdamW optimizer(net.parameters(), {.lr = 0.01});

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Freezes the project's own sources and documents, tests aside, into corpus.txt, in order of their paths.
+# Writes the project's sources and documents, without tests, to corpus.txt, sorted by path.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cd "$here/../.."

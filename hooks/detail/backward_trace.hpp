@@ -1,4 +1,4 @@
-// Following gradients from op to op. Not public.
+// Traces gradients from op to op. Not public.
 #pragma once
 
 #include <map>
@@ -13,7 +13,7 @@
 
 namespace weft::detail {
 
-/// Traces the backward passes of one step. Not thread-safe: one thread's passes.
+/// Traces the backward passes of one step. Not thread-safe; for the passes of one thread.
 class BackwardTracer {
  public:
   void add_parameter(const TensorImpl* leaf, size_t which) {
@@ -24,13 +24,13 @@ class BackwardTracer {
   void saw_node(const Node& node, std::span<const Tensor> incoming, std::span<const Tensor> outgoing);
   void saw_leaf(const Node& node);
   void saw_broadcast(const Tensor& a, const Tensor& b, const Tensor& result);
-  /// Moves what was seen in this step into the history, whose sites may become more.
+  /// Moves the observations of this step into the history, and adds new sites to it.
   void finish(int64_t step, History& history);
 
   ProgramTracer program;
 
  private:
-  /// What came to a node that has not run yet.
+  /// The gradients that arrived at a node that has not run yet.
   struct Waiting {
     int32_t from = Passage::loss;
     double most = 0, only = 0;
@@ -47,11 +47,11 @@ class BackwardTracer {
   Trace trace_;
 };
 
-/// Adds a trace; when there are many, every second one goes. The newest stays.
+/// Adds a trace. If there are too many, every second one is dropped, but never the newest.
 void keep_trace(Trace&& trace, History& history);
 
-/// While asked to, tells a tracer of this thread's backward passes and broadcasts, of what the program does besides,
-/// and of kernels where the tracer searches. A tracer that is gone is told nothing.
+/// Between these calls, the tracer receives this thread's backward passes, broadcasts and other events of the program,
+/// and kernels if the tracer searches. An expired tracer receives nothing.
 void start_tracing(const Shared<BackwardTracer>& tracer);
 void stop_tracing(const BackwardTracer* tracer);
 

@@ -1,4 +1,4 @@
-// A history in as many columns as a page can show. Not public.
+// A history, merged into as many columns as a page can show. Not public.
 #pragma once
 
 #include <cmath>
@@ -10,29 +10,29 @@
 
 namespace weft::detail {
 
-/// What the steps of a column have of a tensor's value or gradient: of rms, zeros and ratio the greatest, of rms the
-/// least too, the lowest and the highest element, the most that are not finite; mean and deviation where rms is
-/// greatest. NaN where nothing is known.
+/// A tensor's value or gradient over the steps of a column. `rms`, `zeros`, `ratio` and `bad` (non-finite elements) are
+/// maxima over the steps, `least` is the minimum rms, and `low` and `high` are the extremes of all elements. `mean` and
+/// `deviation` belong to the step with the maximum rms. NaN if unknown.
 struct Cell {
   double rms = NAN, least = NAN, mean = NAN, deviation = NAN, low = NAN, high = NAN, zeros = NAN, ratio = NAN;
   int64_t bad = 0;
 };
 
 struct LossColumn {
-  /// The last one, unless one is not finite.
+  /// The last loss, or the first one that is not finite.
   std::optional<double> last = {};
   double low = INFINITY, high = -INFINITY;
 };
 
 class Columns {
  public:
-  /// As many as there are steps, at most 240, and fewer of many tensors.
+  /// One column per step, at most 240, and fewer for many tensors.
   explicit Columns(const History& history);
 
   size_t size() const { return ends_.size(); }
-  /// Whether any stands for several steps.
+  /// Whether any column covers several steps.
   bool merged() const { return merged_; }
-  /// A column's last step, and its first.
+  /// The last step of a column; `first_step` is its first.
   int64_t step(size_t column) const { return ends_[column]; }
   int64_t first_step(size_t column) const { return begins_[column]; }
   const LossColumn& loss(size_t column) const { return losses_[column]; }

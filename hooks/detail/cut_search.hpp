@@ -1,4 +1,4 @@
-// Where the way from parameters to the loss ends, found by what kernels read and write. Not public.
+// Finds where the path from parameters to the loss is cut, from the reads and writes of kernels. Not public.
 #pragma once
 
 #include <cstdint>
@@ -14,31 +14,32 @@
 
 namespace weft::detail {
 
-/// In one step: what is computed from a source is known by its memory, and with each piece whether the graph may lead
-/// back to the source, or which call cut it off. Of the CPU's memory alone.
+/// Searches one step. Each memory region computed from a source records whether the graph still leads back to the
+/// source, or which call cut it off. Only for CPU memory.
 class CutSearch {
  public:
   static constexpr size_t most_parameters = 62;
 
-  /// False where there is no room for more.
+  /// Returns false if there are too many parameters.
   bool add_parameter(size_t which, const Tensor& parameter);
-  /// What the model returned while nothing was recorded.
+  /// Adds an output of the model from an unrecorded call.
   void add_unrecorded_output(const Tensor& output);
 
   void after(const KernelCall& call, bool program_records);
-  /// `result` is x outside of the graph, undefined where its number was read.
+  /// `result` is x outside of the graph; undefined if the value of x was read.
   void left_graph(const Tensor& x, const Tensor& result, const CallPlace& call);
 
   bool has_output() const { return has_output_; }
-  /// For each parameter the cut behind which the loss goes on: into lines that backward `passed`.
+  /// Returns for each parameter the cut after which the path continues to the loss, through lines that backward
+  /// `passed`.
   std::vector<Cut> cuts(const std::set<std::string>& passed) const;
   bool unrecorded_output_was_used(const std::set<std::string>& passed) const;
 
  private:
   using Sources = uint64_t;
   static constexpr size_t output_source = 63;
-  /// Memory with what it was computed from: sources that the graph may lead to, and the cuts behind which others lie;
-  /// and the cuts whose detached tensors are this memory, too.
+  /// A memory region and its sources: `live` sources, to which the graph may still lead; the cuts that separate it
+  /// from other sources (`behind`); and the cuts with detached tensors in this memory.
   struct Region {
     const char* end = nullptr;
     Sources live = 0;
@@ -49,24 +50,24 @@ class CutSearch {
     Cut::Kind kind;
     std::string op, place;
     Sources sources = 0;
-    /// What has no history any more, kept so that it shows whether the program still has it.
+    /// Tensors without history, kept to check whether the program still holds them.
     std::vector<Tensor> detached = {};
-    /// The lines that read what came behind it.
+    /// The lines that read results computed after the cut.
     std::set<std::string> readers = {};
   };
   size_t found(Cut::Kind kind, const char* op, Location where, Sources sources);
-  /// Of all regions that the view touches.
+  /// The union of all regions that the view touches.
   Region at(const View& view) const;
   void put(const View& view, const Region& region);
   void split(const char* at);
-  /// Whether the program still has a tensor that the cut detached.
+  /// Whether the program still holds a tensor that the cut detached.
   bool is_held(size_t cut) const;
   std::optional<size_t> best(Sources parameter, const std::set<std::string>& passed) const;
 
   std::vector<size_t> parameters_;
   Sources read_ = 0;
   bool has_output_ = false;
-  /// By where they begin; none overlap.
+  /// By start address; regions do not overlap.
   std::map<const char*, Region> regions_;
   std::vector<Found> found_;
 };

@@ -1,4 +1,7 @@
-// When work ran on devices' streams, on the host's clock.
+// Times of device streams, converted to the host's clock.
+//
+// Two timed events around each profiled kernel serve HPU and CUDA alike. A timestamp of few bits is extended with
+// the host's time at its mark.
 #pragma once
 
 #include <cstdint>
@@ -15,17 +18,17 @@ class Backend;
 
 namespace weft::detail {
 
-/// Nanoseconds of the clock that profiles use.
+/// Current time in nanoseconds, of the clock that profiles use.
 int64_t nanoseconds();
 
-/// Thread-safe. A device's clock is set against the host's when it is first marked, on a stream of its own: to within
-/// half the shortest way there and back of some.
+/// Converts device times. Thread-safe. A device's clock is synchronised with the host's when it is first marked, on a
+/// separate stream; the error is at most half the shortest of several round trips.
 class DeviceTimes {
  public:
-  /// The present end of the calling thread's stream; null where the device has no streams, or no clock for them.
+  /// Marks the current end of the calling thread's stream. Null if the device has no streams, or no clock for them.
   Shared<Fence> mark(Device device);
-  /// When `mark` was reached, which the device must have. A clock that begins anew is told by `earliest`, less than a
-  /// period before it: the host's time when the mark was made, or anything later that came before it.
+  /// Returns when `mark` was reached; the device must have reached it. `earliest` resolves wrap-around of the device
+  /// clock: a host time before the mark was reached, by less than a period, such as the time when the mark was made.
   int64_t time_of(const Fence& mark, int64_t earliest);
   void forget();
 
@@ -33,7 +36,7 @@ class DeviceTimes {
   struct Clock {
     Shared<Fence> zero;
     int64_t host = 0;
-    bool runs = true;  ///< false for a device whose events have no time
+    bool runs = true;  ///< false if the device's events have no time
   };
   static Clock set_clock(Backend& backend, int index);
   using Key = std::tuple<int, int>;

@@ -1,4 +1,4 @@
-// Telling a step's inputs from those of the step before. Not public.
+// Fingerprints for comparing a step's inputs with those of the step before. Not public.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,8 @@
 
 namespace weft::detail {
 
-/// A number that is equal for equal elements, shapes and dtypes; of many elements some are looked at. Of the CPU's
-/// memory: elsewhere only shape and dtype count, and it never says the same twice.
+/// Returns a hash of the elements (sampled if there are many), shape and dtype. Elements are hashed only on the CPU;
+/// for other devices every call returns another value.
 uint64_t fingerprint(const Tensor& t);
 
 }  // namespace weft::detail

@@ -1,4 +1,4 @@
-// Which kernel makes something not finite, and the folder that it leaves. Not public.
+// Finds the kernel that produces NaN or infinity, and saves a reproduction. Not public.
 #pragma once
 
 #include <algorithm>
@@ -15,31 +15,31 @@
 
 namespace weft::detail {
 
-/// What an observer that looks for them does around each kernel.
+/// Called by an observer around each kernel.
 class KernelFaults {
  public:
-  /// Of the reproduction; none where it has no name.
+  /// Folder of the reproduction; none if empty.
   explicit KernelFaults(std::string folder) : repro_(std::move(folder)) {}
 
   struct Fault {
     MadeNonFinite made;
-    std::string left;  ///< where its reproduction is, in words
+    std::string left;  ///< describes where the reproduction is saved
   };
   void before(const KernelCall& call) {
     note_overwritten(call);
     repro_.before(call);
   }
-  /// What this kernel made that it did not read.
+  /// Returns the NaN or infinity that this kernel produced from inputs without it.
   std::optional<Fault> after(const KernelCall& call) {
     const auto made = made_non_finite(call);
     if (WEFT_LIKELY(!made)) return {};
     return Fault{*made, repro_.leave(call, *made)};
   }
 
-  /// Of a node's formula, which runs once more: the first kernel that made it, or else, where it arrived, that wrote
-  /// it.
+  /// Result of running a node's formula again: the first kernel that produced the fault, or, if the fault was in an
+  /// incoming gradient, the kernel that wrote it.
   struct InFormula {
-    std::vector<std::string> read;  ///< the values of its operands
+    std::vector<std::string> read;  ///< the values of the kernel's operands
     std::string left;
   };
   InFormula in_formula(Node& node, std::span<const Tensor> incoming) {
@@ -75,13 +75,13 @@ class KernelFaults {
     } again(repro_, incoming, known_of(node));
     try {
       run_observed_again(node, incoming, again);
-    } catch (const std::exception&) {  // the fault that is known is the one to tell
+    } catch (const std::exception&) {  // report the original fault instead
     }
     return std::move(again.out);
   }
 
  private:
-  /// Leaves that it read, and what it saved.
+  /// The leaves and saved tensors of a node.
   static std::vector<Tensor> known_of(const Node& node) {
     std::vector<Tensor> known;
     const auto add = [&](const Tensor& t) {

@@ -1,4 +1,4 @@
-// Which gradient that a node sends on is not finite. Not public.
+// Finds a node's outgoing gradient that is not finite. Not public.
 #pragma once
 
 #include <algorithm>
@@ -13,19 +13,19 @@
 namespace weft::detail {
 
 struct NonFiniteGradient {
-  /// Of the node's edges.
+  /// Index of the node's edge.
   size_t input;
   cpu::NonFinite found;
 };
 
-/// The same memory was looked at when it was made.
+/// Whether g shares memory with an incoming gradient, which was checked when it was produced.
 inline bool passed_on(const Tensor& g, std::span<const Tensor> incoming) {
   return std::ranges::any_of(incoming, [&](const Tensor& in) {
     return in.defined() && (in.impl() == g.impl() || (in.shares_storage(g) && in.version() == 0));
   });
 }
 
-/// The first of a node's `outgoing` gradients that is not finite and not merely one that arrived.
+/// Returns the first of a node's `outgoing` gradients that is not finite and not just an incoming gradient.
 inline std::optional<NonFiniteGradient> first_non_finite(std::span<const Tensor> incoming,
                                                          std::span<const Tensor> outgoing) {
   for (size_t i = 0; i < outgoing.size(); ++i) {
@@ -36,7 +36,8 @@ inline std::optional<NonFiniteGradient> first_non_finite(std::span<const Tensor>
   return {};
 }
 
-/// Runs a node's formula once more, unrecorded, and tells `observer` of its kernels. The node's saved tensors exist.
+/// Runs a node's formula again, without recording, and notifies `observer` of its kernels. The saved tensors must
+/// exist.
 inline void run_observed_again(Node& node, std::span<const Tensor> incoming, KernelObserver& observer) {
   const ObserverGuard observing(observer);
   const GradModeGuard unrecorded({.enabled = false, .inference = false});

@@ -1,4 +1,4 @@
-// The frame of a page that shows data and loads nothing. Not public.
+// Frame of a self-contained page that shows data. Not public.
 #pragma once
 
 #include <string>
@@ -10,13 +10,13 @@ namespace weft::detail {
 
 struct PageParts {
   std::string_view title, style, body;
-  /// What the script finds as `data`; it has no '<'.
+  /// Available to the script as `data`; must not contain '<'.
   std::string_view json;
-  /// May call what page_frame.cpp has: svgNode, show, tell, hush, path, labels.
+  /// May use the functions in page_frame.cpp: svgNode, show, tell, hush, path, labels.
   std::string_view script;
 };
 
-/// A whole HTML page.
+/// Returns a complete HTML page.
 WEFT_API std::string framed_page(const PageParts& page);
 
 }  // namespace weft::detail

@@ -1,4 +1,4 @@
-// The fields of what a program did, by name: a log writes and reads them from this one list. Not public.
+// The named fields of ProgramFacts, shared by the log's reader and writer. Not public.
 #pragma once
 
 #include <concepts>
@@ -11,7 +11,7 @@ namespace weft::detail {
 template <class T, class U>
 concept Like = std::same_as<std::remove_const_t<T>, U>;
 
-// Each calls v(name, field), and v.tensor(name, field) for an index into `History::watched`.
+// Each function calls v(name, field), and v.tensor(name, field) for an index into `History::watched`.
 
 void fields_of(auto& v, Like<Cut> auto& c) {
   v.tensor("which", c.which), v("kind", c.kind), v("op", c.op), v("place", c.place);

@@ -1,4 +1,4 @@
-// What a program does around its net in a traced step. Not public.
+// Observes the program around its net in a traced step. Not public.
 #pragma once
 
 #include <optional>
@@ -13,13 +13,13 @@
 
 namespace weft::detail {
 
-/// At most so many elements at equal distances, as f32 on the host; undefined where there are none.
+/// Returns at most `most` elements at equal distances, as f32 on the host; undefined if there are none.
 Tensor sampled(const Tensor& t, int64_t most);
-/// Whether all rows, the first dimension's, hold the same numbers but for rounding; of many some are looked at. Nothing
-/// for fewer than two rows.
+/// Returns whether all rows (dimension 0) are equal up to rounding; many rows are sampled. Nothing for fewer than two
+/// rows.
 std::optional<bool> rows_are_equal(const Tensor& t);
 
-/// Not thread-safe: told of one thread's doings.
+/// Observes one thread. Not thread-safe.
 class ProgramTracer final : public ProgramWatch {
  public:
   void add_parameter(const TensorImpl* leaf, size_t which) { parameters_[leaf] = which; }
@@ -34,19 +34,19 @@ class ProgramTracer final : public ProgramWatch {
   void rate_set(double rate, Location where) override;
   void stepping(const char* optimizer, const SteppedGroup& group, Location where) override;
 
-  /// Of the model that is trained, called in this step.
+  /// The output of the trained model, called in this step.
   void model_returned(const Tensor& output) { model_output_ = output.impl()->storage, model_numel_ = output.numel(); }
 
-  /// Looks for cuts in this step, kernel by kernel, and for what makes so many rows equal.
+  /// Searches this step, kernel by kernel, for cuts and for the op that makes `equal_rows` rows equal.
   void search(std::optional<CutSearch> cuts, int64_t equal_rows);
   bool searches() const { return cuts_.has_value() || rows_ > 0; }
   void after_kernel(const KernelCall& call);
   void in_node(bool inside) { in_node_ = inside; }
   CutSearch* cuts() { return cuts_ ? &*cuts_ : nullptr; }
 
-  /// A traced step begins; `records` is the program's own mode.
+  /// Begins a traced step; `records` is the program's grad mode.
   void begin(bool records) { program_records_ = records, active_ = true; }
-  /// Moves what was seen in this step into the history; `passed` are the lines that backward passed.
+  /// Moves the observations of this step into the history; `passed` are the lines that backward passed.
   void finish(int64_t step, const std::set<std::string>& passed, History& history);
 
  private:
@@ -61,9 +61,9 @@ class ProgramTracer final : public ProgramWatch {
   std::optional<CutSearch> cuts_;
   const Storage* model_output_ = nullptr;
   int64_t model_numel_ = 0;
-  std::vector<float> before_hook_;  ///< no tensor, which would live on after hooks that change nothing
+  std::vector<float> before_hook_;  ///< not a tensor, which would stay alive after hooks that change nothing
   std::string zero_place_, equal_op_, equal_place_, mixed_op_, mixed_place_;
-  /// Counts traced steps.
+  /// Number of traced steps.
   int64_t now_ = 0;
   std::vector<LossSeen> losses_;
   std::vector<HookChange> changes_;

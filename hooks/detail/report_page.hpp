@@ -1,13 +1,13 @@
-// The pages of reports, without their data. Not public.
+// The HTML pages of reports, without their data. Not public.
 #pragma once
 
 #include <string>
 
 namespace weft::detail {
 
-/// A whole HTML page that shows `json` and loads nothing.
+/// Returns a self-contained HTML page that shows `json`.
 std::string report_page(const std::string& title, const std::string& json);
-/// The same of two runs.
+/// Same for two runs.
 std::string comparison_page(const std::string& title, const std::string& json);
 
 }  // namespace weft::detail

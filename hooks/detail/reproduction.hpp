@@ -1,4 +1,4 @@
-// A folder that holds the call of a kernel, to run it again elsewhere. Not public; defined in io/, which writes files.
+// A folder with a kernel call, to replay it elsewhere. Not public; defined in io/, which writes files.
 #pragma once
 
 #include <span>
@@ -13,13 +13,13 @@ namespace weft::detail {
 
 class Reproduction {
  public:
-  /// Nothing is kept or written where the folder has no name.
+  /// Keeps and writes nothing if `folder` is empty.
   explicit Reproduction(std::string folder) : folder_(std::move(folder)) {}
 
-  /// Keeps what the kernel overwrites, up to `most_bytes`.
+  /// Copies the memory that the kernel overwrites, up to `most_bytes`.
   void before(const KernelCall& call);
-  /// Writes the folder, once, and says for an error's figures where it is, or why it is not there. Empty where none is
-  /// wanted. `arrived`: the gradients that came to the node whose kernel this is, `known`: what that kept and its
+  /// Writes the folder, once, and returns a text for the error: where it is, or why it is missing. Empty if no
+  /// reproduction is wanted. `arrived`: the incoming gradients of the kernel's node; `known`: its saved tensors and
   /// leaves.
   std::string leave(const KernelCall& call, const MadeNonFinite& made, std::span<const Tensor> arrived = {},
                     std::span<const Tensor> known = {}) noexcept;

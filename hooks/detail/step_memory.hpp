@@ -1,4 +1,4 @@
-// Memory of one recorded step: given out while it is recorded, and kept for its replays.
+// Memory of one recorded step: allocated during recording, and kept for replays.
 #pragma once
 
 #include <map>
@@ -10,10 +10,10 @@
 
 namespace weft::detail {
 
-/// On one device. It lives until the recording and every tensor in it are gone.
+/// The memory on one device. It lives until the recording and every tensor in it are gone.
 class StepMemory final : public Allocator {
  public:
-  /// Where an address lies: in the number-th block that was given out.
+  /// An address as an offset in the number-th allocated block.
   struct Place {
     int64_t number;
     int64_t offset;
@@ -31,13 +31,13 @@ class StepMemory final : public Allocator {
   Device device() const { return device_; }
   size_t bytes() const { return bytes_; }
   std::optional<Place> find(const void* address) const;
-  /// What the host wrote into the block around the address before a kernel first saw it; nothing the second time.
+  /// Bytes that the host wrote to the block at `address` before a kernel first read it; returned only once per block.
   struct Constant {
     void* to = nullptr;
     std::vector<char> bytes;
   };
   std::optional<Constant> written_by_host(const void* address);
-  /// No more is given out. It deletes itself when the last tensor in it dies.
+  /// Stops allocating. Deletes itself when the last tensor in it dies.
   void close();
 
  private:

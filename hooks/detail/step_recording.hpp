@@ -1,4 +1,4 @@
-// One recorded step: what it did, in order, and the memory that it did it in.
+// One recorded step: its actions, in order, and the memory that they use.
 #pragma once
 
 #include <memory>
@@ -15,17 +15,17 @@
 
 namespace weft::detail {
 
-/// What one recording does at one point. Each is told by `text` where two recordings differ.
+/// One action of a recording. `text` describes it where two recordings differ.
 struct StepAction {
   struct Draw {
     size_t generator;
-    uint64_t offset;  ///< from where the generator stands when the step begins
+    uint64_t offset;  ///< relative to the generator's position at the start of the step
   };
   struct Kernel {
     std::unique_ptr<RecordedKernel> call;
     Draw draw = {};
     bool batched = false;                      ///< its commands are in a batch
-    std::unique_ptr<CommandBatch> batch = {};  ///< of the first one of those in it
+    std::unique_ptr<CommandBatch> batch = {};  ///< set for the first kernel of a batch
   };
   struct Repeat {
     const char* what;
@@ -40,32 +40,32 @@ struct StepAction {
     CallPlace by;
   };
   std::variant<Kernel, StepMemory::Constant, Repeat, Gradient, Write> what;
-  /// Equal where two recordings do the same on the same memory.
+  /// Equal if two recordings perform the same action on the same memory.
   std::string bytes;
 };
 
-/// Filled by a StepRecording::Recorder, then held: tensors that die in its memory are kept, and make it stale.
+/// Filled by RecorderOfStep, then held: tensors that die in the memory it uses are kept, and make it stale.
 class StepRecording {
  public:
   StepRecording() = default;
   ~StepRecording();
   StepRecording(const StepRecording&) = delete;
 
-  /// Why it cannot be replayed, with the op and line; empty where it can.
+  /// Why it cannot be replayed, with the op and line; empty if it can.
   const std::string& refusal() const { return refusal_; }
-  /// Where the other one does something else, in words; empty where both do the same.
+  /// Describes the first difference to the other recording; empty if there is none.
   std::string difference(const StepRecording& other) const;
-  /// From now on the memory of others that it uses is kept.
+  /// Keeps foreign memory that it uses alive from here on.
   void hold();
-  /// False where leaves have other hooks, or others of them hold or require a gradient, than when it was recorded.
+  /// False if the hooks of leaves, or the set of leaves that hold or require a gradient, differ from the recording.
   bool has_leaves_as_now() const;
-  /// False where memory, gradients or owners are not what they were when it was recorded.
+  /// False if memory, gradients or owners differ from the recording.
   bool is_current() const;
-  /// What it uses is gone: it never becomes current again.
+  /// Whether memory that it uses is gone, so that it can never be current again.
   bool is_stale() const { return stale_.load(MemoryOrder::acquire); }
   void replay();
   int64_t kernels() const;
-  /// Of those, the ones whose commands the device repeats by itself.
+  /// Number of kernels that the device repeats in a batch.
   int64_t batched() const;
   size_t bytes() const;
 
@@ -79,7 +79,7 @@ class StepRecording {
     GeneratorState start;
     uint64_t blocks = 0;
   };
-  struct Start {  ///< a leaf whose gradient is added to before it is set
+  struct Start {  ///< a leaf with a gradient that is added to before it is set
     Tensor leaf;
     const void* gradient;
   };
@@ -93,21 +93,21 @@ class StepRecording {
   int64_t blocks_ = 0;
   std::vector<Random> random_;
   std::vector<Start> starts_;
-  std::vector<Hooked> leaves_;             ///< whose gradient is added to
-  std::vector<const TensorImpl*> turned_;  ///< those in `others_` that require a gradient now and did not, or did
-  std::vector<MemoryRange> others_;        ///< memory that is not its own
+  std::vector<Hooked> leaves_;             ///< leaves with a gradient that is added to
+  std::vector<const TensorImpl*> turned_;  ///< in `others_`, with a requires_grad different from the start
+  std::vector<MemoryRange> others_;        ///< memory that the recording does not own
   std::string refusal_;
   bool batches_made_ = false;
   bool held_ = false;
   Atomic<bool> stale_{false};
-  std::vector<Storage*> kept_;  ///< died in `others_` meanwhile
+  std::vector<Storage*> kept_;  ///< storages in `others_` that died since
 };
 
-/// Records what the thread does from its construction on.
+/// Records the thread's actions during its lifetime.
 class RecorderOfStep final : public KernelRecorder {
  public:
   explicit RecorderOfStep(StepRecording& recording) : recording_(recording), scope_(*this) {}
-  /// After the step: what only its end tells.
+  /// Completes the recording after the step.
   void finish();
 
   Allocator& memory(Device device, Allocator& below) override;
@@ -126,9 +126,9 @@ class RecorderOfStep final : public KernelRecorder {
   StepAction::Draw draw_of(const PhiloxSeed& seed);
 
   StepRecording& recording_;
-  Generator* drawn_ = nullptr;  ///< whose last draw no kernel has used yet
+  Generator* drawn_ = nullptr;  ///< the last draw that no kernel has used yet
   GeneratorState drawn_at_;
-  std::vector<const TensorImpl*> met_;  ///< leaves whose gradient was set or added to
+  std::vector<const TensorImpl*> met_;  ///< leaves with a gradient that was set or added to
   RecordingScope scope_;
 };
 

@@ -1,4 +1,4 @@
-// Text inside JSON, HTML and SVG. Not public.
+// Text in JSON, HTML and SVG. Not public.
 #pragma once
 
 #include <cmath>
@@ -9,7 +9,7 @@
 
 namespace weft::detail {
 
-/// A JSON string with its quotes. '<' is escaped too, so that it may stand in a script element.
+/// Returns a quoted JSON string. '<' is escaped too, so that it is safe in a script element.
 inline std::string json_text(std::string_view text) {
   std::string out = "\"";
   for (char c : text) {
@@ -21,11 +21,11 @@ inline std::string json_text(std::string_view text) {
   return out + '"';
 }
 
-/// What JSON has no number for is a string: "NaN", "Infinity", "-Infinity".
+/// JSON has no such numbers: "NaN", "Infinity" or "-Infinity".
 inline std::string json_not_finite(double v) {
   return std::isnan(v) ? "\"NaN\"" : v > 0 ? "\"Infinity\"" : "\"-Infinity\"";
 }
-/// The shortest digits that give v again, as a float where it is one.
+/// Returns the shortest digits that round-trip, as a float if v is one.
 inline std::string json_number(double v) {
   if (!std::isfinite(v)) return json_not_finite(v);
   const auto narrow = static_cast<float>(v);

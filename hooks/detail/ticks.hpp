@@ -1,4 +1,4 @@
-// Round numbers along an axis. Not public.
+// Axis ticks at round numbers. Not public.
 #pragma once
 
 #include <algorithm>
@@ -7,7 +7,8 @@
 
 namespace weft::detail {
 
-/// The least of 1, 2 and 5 times a power of ten that goes into `length` at most `most` times. Both are positive.
+/// Returns the smallest of 1, 2 and 5 times a power of ten that fits into `length` at most `most` times. Both are
+/// positive.
 inline double round_step(double length, double most) {
   const double rough = length / most, power = std::pow(10, std::floor(std::log10(rough)));
   for (double factor : {1.0, 2.0, 5.0}) {
@@ -16,8 +17,8 @@ inline double round_step(double length, double most) {
   return 10 * power;
 }
 
-/// The multiples of a round step in [low, high], at most `most` + 1 of them; of `least_step` at least, which is 1 where
-/// an axis counts. None where the range is empty, not finite, or finer than doubles can tell.
+/// Returns the multiples of a round step in [low, high], at most `most` + 1 of them. The step is at least `least_step`,
+/// which is 1 for an axis of integers. Empty if the range is empty, not finite, or finer than the precision of double.
 inline std::vector<double> round_ticks(double low, double high, int most, double least_step = 0) {
   if (!(high > low) || !std::isfinite(high - low)) {
     return low == high && std::isfinite(low) ? std::vector<double>{low} : std::vector<double>{};
@@ -26,7 +27,7 @@ inline std::vector<double> round_ticks(double low, double high, int most, double
   const double first = std::ceil(low / step - 1e-9), last = std::floor(high / step + 1e-9);
   if (!(step > 0) || !(std::abs(first) < 0x1p52 && std::abs(last) < 0x1p52)) return {};
   std::vector<double> out;
-  // A multiple of 0.1 is the quotient by 10, which is rounded once.
+  // Dividing by 10 rounds once, unlike multiplying by 0.1.
   const double inverse = std::round(1 / step);
   const bool fine = step < 1 && std::isfinite(inverse);
   for (double i = first + 0.0; i <= last; ++i) out.push_back(fine ? i / inverse : i * step);

@@ -17,7 +17,6 @@ namespace weft {
 
 namespace {
 
-/// A result's dtype, shape and device.
 struct Form {
   DType dtype;
   Dims shape;
@@ -46,7 +45,7 @@ class Collector {
     size_t operator()(const Result& r) const { return std::hash<Node*>()(r.first) * 31 + r.second; }
   };
 
-  // A node runs before those with a lower order, so taking the highest first takes consumers before producers.
+  // Highest order first visits consumers before producers.
   void collect(Node* root) {
     const auto lower = [](Node* a, Node* b) { return a->order < b->order; };
     std::priority_queue<Node*, std::vector<Node*>, decltype(lower)> waiting(lower);
@@ -112,7 +111,7 @@ class Collector {
         const Storage* storage = t.impl()->storage;
         const auto [entry, fresh] = known.try_emplace(storage, graph_.buffers.size());
         if (fresh) {
-          // A small tensor's elements lie in its own head, whose storage counts no bytes.
+          // A small tensor's elements are stored inside the tensor object, and its storage has size 0.
           const int64_t bytes = std::max<int64_t>(static_cast<int64_t>(storage->bytes), t.nbytes());
           graph_.buffers.push_back({.bytes = bytes, .of_leaf = leaves.contains(storage)});
         }
@@ -153,7 +152,7 @@ class Collector {
     } catch (const std::bad_alloc&) {
       throw;
     } catch (const std::exception&) {
-      // Zeros may be nothing that a user's backward can work with; its inputs stay without shapes.
+      // A custom backward may not accept zeros; then the inputs stay without shapes.
     }
     for (int k = 0; k < node.edge_count; ++k) {
       if (!outgoing[k].defined() || !node.wants(k)) continue;

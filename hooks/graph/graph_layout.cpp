@@ -1,5 +1,5 @@
-// Layered drawing after Sugiyama: edges over several layers get a stand-in on each, layers are ordered by barycentres,
-// and coordinates are least squares under the boxes' distances.
+// Layered drawing after Sugiyama: edges over several layers get a dummy node on each, layers are ordered by
+// barycentres, and coordinates are least squares with minimum distances.
 #include "../detail/graph_layout.hpp"
 
 #include <algorithm>
@@ -110,7 +110,7 @@ class Layers {
     return count;
   }
 
-  /// The op that alone feeds `p`, and feeds nothing else; none if there is no such op.
+  /// Returns the only op that feeds `p`, if it feeds nothing else; otherwise none.
   size_t chained(size_t p) const {
     size_t found = none;
     for (size_t q : places[p].above) {
@@ -146,8 +146,8 @@ class Layers {
     }
   }
 
-  // Least squares of x against the neighbours' middle, with the order kept: neighbours that would overlap form a block
-  // that moves as one (pool adjacent violators).
+  // Least-squares x positions near the neighbours' mean, keeping the order: boxes that would overlap form a block that
+  // moves as one (pool adjacent violators).
   void settle(const std::vector<size_t>& layer) {
     struct Block {
       double sum, weight;
@@ -175,8 +175,8 @@ class Layers {
 
   bool bends(size_t p) const { return p >= boxes_; }
   bool is_input(size_t p) const { return places[p].above.empty(); }
-  // Long edges want to be straight. Inputs follow the ops and hardly push them: beside every op of a chain they would
-  // push it aside by a little each.
+  // Long edges are kept straight. Inputs have little weight: next to each op of a chain they would push it aside a
+  // little.
   double pull(size_t p, size_t q) const {
     if (bends(p) && bends(q)) return 12;
     return is_input(p) || is_input(q) ? 0.01 : 3;
@@ -190,18 +190,17 @@ class Layers {
     const auto take_at = [&](double x, double strength) { sum += strength * x, weight += strength; };
     for (size_t q : places[p].below) take_at(places[q].x, pull(p, q));
     for (size_t q : places[p].above) take_at(places[q].x, pull(p, q));
-    // A whole column moves at once: neighbours alone would straighten it slowly.
+    // Move whole columns at once; single moves would straighten them slowly.
     if (column_of_[p] != none) take_at(middles_[column_of_[p]], 12);
     return weight > 0 ? Wish{sum / weight, weight} : Wish{places[p].x, 1};
   }
 
   static constexpr size_t none = static_cast<size_t>(-1);
   size_t boxes_;
-  /// What should stand upright: the bends of a long edge, and the ops of a chain.
+  /// Vertical groups: the bends of a long edge, and the ops of a chain.
   std::vector<std::vector<size_t>> columns_;
-  /// For each place, its column or `none`.
   std::vector<size_t> column_of_;
-  /// For each column, where it stands on average.
+  /// Mean x of each column.
   std::vector<double> middles_;
 };
 
@@ -229,7 +228,7 @@ LaidOut lay_out(std::vector<Box>& boxes, const std::vector<std::pair<size_t, siz
   for (const auto& way : layers.ways) {
     std::vector<Point> points = {{boxes[way.front()].x, boxes[way.front()].y + boxes[way.front()].height / 2}};
     for (size_t k = 1; k + 1 < way.size(); ++k) {
-      // Straight through a layer, bending between them.
+      // Vertical through a layer, curved between layers.
       const Place& p = layers.places[way[k]];
       const auto layer = static_cast<size_t>(p.layer);
       points.push_back({p.x, middle[layer] - half[layer]});

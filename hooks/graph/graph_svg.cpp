@@ -33,7 +33,7 @@ constexpr const char* style =
     "  }\n"
     "</style>\n";
 
-// Letters of a proportional font are some 6.3 units wide at this size, capitals and digits more.
+// Letters of a proportional font are about 6.3 units wide at this size, capitals and digits wider.
 double width_of(const std::string& text, double size) {
   double units = 0;
   for (char c : text) {
@@ -53,10 +53,10 @@ detail::Box box_of(const std::vector<std::string>& lines, int layer) {
   return {.width = width, .height = static_cast<double>(lines.size()) * line_height + 9, .layer = layer};
 }
 
-/// What is drawn: a leaf that ops on several layers read stands beside each of them, or its edges would cover all.
+/// The drawn graph. A leaf that ops on several layers read is drawn next to each of them, to avoid long edges.
 struct Picture {
   std::vector<detail::Box> boxes;
-  /// Which node a box shows.
+  /// The node of each box.
   std::vector<size_t> nodes;
   std::vector<std::pair<size_t, size_t>> edges;
 
@@ -119,7 +119,7 @@ std::string drawn(const Graph& graph, size_t index, const detail::Box& box) {
   return out + "</g>\n";
 }
 
-// Each pair of points is joined by a curve that leaves and arrives upright.
+// Joins the points by curves with vertical tangents.
 std::string drawn(const std::vector<detail::Point>& way) {
   std::string d = fmt::format("M{:.1f} {:.1f}", way[0].x, way[0].y);
   for (size_t i = 1; i < way.size(); ++i) {

@@ -9,10 +9,10 @@ namespace weft::detail {
 namespace {
 
 constexpr size_t window = 64;
-/// Rises in a row that are no chance: sizes of batches rise seven times in a row once in 40,000; the number of tensors
-/// seldom varies at all, and three rises do where nothing fell.
+/// Consecutive rises that are not random: batch sizes rise seven times in a row once in 40,000. The number of tensors
+/// rarely varies, so three rises suffice if nothing fell.
 constexpr int64_t rises_in_number = 3, rises_in_bytes = 7;
-/// A trend among falls needs as many steps, and this many standard deviations.
+/// Minimum number of steps for a trend with decreases, and minimum significance in standard deviations.
 constexpr size_t least_of_trend = 15;
 constexpr double deviations = 4;
 
@@ -56,8 +56,8 @@ std::optional<KeptByLine::Growth> KeptByLine::in_a_row() const {
   return Growth{steps, static_cast<double>(bytes() - from.bytes) / static_cast<double>(steps)};
 }
 
-// Mann and Kendall's test: how many pairs of steps rise, and how many fall. What fills up rises no more in its last
-// third.
+// Mann-Kendall test: compares the numbers of rising and falling pairs of steps. The last third must still rise, which
+// excludes buffers that fill up.
 std::optional<KeptByLine::Growth> KeptByLine::by_trend() const {
   const size_t n = kept_.size(), third = n / 3;
   if (n < least_of_trend) return {};

@@ -1,4 +1,4 @@
-// Whether what a line keeps grows from step to step. Not public.
+// Detects whether the memory of a line grows from step to step. Not public.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace weft::detail {
 
-/// What the tensors of one line take at the end of each step.
+/// Memory of one line's tensors at the end of each step.
 class KeptByLine {
  public:
   void add(size_t bytes, size_t tensors);
@@ -19,7 +19,7 @@ class KeptByLine {
     int64_t steps = 0;
     double bytes_each_step = 0;
   };
-  /// Nothing where it does not grow, or only fills again what it had filled before.
+  /// Returns nothing if it does not grow, or only refills up to an earlier level.
   std::optional<Growth> growth() const;
 
  private:
@@ -29,9 +29,9 @@ class KeptByLine {
   std::optional<Growth> in_a_row() const;
   std::optional<Growth> by_trend() const;
 
-  /// Since it fell to less than half, of the last steps.
+  /// The last steps since it fell to less than half.
   std::deque<Kept> kept_;
-  /// The most that it had before it fell.
+  /// The maximum before it fell.
   size_t before_fall_ = 0;
 };
 

@@ -19,16 +19,16 @@ namespace weft {
 
 namespace {
 
-/// Of one storage. Times count what was made and freed.
+/// A storage's entry. `made` and `freed` are times of a clock that counts allocations and releases.
 struct Note {
   LiveMemory memory;
   Device device;
   uint64_t made = 0, freed = std::numeric_limits<uint64_t>::max();
 };
 
-/// More are forgotten: a step that makes so many tensors is drawn without the rest.
+/// Further entries of a step are dropped, and missing in its curve.
 constexpr size_t most_gone = size_t{1} << 20;
-/// Of one history, by its number; a history that ended within a call leaves its modules behind.
+/// A running module of one history, by the history's number; an entry may outlive its history.
 struct RunningModule {
   std::string path;
   int64_t history;
@@ -76,7 +76,7 @@ struct MemoryHistory::State final : detail::StorageWatch {
       note.memory.step = steps;
       note.made = ++clock;
       live[&storage] = std::move(note);
-    } catch (const std::exception&) {  // it stays unknown
+    } catch (const std::exception&) {  // it remains untracked
     }
   }
   void freed(const Storage& storage) noexcept override {
@@ -91,7 +91,7 @@ struct MemoryHistory::State final : detail::StorageWatch {
     live.erase(found);
   }
 
-  /// With named ones that were made before.
+  /// Includes named storages that were allocated before the history.
   std::vector<Note> notes_of_living(std::map<const Storage*, detail::NamedStorage>& named) const {
     std::vector<Note> notes;
     notes.reserve(live.size() + named.size());
@@ -104,7 +104,7 @@ struct MemoryHistory::State final : detail::StorageWatch {
       n->second.noted = true;
     }
     for (const auto& [storage, n] : named) {
-      // What lies in its head is not counted.
+      // Elements stored inside the tensor object are not counted.
       if (n.noted || storage->allocator == nullptr) continue;
       notes.push_back({{.bytes = storage->bytes, .kind = n.kind, .name = n.name}, n.tensor.device()});
     }
@@ -132,10 +132,10 @@ struct MemoryHistory::State final : detail::StorageWatch {
 
   mutable std::mutex mutex;
   std::unordered_map<const Storage*, Note> live;
-  std::vector<Note> gone;  ///< in this step
+  std::vector<Note> gone;  ///< freed in this step
   uint64_t clock = 0, step_began = 0;
   int64_t steps = 0;
-  /// All that lived in the step that ended last.
+  /// All storages that existed in the last completed step.
   std::vector<Note> last;
   uint64_t last_began = 0, last_ended = 0;
   std::map<LineKey, detail::KeptByLine> lines;
@@ -273,7 +273,7 @@ std::string MemoryHistory::growth_text() const {
          "  something holds them past the step, such as a list of losses with their graphs: keep item() or detach()\n";
 }
 
-// ---- the step that ended last ---------------------------------------------------------------------------------------
+// ---- the last completed step ----------------------------------------------------------------------------------------
 
 namespace {
 
@@ -283,7 +283,7 @@ struct Change {
   int kind;
 };
 
-/// Of one device, in the order of time; what a step begins with is at its begin.
+/// Changes on one device in time order; storages that exist at the start of the step are added at its begin.
 std::vector<Change> changes_of(const std::vector<Note>& notes, Device device, uint64_t began) {
   std::vector<Change> changes;
   for (const Note& note : notes) {
@@ -298,7 +298,7 @@ std::vector<Change> changes_of(const std::vector<Note>& notes, Device device, ui
   return changes;
 }
 
-/// Calls f(time, bytes by kind) after each moment's changes.
+/// Calls f(time, bytes by kind) after the changes of each moment.
 template <class F>
 void each_moment(const std::vector<Change>& changes, F&& f) {
   MemoryMoment moment;
@@ -322,7 +322,7 @@ std::vector<MemoryMoment> MemoryHistory::curve(Device device, size_t most) const
   const State& s = *state_;
   const std::vector<Change> changes = changes_of(s.last, device, s.last_began);
   const auto length = static_cast<double>(std::max<uint64_t>(s.last_ended - s.last_began, 1));
-  // The highest moment of each of equal parts of the step.
+  // The highest moment of each of `most` equal parts of the step.
   const size_t parts = std::max<size_t>(most, 1);
   std::vector<MemoryMoment> curve;
   size_t part_of_last = parts;
@@ -399,7 +399,7 @@ void detail::note_memory(std::vector<MemoryRecord>& records, int64_t step, bool 
     std::vector<MemoryMoment> curve = the_one->curve(device, moments);
     const size_t peak = highest_of(curve), shown = highest_of(record->curve);
     keep_total({step, peak, curve.back().sum()}, *record);
-    // A course is long in a log: what grows slowly does not bring one in each step.
+    // A curve is long in a log, so slow growth does not replace it in every step.
     if (!closely && !record->curve.empty() && peak <= shown + shown / 16) continue;
     record->step = step;
     record->curve = std::move(curve);

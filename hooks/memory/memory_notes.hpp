@@ -1,4 +1,4 @@
-// What snapshots and histories of memory share. Not public.
+// Shared by snapshots and histories of memory. Not public.
 #pragma once
 
 #include <map>
@@ -18,17 +18,17 @@ struct NamedStorage {
   Tensor tensor;  ///< keeps the storage
   bool noted = false;
 };
-/// Of the parameters and of the gradients that they have now.
+/// Returns the storages of the parameters and of their current gradients.
 std::map<const Storage*, NamedStorage> named_storages(const NamedTensors& parameters);
 MemorySnapshot snapshot_of(Device device, std::vector<LiveMemory> tensors, Location where = Location::none());
 
-/// "1.5 MiB: activation of relu at net.cpp:12, 3 tensors": those that hold most.
+/// "1.5 MiB: activation of relu at net.cpp:12, 3 tensors": the largest groups.
 std::vector<std::string> lines_of(const MemorySnapshot& snapshot, size_t most);
-/// Adds a step's; of many every second one goes.
+/// Adds a step's total. If there are too many, every second one is dropped.
 void keep_total(MemoryRecord::Total total, MemoryRecord& record);
-/// Adds the step that the living history ended last to a recorder's records, as its step `step`: totals, and its course
-/// where that is wanted or clearly higher. `seen` is the number of that history's steps then, and that of the call
-/// before comes in; nothing is added where it ended none since.
+/// Adds the last completed step of the existing history to a recorder's records, as its step `step`: totals, and the
+/// curve if `closely` or if the peak is clearly higher. Adds nothing if the history completed no step since the last
+/// call. `seen` is the history's step count at the last call, and is updated.
 void note_memory(std::vector<MemoryRecord>& records, int64_t step, bool closely, int64_t& seen);
 /// "matmul at net.cpp:12"
 std::string made_by(const std::string& op, Location where);

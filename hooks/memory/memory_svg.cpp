@@ -32,7 +32,7 @@ constexpr const char* style =
 
 double x_of(double at) { return left + at * (width - left - right); }
 
-/// One kind's share of the stack, from the sums below it to those with it; memory stays as it is between moments.
+/// The area of one kind in the stacked chart; memory is constant between moments.
 std::string area(const std::vector<MemoryMoment>& curve, int kind, double per_byte) {
   const auto y_of = [&](const MemoryMoment& m, int kinds) {
     double bytes = 0;

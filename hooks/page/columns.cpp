@@ -1,3 +1,5 @@
+// The size of a page depends on what it displays, not on the length of the run: a column covers as many steps as
+// needed and keeps their extremes.
 #include "../detail/columns.hpp"
 
 #include <algorithm>
@@ -7,7 +9,7 @@ namespace weft::detail {
 namespace {
 
 constexpr size_t most_columns = 240, least_columns = 48;
-/// Columns of all tensors together; a page with so many opens in less than two seconds.
+/// Maximum number of cells of all tensors; a page of this size opens in less than two seconds.
 constexpr size_t most_cells = 72000;
 
 void keep_greatest(double& known, double v) {
@@ -19,7 +21,7 @@ void keep_least(double& known, double v) {
 
 void add(Cell& cell, const Statistics& s) {
   cell.bad = std::max(cell.bad, s.non_finite);
-  if (s.count > 0 && s.non_finite >= s.count) return;  // of such a tensor nothing else is known
+  if (s.count > 0 && s.non_finite >= s.count) return;  // a tensor without finite elements has no other figures
   const double rms = s.rms();
   if (!(cell.rms >= rms)) {
     cell.mean = s.mean, cell.deviation = s.deviation;
@@ -38,7 +40,7 @@ Columns::Columns(const History& history) {
   merged_ = stride > 1;
   begins_.resize(columns), ends_.resize(columns), losses_.resize(columns), counts_.resize(tensors);
   values_.resize(columns * tensors), gradients_.resize(columns * tensors);
-  // The first column may be of fewer steps.
+  // The first column may have fewer steps.
   const size_t lacking = columns * stride - n;
   for (size_t i = 0; i < n; ++i) {
     const size_t column = (i + lacking) / stride;

@@ -1,4 +1,4 @@
-// Two runs beside each other: the page's look and the script that draws.
+// Style and script of the page that compares two runs.
 #include "../detail/page_frame.hpp"
 #include "../detail/report_page.hpp"
 

@@ -1,4 +1,7 @@
-// A recorded step as a line of JSON; io/gradient_history.cpp reads it.
+// Writes a recorded step as a line of JSON; io/gradient_history.cpp reads it.
+//
+// The detection of suspects reads only this history, so it gives the same results for a log from another machine.
+// Each new field of the recorder is also written here.
 #include "../report.hpp"
 
 #include <algorithm>
@@ -34,7 +37,7 @@ std::string json(const Statistics& s) {
       number(bad));
 }
 
-// Bins from the first to the last that has any; "from" is the first one's power of two.
+// Bins from the first to the last non-empty one; "from" is the power of two of the first.
 std::string json(const Histogram& h) {
   int first = Histogram::bins, last = -1;
   for (int i = 0; i < Histogram::bins; ++i) {
@@ -68,7 +71,7 @@ std::string json(const Watched& w, const Observation& o) {
   return '{' + parts + '}';
 }
 
-/// A trace with the sites that it passes, so that a line says all of itself.
+/// A trace with the sites that it passes, so that each line is self-contained.
 std::string json(const History& history, const Trace& trace) {
   std::map<size_t, size_t> numbers;
   std::vector<const OpSite*> sites;
@@ -104,7 +107,7 @@ std::string json(const MutualBroadcast& m) {
 
 // ---- memory ---------------------------------------------------------------------------------------------------------
 
-/// Of this step, with the course of one step where it is this one's. Of a thinned history the last line has that.
+/// Memory of this step, with the curve if it belongs to this step. In a thinned history the last line has the curve.
 std::string memory_json(const History& history, const RecordedStep& step) {
   using detail::json_text;
   const auto kept = [&](int64_t number) {
@@ -131,7 +134,7 @@ std::string memory_json(const History& history, const RecordedStep& step) {
   return devices.empty() ? "" : list(devices, [](const std::string& device) { return device; });
 }
 
-// ---- what the program did -------------------------------------------------------------------------------------------
+// ---- facts about the program ----------------------------------------------------------------------------------------
 
 class FieldWriter {
  public:
@@ -180,7 +183,7 @@ std::vector<T> of_step(const std::vector<T>& all, int64_t step) {
   return out;
 }
 
-/// What may change in any step, and in traced ones all that was seen up to there; of lists by step those of this one.
+/// Facts of this step; in a traced step also all cumulative facts.
 std::string json(const History& history, int64_t step, bool traced) {
   const ProgramFacts& p = history.program;
   FieldWriter out(history);

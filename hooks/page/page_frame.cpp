@@ -1,4 +1,4 @@
-// What all pages share: their look, their frame, and the functions that draw. They need no network and no library.
+// Common parts of all pages: style, frame and drawing functions. They need no network and no library.
 #include "../detail/page_frame.hpp"
 
 #include <fmt/format.h>

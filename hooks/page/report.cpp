@@ -1,4 +1,4 @@
-// The report's data: a history as JSON, no more of it than a page can show.
+// The data of the report page: a history as JSON, reduced to the size that a page can show.
 #include "../report.hpp"
 
 #include <algorithm>
@@ -41,7 +41,7 @@ std::string ticks_json(const std::vector<double>& ticks) {
   return list(ticks.size(), [&](size_t i) { return detail::json_number(ticks[i], 15); });
 }
 
-/// For axes of any width: ticks from dense to sparse, the last a single one.
+/// Lists of ticks for any axis width, from dense to sparse; the last has a single tick.
 std::string step_ticks(const Columns& columns) {
   if (columns.size() == 0) return "[]";
   const auto first = static_cast<double>(columns.step(0)), last = static_cast<double>(columns.step(columns.size() - 1));
@@ -72,7 +72,7 @@ std::string loss_json(const Columns& columns) {
 
 using Figure = double Cell::*;
 
-/// A figure of a tensor over the columns; nothing where it is the same everywhere.
+/// The values of a figure over the columns.
 std::string course(std::span<const Cell> cells, Figure figure) {
   return list(cells.size(), [&](size_t c) { return short_number(cells[c].*figure); });
 }
@@ -90,7 +90,7 @@ std::string statistics_json(std::span<const Cell> cells, bool merged) {
 
 using Bins = Shared<const Histogram> Observation::*;
 
-/// Shares of the elements by size, both signs together, at some twenty steps; of many tensors at fewer.
+/// Histograms of magnitude, both signs together, for about 24 steps, or 6 if there are many tensors.
 std::string histograms_json(const History& history, size_t which, Bins bins) {
   const size_t most = history.watched.size() > 200 ? 6 : 24;
   std::vector<const RecordedStep*> with;
@@ -135,7 +135,7 @@ std::string numbers(const std::vector<size_t>& indices) {
   return list(indices.size(), [&](size_t i) { return std::to_string(indices[i]); });
 }
 
-/// The last backward pass that was traced, for a tensor's line and neighbours.
+/// The last backward trace, for a tensor's line and neighbours.
 std::string trace_json(const History& history) {
   if (history.traces.empty()) return "null";
   const Trace& trace = history.traces.back();
@@ -160,7 +160,7 @@ std::string trace_json(const History& history) {
       }));
 }
 
-/// Memory by kind over a step, and from step to step, of each device.
+/// Memory of each device, by kind over one step, and over all steps.
 std::string memory_json(const History& history) {
   return list(history.memory.size(), [&](size_t i) {
     const MemoryRecord& m = history.memory[i];

@@ -1,4 +1,4 @@
-// The report's page: its look and the script that draws.
+// Style and script of the report page.
 #include "../detail/report_page.hpp"
 
 #include "../detail/page_frame.hpp"

@@ -1,4 +1,4 @@
-// The report as text, for a terminal.
+// The report as text for a terminal.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -14,7 +14,7 @@ namespace weft {
 
 namespace {
 
-/// How many columns of a terminal UTF-8 text takes, a letter each.
+/// Width of UTF-8 text in a terminal, one column per character.
 size_t width_of(std::string_view text) {
   return static_cast<size_t>(std::ranges::count_if(text, [](char c) { return (c & 0xC0) != 0x80; }));
 }
@@ -30,7 +30,7 @@ std::string number(double v) {
   return v == 0 || (size >= 1e-3 && size < 1e5) ? fmt::format("{:.3g}", v) : fmt::format("{:.1e}", v);
 }
 
-/// Lines of at most `width`, indented from the second on; words that are longer stand alone.
+/// Wraps at `width`, with indentation from the second line on; longer words get separate lines.
 std::string wrapped(std::string_view text, size_t width, size_t indent) {
   std::string out;
   size_t column = indent;
@@ -49,7 +49,6 @@ std::string wrapped(std::string_view text, size_t width, size_t indent) {
   return out;
 }
 
-/// A name that is too long loses its middle.
 std::string shortened(const std::string& name, size_t width) {
   if (width_of(name) <= width || width < 8 || width_of(name) != name.size()) return padded(name, width);
   const size_t tail = (width - 2) * 2 / 3, head = width - 2 - tail;
@@ -58,7 +57,7 @@ std::string shortened(const std::string& name, size_t width) {
 
 struct Drawing {
   bool ascii;
-  /// What stands for a value that is not finite, and for none.
+  /// Characters for a value that is not finite, and for a missing value.
   static constexpr const char* bad = "!";
   static constexpr const char* none = " ";
 
@@ -69,7 +68,7 @@ struct Drawing {
     return ascii ? letters[i] : blocks[i];
   }
 
-  /// A small curve as wide as `width`: of neighbouring columns the greatest is drawn.
+  /// A curve of `width` characters; each shows the maximum of neighbouring columns.
   template <class Value>
   std::string curve(size_t columns, size_t width, bool log, Value value) const {
     width = std::min(width, columns);
@@ -86,7 +85,7 @@ struct Drawing {
     for (const double y : shown) {
       if (std::isfinite(y)) low = std::min(low, y), high = std::max(high, y);
     }
-    // Noise is no drama: a curve on decades covers one at least.
+    // A logarithmic curve covers at least one decade, so that noise looks flat.
     if (log && high - low < 1) low = high - 1;
     std::string out;
     for (size_t i = 0; i < width; ++i) {
@@ -124,7 +123,7 @@ std::string loss_line(const detail::Columns& columns, const Drawing& drawing, si
                      last);
 }
 
-/// The suspects first, then those with the largest gradients; each kind for itself.
+/// Suspects first, then by descending gradient, within each kind.
 std::vector<size_t> order_of(const History& history, const std::vector<Suspect>& suspects, WatchedKind kind) {
   std::vector<size_t> accused, others;
   std::vector<bool> seen(history.watched.size(), false);
@@ -191,7 +190,7 @@ class Table {
   Drawing drawing_;
 };
 
-/// The highest step of each device, with what held most then.
+/// Peak step of each device, and the largest tensors at the peak.
 std::string memory_lines(const History& history, size_t width) {
   std::string out;
   for (const MemoryRecord& m : history.memory) {

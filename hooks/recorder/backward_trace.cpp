@@ -23,8 +23,8 @@ namespace {
 constexpr size_t most_passages = 16384;
 constexpr size_t most_traces = 16;
 
-// A slope of 0 in all that these are given means that they learn nothing; those with a slope of their own below 0 are
-// left out, as are functions that are no activations.
+// Activations for which zero slopes of all inputs mean that nothing is learned. Excludes activations with a parameter
+// for the negative slope, and other functions.
 constexpr std::array<std::string_view, 17> activations = {
     "relu", "relu6",    "sigmoid", "tanh",      "hardsigmoid", "hardswish", "hardtanh", "clamp", "softsign",
     "silu", "softplus", "gelu",    "gelu_tanh", "elu",         "selu",      "celu",     "mish"};
@@ -44,7 +44,7 @@ double norm_of(const Tensor& t) {
   return s.non_finite > 0 ? NAN : s.norm;
 }
 
-/// Whether two tensors are the same elements, as a gradient is that passes a view or a sum.
+/// Whether two tensors are the same memory, as for a gradient that passes a view or a sum.
 bool same_elements(const Tensor& a, const Tensor& b) {
   return a.shares_storage(b) && a.numel() == b.numel() && a.dtype() == b.dtype() &&
          range_of(a.raw_view()) == range_of(b.raw_view());
@@ -88,7 +88,7 @@ size_t BackwardTracer::site_of(const Node& node) {
   return entry->second;
 }
 
-// Of the nearest ops that read any: what lies behind another activation feeds that one.
+// Searches the nearest ops that read parameters, and stops at other activations.
 void BackwardTracer::feeding_parameters(const Node& node, int depth, std::vector<size_t>& out) const {
   std::vector<const Node*> behind;
   for (int i = 0; i < node.edge_count; ++i) {
@@ -146,7 +146,7 @@ void BackwardTracer::saw_leaf(const Node& node) {
 void BackwardTracer::saw_broadcast(const Tensor& a, const Tensor& b, const Tensor& result) {
   const Tensor &fewer = a.dim() < b.dim() ? a : b, &more = a.dim() < b.dim() ? b : a;
   if (fewer.dim() == 0 || fewer.dim() == more.dim() || result.numel() <= std::max(a.numel(), b.numel())) return;
-  // Rows of one meet the same number of others: an outer product that is meant rarely has equal sides.
+  // Equal sizes in a common dimension: in an intended outer product the sides are rarely equal.
   bool alike = false;
   const auto few = fewer.sizes(), many = more.sizes();
   for (size_t i = 0; i < few.size(); ++i) {
@@ -161,7 +161,7 @@ void BackwardTracer::saw_broadcast(const Tensor& a, const Tensor& b, const Tenso
   if (std::ranges::none_of(broadcasts_, same)) broadcasts_.push_back(std::move(seen));
 }
 
-// What backward never passed leads to no loss.
+// Sites that backward never passed do not lead to a loss.
 void BackwardTracer::finish(int64_t step, History& history) {
   waiting_.clear();
   std::set<std::string> passed;
@@ -196,7 +196,7 @@ void keep_trace(Trace&& trace, History& history) {
 
 namespace {
 
-/// All of a thread's tracers, told of everything.
+/// The tracers of a thread; forwards all events to each.
 class ThreadTracing final : public BackwardWatch, public ProgramWatch, public KernelObserver {
  public:
   ~ThreadTracing() override { broadcast_watch = nullptr, program_watch = nullptr; }
@@ -277,7 +277,7 @@ class ThreadTracing final : public BackwardWatch, public ProgramWatch, public Ke
   std::optional<ObserverGuard> kernels;
 };
 
-// Static recorders end after their thread's memory does.
+// Static recorders are destroyed after thread-local objects.
 constinit thread_local ThreadTracing* of_thread = nullptr;
 constinit thread_local bool is_over = false;
 
@@ -288,7 +288,7 @@ struct ThreadExit {
   }
 };
 
-/// Null where the thread ends.
+/// Returns null while the thread ends.
 ThreadTracing* tracing() {
   static thread_local const ThreadExit exit;
   if (of_thread == nullptr && !is_over) of_thread = new ThreadTracing;

@@ -79,7 +79,7 @@ void CutSearch::split(const char* at) {
   regions_.emplace(at, std::move(rest));
 }
 
-// What is written without gaps forgets what was there: memory comes again for other tensors.
+// A contiguous write replaces earlier regions there: memory is reused for other tensors.
 void CutSearch::put(const View& view, const Region& region) {
   const MemoryRange range = range_on_cpu(view);
   if (range.begin == range.end) return;
@@ -96,7 +96,7 @@ void CutSearch::after(const KernelCall& call, bool program_records) {
   Region read;
   for (const View* input : call.inputs) read.add(at(*input));
   read_ |= read.live;
-  // A detached tensor that the program has dropped is not what is read, though its memory is.
+  // If the program has dropped a detached tensor, its memory may have been reused.
   for (const size_t cut : std::exchange(read.detached_by, {})) {
     if (is_held(cut)) read.add({.behind = {cut}});
   }
@@ -127,7 +127,8 @@ void CutSearch::left_graph(const Tensor& x, const Tensor& result, const CallPlac
   put(x.raw_view(), mark);
 }
 
-// Of the ways to the loss. One that makes integers on its way, as for a mask, goes on beside them, so the last counts.
+// Chooses among the cuts that lead to the loss. An op that makes integers, such as for a mask, may be a side branch, so
+// the last of these counts.
 std::optional<size_t> CutSearch::best(Sources parameter, const std::set<std::string>& passed) const {
   std::optional<size_t> by_kind[5];
   for (size_t c = 0; c < found_.size(); ++c) {

@@ -15,7 +15,7 @@ namespace {
 
 constexpr int64_t most_classes = 65536, most_columns = 256, most_rows = 16, most_elements = 65536;
 
-/// While the tracer computes: nothing is recorded, and nobody is told.
+/// Scope of the tracer's own computations: unrecorded and unobserved.
 struct Aside {
   const UnwatchedScope unwatched;
   const UnrecordedScope uncaptured;
@@ -24,7 +24,7 @@ struct Aside {
 
 bool has_values(const Tensor& t) { return t.defined() && t.device().type != DeviceType::meta && t.numel() > 0; }
 
-/// Rows of a matrix, of equal ones to within rounding.
+/// Whether the rows of a matrix are equal up to rounding.
 bool are_equal(const float* first, int64_t rows, int64_t columns) {
   float most = 0;
   for (int64_t c = 0; c < columns; ++c) most = std::max(most, std::abs(first[c]));
@@ -34,7 +34,6 @@ bool are_equal(const float* first, int64_t rows, int64_t columns) {
   return true;
 }
 
-/// Some rows and columns of a tensor, f32 on the host.
 Tensor some_rows(const Tensor& t) {
   const auto every = [](int64_t count, int64_t most) { return (count + most - 1) / most; };
   const Tensor rows = t.detach().slice(0, 0, t.size(0), every(t.size(0), most_rows));
@@ -191,7 +190,7 @@ void ProgramTracer::after_kernel(const KernelCall& call) {
 
 namespace {
 
-/// Of a matrix in the CPU's memory whose rows are the first dimension's; nothing for what has not several.
+/// For a contiguous f32 matrix on the CPU with several rows; nothing otherwise.
 std::optional<bool> rows_are_equal(const View& view) {
   const Layout& l = view.layout;
   if (l.rank < 1 || l.sizes[0] < 2 || l.numel == 0 || l.device_type != DeviceType::cpu || !l.contiguous) return {};
@@ -211,7 +210,7 @@ void ProgramTracer::find_equal_rows(const KernelCall& call) {
       const Layout& i = in->layout;
       if (i.sizes[0] != rows_) continue;
       if (equal && o.sizes[0] == rows_) equal_op_ = here.op, equal_place_ = short_place(here.where);
-      // What sums over rows may do so for another reason.
+      // Reductions over rows may make them equal for another reason.
       if (o.rank == 0 || o.sizes[0] != rows_) mixed_op_ = here.op, mixed_place_ = short_place(here.where);
     }
   }
@@ -274,7 +273,7 @@ void ProgramTracer::finish(int64_t step, const std::set<std::string>& passed, Hi
   ++now_;
 }
 
-// As many steps as there are traces, the last among them.
+// Keeps as many steps as there are traces, including the last one.
 void ProgramTracer::forget_old(ProgramFacts& facts) {
   constexpr size_t most = 64;
   const auto halve = [](auto& all) {

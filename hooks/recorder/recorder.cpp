@@ -25,7 +25,7 @@ namespace weft {
 
 namespace {
 
-/// Where what is seen of a tensor goes: with the values, or with the gradients.
+/// Members for observations of values, or of gradients.
 struct Side {
   std::optional<Statistics> Observation::*statistics;
   Shared<const Histogram> Observation::*histogram;
@@ -36,7 +36,7 @@ constexpr Side gradients{&Observation::gradient, &Observation::gradient_histogra
 
 }  // namespace
 
-// Hooks in the graph hold it weakly: they end with the recorder, and a graph that outlives it is none the wiser.
+// Hooks in the graph hold the state weakly: they end with the recorder, and a graph may outlive it.
 struct GradientRecorder::State {
   struct Parameter {
     Tensor tensor;
@@ -52,13 +52,12 @@ struct GradientRecorder::State {
     for (auto& [name, leaf] : leaves) leaf.second.remove();
   }
 
-  /// Which of the recorded steps it is.
+  /// Index of a step among the recorded steps.
   int64_t number(int64_t step) const { return (step - first) / options.every; }
   bool due() const { return (now - first) % options.every == 0; }
-  int64_t memory_seen = 0;  ///< steps of the living MemoryHistory
+  int64_t memory_seen = 0;  ///< steps of the existing MemoryHistory
   bool histogram_due() const { return number(now) % options.histogram_every == 0; }
   Observation& observation(size_t which);
-  /// What the model was called with in the step that goes on.
   struct Calls {
     int64_t all = 0, in_evaluation = 0;
     uint64_t inputs = 0;
@@ -67,18 +66,18 @@ struct GradientRecorder::State {
   void see_rows(const ModuleCall& call);
   void end_calls();
   void end_courses();
-  /// `call`: of an activation, how often its module was called in this step before; all calls are taken together.
+  /// `call`: for an activation, the number of earlier calls of its module in this step. Observations of all calls are
+  /// merged.
   void see(const Side& side, size_t which, const Tensor& tensor, std::optional<size_t> call = {});
   void see_update(Parameter& p, Observation& o);
   void keep(RecordedStep&& step);
-  /// Before a step begins: traces it or does not.
+  /// Starts or stops tracing for the next step.
   void trace_next();
   std::optional<detail::CutSearch> cut_search() const;
   void see_tensor(const Weak<State>& weak, const std::string& name, const Tensor& tensor);
-  /// Hooks of leaves stay from step to step.
+  /// Hooks of leaves are kept between steps.
   void watch_leaf(const Weak<State>& weak, const std::string& name, size_t which, const Tensor& leaf);
 
-  /// All that live, for `watch`.
   class Living {
    public:
     void add(State* state) {
@@ -100,7 +99,7 @@ struct GradientRecorder::State {
     std::atomic<size_t> count_ = 0;
   };
   static Living& living() {
-    static auto* const all = new Living;  // static recorders end after any static of ours
+    static auto* const all = new Living;  // never destroyed, since static recorders may be destroyed last
     return *all;
   }
 
@@ -109,25 +108,25 @@ struct GradientRecorder::State {
   std::vector<Parameter> parameters;
   std::vector<HookHandle> hooks;
   std::unordered_map<std::string, size_t> activations;
-  /// By name, the leaf that `watch` saw last, and its hook.
+  /// By name: the leaf last passed to `watch`, and its hook.
   std::unordered_map<std::string, std::pair<Tensor, HookHandle>> leaves;
-  /// Whose `watch` is meant for this; and itself, for `watch`.
+  /// The thread that sends its `watch` calls to this recorder, and the state itself for them.
   std::atomic<std::thread::id> thread = std::this_thread::get_id();
   Weak<State> self;
   std::vector<Callback<void(const History&, const RecordedStep&)>> listeners;
   int64_t now = 0, first = 0;
-  /// Of the recorded steps, each this many-th is kept.
+  /// Every stride-th recorded step is kept.
   int64_t stride = 1;
   RecordedStep pending;
-  std::vector<CallCourse> courses;  ///< of this step, by what is watched
+  std::vector<CallCourse> courses;  ///< of this step, by watched index
   Calls calls;
   uint64_t last_inputs = 0;
-  Tensor first_input;  ///< kept until the next step's is there, so that its memory is nothing else's
+  Tensor first_input;  ///< kept until the next step's input exists, so that its memory is not reused
   uint32_t first_version = 0;
   bool traced = false;
   int searches = 0;
   int64_t recorded = 0;  ///< steps of this process
-  /// The producer of the activation seen last, kept so that its address names nothing else meanwhile.
+  /// The producer of the last activation, kept so that its address is not reused.
   Edge newest;
   History history;
   const Shared<detail::BackwardTracer> tracer = Shared<detail::BackwardTracer>::make();
@@ -135,10 +134,10 @@ struct GradientRecorder::State {
 
 namespace {
 
-// So often all kernels of a step are looked at.
+// Maximum number of steps in which all kernels are searched.
 constexpr int most_searches = 3;
 
-/// Two parameters over the same memory, which only a program's mistake makes: a shared one is one tensor.
+/// Finds parameters with overlapping memory, which is a mistake: a shared parameter would be one tensor.
 template <class Parameters>
 void find_shared_memory(const Parameters& parameters, History& history) {
   struct Range {
@@ -159,7 +158,7 @@ void find_shared_memory(const Parameters& parameters, History& history) {
   }
 }
 
-/// Whether a module of this class draws what it drops; `options` are as its text shows them.
+/// Whether a module of this class drops elements at random; `options` is its extra_repr.
 bool drops_in_training(const std::string& kind, const std::string& options) {
   const bool is_dropout = kind.find("Dropout") != std::string::npos;
   const size_t at = is_dropout ? options.find("p=") : options.find("dropout=");
@@ -221,7 +220,7 @@ void GradientRecorder::State::trace_next() {
   detail::start_tracing(tracer);
 }
 
-// Only where something is missing, since it looks at every kernel.
+// Returns a search only if a gradient is missing, since it observes every kernel.
 std::optional<detail::CutSearch> GradientRecorder::State::cut_search() const {
   const ModelCalls& model = history.program.model;
   if (searches >= most_searches || recorded == 0) return {};
@@ -245,7 +244,7 @@ void GradientRecorder::State::see_inputs(const Tensor& input) {
     first_input = input, first_version = input.version();
     return;
   }
-  // A batch that the program holds is meant to come again.
+  // If the program holds the batch, its repetition is intended.
   const bool whole = static_cast<size_t>(input.nbytes()) == input.impl()->storage->bytes;
   const bool held = input.impl() == first_input.impl() || (whole && input.shares_storage(first_input));
   model.same_tensor = held && input.version() == first_version;
@@ -275,7 +274,7 @@ void GradientRecorder::State::end_calls() {
   if (model.inputs > 1) first_input = {};
 }
 
-// The last is kept, but the first that is not finite stays.
+// Keeps the last course, except that the first one with non-finite values stays.
 void GradientRecorder::State::end_courses() {
   std::vector<CallCourse>& kept = history.program.calls;
   const auto is_bad = [](const CallCourse& c) {
@@ -292,7 +291,7 @@ void GradientRecorder::State::end_courses() {
   }
 }
 
-// When the memory is full, every second step goes, and from then on every second one comes.
+// When the history is full, every second step is dropped, and later only every second one is added.
 void GradientRecorder::State::keep(RecordedStep&& step) {
   const auto goes = [&](const RecordedStep& s) { return number(s.step) % stride != 0; };
   if (goes(step)) return;
@@ -361,7 +360,7 @@ Tensor watch(const Tensor& x, const std::string& name, Location where) {
 void GradientRecorder::see_output(const Weak<State>& weak, const std::string& name, const Tensor& output) {
   const auto state = weak.lock();
   if (state == nullptr || !state->due()) return;
-  // A container returns what its last module returned.
+  // A container returns the output of its last module, so skip it.
   if (grad_mode().enabled && needs_gradient(output.impl())) {
     const std::lock_guard lock(state->mutex);
     Edge producer(output.impl()->node, output.impl()->output_number);
@@ -393,7 +392,7 @@ void GradientRecorder::State::see_tensor(const Weak<State>& weak, const std::str
   const auto see_gradient = [weak, which, call](const Tensor& gradient) {
     if (const auto s = weak.lock()) s->see(gradients, which, gradient, call);
   };
-  register_hook(tensor, see_gradient, Location::none());  // so that tracing leaves it out
+  register_hook(tensor, see_gradient, Location::none());  // registered here, so that tracing ignores it
 }
 
 void GradientRecorder::see_norm(const Weak<State>& weak, const std::string& name, const ModuleCall& call) {
@@ -442,7 +441,7 @@ void GradientRecorder::note_part(const std::string& name, const std::string& kin
   part = name.empty() ? kind : fmt::format("{} ({})", name, kind);
 }
 
-// Embeddings are shared on purpose, as by an encoder and a decoder.
+// Embeddings are often shared intentionally, such as by an encoder and a decoder.
 void GradientRecorder::note_shared(const std::string& first, const std::string& second, const std::string& kind) {
   if (kind.starts_with("Embedding")) return;
   state_->history.program.shared.push_back({first, second, kind});

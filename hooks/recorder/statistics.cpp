@@ -69,7 +69,7 @@ Histogram magnitude_histogram(const Tensor& x, int64_t samples, Location where) 
   for (int sign = 0; sign < 2; ++sign) {
     auto& side = sign == 0 ? h.positive : h.negative;
     const uint32_t* exponent = counts.data() + 256 * sign;
-    // Exponent 0 is zero, and numbers below 2^-126, which no sum of a step would notice.
+    // Exponent 0: zero, and values below 2^-126, which are negligible in a step.
     h.zeros += exponent[0];
     h.non_finite += exponent[255];
     for (int e = 1; e < 255; ++e) {

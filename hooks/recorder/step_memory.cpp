@@ -8,10 +8,10 @@ namespace weft::detail {
 
 namespace {
 
-// Fresh memory of the CPU has this in every byte, so that what the host wrote can be told from it.
+// New CPU memory is filled with this byte, so that writes by the host can be detected.
 constexpr unsigned char untouched = 0xA7;
 
-// Four sizes for each power of two, as the CPU's allocator has them: blocks are used again while they are in the cache.
+// Four sizes per power of two, as in the CPU's allocator, so that blocks are reused while they are in the cache.
 size_t rounded(size_t bytes) {
   const size_t granule = std::max(size_t{64}, std::bit_floor(bytes - 1) / 4);
   return (bytes + granule - 1) / granule * granule;
@@ -31,7 +31,7 @@ void* StepMemory::allocate(size_t bytes) {
     data = below_.allocate(size);
     if (data == nullptr) return nullptr;
     try {
-      stock.unused.reserve(stock.blocks + 1);  // so that a block can always be put back
+      stock.unused.reserve(stock.blocks + 1);  // so that returning a block cannot fail
       blocks_[static_cast<const char*>(data)] = {size};
     } catch (...) {
       below_.free(data, size);

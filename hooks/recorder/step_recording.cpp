@@ -46,11 +46,11 @@ std::string text_of(const CallPlace& place) {
 
 // ---- memory that recordings use ----------------------------------------------------------------------------------
 
-/// All held recordings. Under the mutex nothing is called that could let a tensor die.
+/// All held recordings. While the mutex is locked, no code may run that can destroy a tensor.
 class HeldRecordings final : public HeldMemory {
  public:
   static HeldRecordings& get() {
-    static auto* const all = new HeldRecordings;  // static tensors die after any static of ours
+    static auto* const all = new HeldRecordings;  // never destroyed, since static tensors may be destroyed last
     return *all;
   }
 
@@ -81,7 +81,7 @@ class HeldRecordings final : public HeldMemory {
       recording->stale_.store(true, MemoryOrder::release);
       if (keepers++ == 0) new (&storage->refs) RefCount();
       else storage->refs.increment();
-      recording->kept_.push_back(storage);  // `hold` reserved it
+      recording->kept_.push_back(storage);  // capacity reserved by `hold`
     }
     return keepers != 0;
   }
@@ -177,7 +177,7 @@ void RecorderOfStep::repeat(const char* what, const void* owner, Callback<void()
   act();
 }
 
-// Memory of the step's own by its number, that of others by its address.
+// Memory of the step is identified by its block number, other memory by its address.
 void RecorderOfStep::note_address(std::string& bytes, const View& view) {
   if (view.layout.numel == 0) return append(bytes, 'z');
   const MemoryRange range = range_of(view);
@@ -279,7 +279,7 @@ void RecorderOfStep::put_gradient(const TensorImpl* leaf, const Tensor& after) {
 void RecorderOfStep::finish() {
   if (drawn_ != nullptr) refuse("random numbers are drawn on the host");
   for (StepRecording::Random& r : recording_.random_) r.blocks = r.generator->state().offset - r.start.offset;
-  // A gradient that is dropped and set again before anything but kernels runs changes nothing that one can see.
+  // A gradient that is reset and set again with only kernels between has no visible effect.
   std::vector<const TensorImpl*> set_later;
   for (auto action = recording_.actions_.rbegin(); action != recording_.actions_.rend(); ++action) {
     if (std::holds_alternative<StepAction::Repeat>(action->what)) set_later.clear();
@@ -325,7 +325,7 @@ bool StepRecording::is_current() const {
 
 namespace {
 
-/// Runs kernels of a replay one by one, and makes batches of those behind one another that a device can repeat.
+/// Runs the kernels of a replay one by one, and forms batches of consecutive ones that a device can repeat.
 class Batches {
  public:
   void run(StepAction::Kernel& kernel) {
@@ -335,7 +335,7 @@ class Batches {
       device_ = device;
       notes_ = note_kernels(device);
     }
-    if (notes_ == nullptr || kernel.call->seed != nullptr) {  // each draw is of other numbers
+    if (notes_ == nullptr || kernel.call->seed != nullptr) {  // each draw uses new random numbers
       end();
       kernel.call->run();
     } else if (notes_->run(*kernel.call)) {
@@ -344,7 +344,7 @@ class Batches {
       end();
     }
   }
-  /// What follows is no kernel, and has to find those before it queued.
+  /// Ends the batch before an action that is not a kernel and requires the earlier kernels to be queued.
   void end() {
     if (noted_.size() > 1) {
       noted_.front()->batch = notes_->batch();
@@ -367,11 +367,11 @@ class Batches {
   std::vector<StepAction::Kernel*> noted_;
 };
 
-/// Batches tell observers nothing, wait for no check and know the default streams alone.
+/// Batches do not notify observers, run no index checks and only use the default streams.
 bool may_run_batches() { return !kernels_are_observed() && !index_checks() && current_streams == 0; }
 
 void run_batched(const StepAction::Kernel& kernel) {
-  if (streams_in_use.load(MemoryOrder::relaxed)) [[unlikely]] {  // as the kernel would tell
+  if (streams_in_use.load(MemoryOrder::relaxed)) [[unlikely]] {  // as the kernel would do
     for (const View* view : kernel.call->views) note_use(*view);
   }
   if (kernel.batch != nullptr) kernel.batch->run();

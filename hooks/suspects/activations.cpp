@@ -1,4 +1,4 @@
-// Activation functions that let no gradient through, by the line that calls them.
+// Activation functions with zero slope, which block gradients, by calling line.
 #include "finding.hpp"
 
 #include <fmt/format.h>
@@ -17,7 +17,7 @@ struct Slopes {
   double low = 0, high = 0;
 };
 
-/// By site, of all calls in all traces; a site is left out where one trace is healthy or did not see it.
+/// Sums by site over all calls in all traces. A site is omitted if it is healthy or missing in any trace.
 std::vector<std::pair<size_t, Slopes>> slopes_of(const Facts& facts) {
   std::vector<Slopes> sums(facts.history.sites.size());
   std::vector<size_t> sick(sums.size(), 0);
@@ -46,7 +46,7 @@ std::vector<std::pair<size_t, Slopes>> slopes_of(const Facts& facts) {
   return out;
 }
 
-/// Whether the gradient of this parameter came through a call of the site in the last trace.
+/// Whether this parameter's gradient passed a call of the site in the last trace.
 bool comes_through(const Facts& facts, size_t which, size_t site) {
   const Trace& trace = *facts.traces.back();
   for (const Arrival& a : trace.arrivals) {

@@ -1,4 +1,4 @@
-// Broadcasts that nobody meant, such as [128, 1] with [128].
+// Probably unintended broadcasts, such as [128, 1] with [128].
 #include "finding.hpp"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// Modules that are called several times in a step, call by call.
+// Modules that are called several times in a step, such as recurrent cells.
 #include "finding.hpp"
 
 #include <cmath>
@@ -12,7 +12,7 @@ namespace {
 constexpr double growth = 1e4;
 constexpr size_t least_calls = 5;
 
-/// How many times the last is the first, where it grows all along; else 1.
+/// Ratio of the last to the first value if the values grow steadily; else 1.
 double steady_growth(const std::vector<double>& rms) {
   if (rms.size() < least_calls || !(rms.front() > 0)) return 1;
   for (size_t i = 1; i <= 4; ++i) {

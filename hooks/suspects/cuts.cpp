@@ -1,4 +1,4 @@
-// Parameters that no gradient reaches, with the line that cuts them off.
+// Parameters without a gradient, with the line that cuts them off from the loss.
 #include "finding.hpp"
 
 #include <fmt/format.h>

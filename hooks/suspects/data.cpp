@@ -1,4 +1,4 @@
-// Inputs, targets and predictions that say that the net cannot learn what it should.
+// Inputs, targets and predictions from which the net cannot learn the task.
 #include "finding.hpp"
 
 #include <cmath>
@@ -15,12 +15,12 @@ constexpr size_t settled_steps = 150;
 
 bool is_two_classes(const LossSeen& l) { return l.op.starts_with("binary_cross_entropy"); }
 
-/// Whether its targets are labels of what the model returned, and no wish such as a residual that should be 0.
+/// Whether the loss compares the model's output with labels, not with a constant such as a residual of 0.
 bool labels_the_model(const LossSeen& l) {
   return !l.classes.empty() || is_two_classes(l) ? l.sized_as_model : l.of_model;
 }
 
-// The two losses of a discriminator have different targets, each the same in all rows.
+// A discriminator has two losses with different targets, each constant over all rows.
 std::optional<Suspect> constant_targets(const History& history) {
   const LossSeen* found = nullptr;
   for (const LossSeen& l : history.program.losses) {
@@ -54,7 +54,7 @@ std::optional<double> variance(const LossSeen& l) {
   return sum / static_cast<double>(l.sums.size());
 }
 
-/// The loss of who knows only how often there is which target.
+/// The loss of the best constant prediction, which only uses the frequencies of the targets.
 std::optional<double> blind_loss(const LossSeen& l) {
   if (l.op == "cross_entropy" || l.op == "nll_loss") return entropy(l);
   if (l.op == "mse_loss") return variance(l);
@@ -67,7 +67,7 @@ double mean_of(const std::vector<double>& values, size_t from, size_t to) {
   return sum / static_cast<double>(to - from);
 }
 
-/// The way that the parameters went from step to step, as a share of their size; a quarter of them went farther.
+/// Total movement of the parameters relative to their norm; the upper quartile.
 double distance_gone(const Facts& facts) {
   const auto& steps = facts.history.steps;
   std::vector<double> ways;
@@ -83,7 +83,7 @@ double distance_gone(const Facts& facts) {
   return *farther;
 }
 
-// A net that begins to learn late stands at the same place, so much has to have been tried.
+// A net that starts to learn late has the same loss, so report it only if the parameters have moved far.
 std::optional<Suspect> settled_blind(const Facts& facts) {
   std::vector<double> losses;
   for (const RecordedStep& s : facts.history.steps) {
@@ -117,7 +117,7 @@ std::optional<Suspect> equal_rows(const History& history) {
   return Suspect{Trouble::run, 0, std::move(text)};
 }
 
-// A tensor that the program holds is a batch that is meant to come again, or all of the data.
+// If the program holds the input tensor, the repetition is intended: a fixed batch or the whole data set.
 std::optional<Suspect> same_batch(const History& history) {
   const ModelCalls& model = history.program.model;
   const bool always = model.same_inputs + 1 == model.inputs && model.inputs >= repeated_steps;

@@ -1,4 +1,4 @@
-// What the course of one parameter or activation says.
+// Findings about single parameters and activations over time.
 #include "finding.hpp"
 
 #include <cmath>
@@ -19,7 +19,7 @@ std::optional<Suspect> exploding(const Facts& facts, size_t which) {
                    fmt::format("the gradient of {} grew to an rms of {}, {} times its median", name, figure(now),
                                figure(now / before))};
   }
-  // A loss may be scaled: what moves the weights little is no explosion.
+  // The loss may have a large scale: without large updates it is no explosion.
   const bool moves = c.update_ratios.empty() || largest_of_last(c.update_ratios) > 0.1;
   if (least > 1e4 && moves) {
     return Suspect{Trouble::exploding, which, fmt::format("the gradient of {} has an rms of {}", name, figure(now))};
@@ -27,8 +27,8 @@ std::optional<Suspect> exploding(const Facts& facts, size_t which) {
   return {};
 }
 
-/// Whether an op that sums over rows, as for a bias, got a healthy gradient: then terms cancel, as before a
-/// normalization, and nothing vanishes.
+/// Whether an op that sums over rows, such as a bias gradient, received a healthy gradient. Then its terms cancel, as
+/// before a normalization, and nothing vanishes.
 bool cancels(const Facts& facts, size_t which) {
   if (facts.traces.empty()) return false;
   const Trace& trace = *facts.traces.back();
@@ -48,7 +48,8 @@ std::optional<Suspect> vanishing(const Facts& facts, size_t which) {
   const Course& c = facts.courses[which];
   const double now = largest_of_last(c.gradient_rms);
   const double typical = facts.typical_gradient[static_cast<int>(facts.watched(which).kind)];
-  // A net whose first layers are 1000 times weaker than its last learns; one that was healthy has learnt.
+  // Nets learn even if their first layers' gradients are 1000 times weaker. A gradient that used to be large means that
+  // the net has learned.
   if (!(now > 0) || now > 1e-4 || now >= typical / 1000 || cancels(facts, which)) return {};
   const double once = *std::ranges::max_element(c.gradient_rms);
   if (once > 1e3 * now && once > typical / 100) return {};
@@ -57,7 +58,7 @@ std::optional<Suspect> vanishing(const Facts& facts, size_t which) {
                              name_in_text(facts.watched(which)), figure(now), figure(typical / now))};
 }
 
-/// Whether what several uses of a parameter send adds up to 0, as for a bias that a difference drops.
+/// Whether the gradients of several uses of a parameter cancel, as for a bias that a difference cancels.
 bool is_balanced(const Facts& facts, size_t which) {
   if (facts.traces.empty()) return false;
   const auto& arrivals = facts.traces.back()->arrivals;
@@ -65,7 +66,7 @@ bool is_balanced(const Facts& facts, size_t which) {
   return found != arrivals.end() && found->norm > 0;
 }
 
-/// ": it is 0 behind softmax at net.cpp:12", the op on its way that sent nothing on of what arrived.
+/// ": it is 0 behind softmax at net.cpp:12": the op on the path that received a gradient and passed on none.
 std::string lost_in_text(const Facts& facts, size_t which) {
   if (facts.traces.empty()) return "";
   const Trace& trace = *facts.traces.back();
@@ -80,7 +81,7 @@ std::string lost_in_text(const Facts& facts, size_t which) {
   return "";
 }
 
-// Those that one op cuts off are one finding.
+// Merges the tensors that the same op cuts off into one finding.
 void fold_dead(std::vector<Suspect>& found) {
   const auto behind = [](const Suspect& s) {
     const size_t colon = s.text.find(" is 0: ");

@@ -1,4 +1,4 @@
-// What findings share: the facts of a history, gathered once, and how they are told. Not public.
+// Shared by all findings: the facts of a history, gathered once, and helpers for their texts. Not public.
 #pragma once
 
 #include <algorithm>
@@ -10,10 +10,10 @@
 
 namespace weft::detail {
 
-/// The last steps are judged together, so that a single odd one raises no alarm.
+/// The last steps are judged together, so that a single outlier raises no alarm.
 constexpr size_t judged_steps = 5;
 
-/// What the history says of one parameter or activation, step by step; where it was not seen there is no entry.
+/// One parameter or activation, step by step; steps in which it was not observed have no entry.
 struct Course {
   std::vector<double> gradient_rms, gradient_zeros, value_rms, value_zeros;
   /// Per step of the run.
@@ -25,9 +25,9 @@ struct Course {
 struct Facts {
   const History& history;
   std::vector<Course> courses;
-  /// Medians of all that have any: rms of gradients by `WatchedKind`, update ratios.
+  /// Medians over all tensors that have the value: rms of gradients by `WatchedKind`, update ratios.
   double typical_gradient[2] = {}, typical_update = 0;
-  /// The last traces, and those of them that are judged: none where there is but one.
+  /// The last traces, and the judged ones of them; empty if there is only one trace.
   std::vector<const Trace*> traces = {};
 
   const Watched& watched(size_t which) const { return history.watched[which]; }
@@ -38,13 +38,13 @@ struct Facts {
 Facts gather_facts(const History& history);
 
 double median(std::vector<double> values);
-/// Of the judged steps the largest and the smallest; 0 where there is none. One healthy step clears a name.
+/// Largest and smallest value of the judged steps; 0 if there is none. One healthy step is enough to exclude a tensor.
 double largest_of_last(const std::vector<double>& values);
 double smallest_of_last(const std::vector<double>& values);
-/// Of the steps before the judged ones, where they are as many; else 0.
+/// Median of the steps before the judged ones, if there are as many; else 0.
 double median_before(const std::vector<double>& values);
 
-/// Two digits, without an exponent where it reads as well.
+/// Two significant digits, without an exponent if that is readable.
 std::string figure(double v);
 /// "the activation h", or a parameter's name.
 std::string name_in_text(const Watched& w);
@@ -52,16 +52,16 @@ std::string name_in_text(const Watched& w);
 std::string name_in_text(const OpSite& site);
 /// "a, b and c"
 std::string names_in_text(const Facts& facts, const std::vector<size_t>& which);
-/// ", in call 37 of 50", where it is known which call left the range.
+/// ", in call 37 of 50", if the call that left the range is known.
 std::string bad_call_in_text(const Facts& facts, size_t which);
 /// "; and 3 more parameters" or nothing.
 std::string more_in_text(size_t followers, const char* what);
 
-/// A step that threw most parameters of some size far from where they were.
+/// A step that moved most parameters of a minimum size far from their values.
 struct Leap {
   size_t at;     ///< index into History::steps
   size_t which;  ///< the parameter that moved farthest
-  double ratio;  ///< by so much of its norm
+  double ratio;  ///< its movement relative to its norm
   size_t parameters;
 };
 std::optional<Leap> first_leap(const Facts& facts);
@@ -71,25 +71,25 @@ std::string leap_in_text(const Facts& facts, const Leap& leap);
 // ---- findings ----
 
 std::vector<Suspect> find_non_finite(const Facts& facts);
-/// Where gradients collapse or explode on their way back.
+/// Gradients that collapse or explode in backward.
 std::vector<Suspect> find_flow(const Facts& facts);
 /// Activation functions without slope.
 std::vector<Suspect> find_activations(const Facts& facts);
-/// Parameters and activations, each by itself.
+/// Single parameters and activations.
 std::vector<Suspect> find_each(const Facts& facts);
 std::vector<Suspect> find_updates(const Facts& facts);
-/// Steps after which the net was lost.
+/// Steps after which the net no longer learned.
 std::vector<Suspect> find_leaps(const Facts& facts);
 std::vector<Suspect> find_broadcasts(const Facts& facts);
 std::vector<Suspect> find_run(const Facts& facts);
 /// Parameters that a line cuts off from the loss.
 std::vector<Suspect> find_cuts(const Facts& facts);
 std::vector<Suspect> find_data(const Facts& facts);
-/// Training and evaluation mixed up.
+/// Mix-ups of training and evaluation mode.
 std::vector<Suspect> find_modes(const Facts& facts);
-/// Clipping, hooks, casts and parts that are shared.
+/// Clipping, hooks, casts and shared modules.
 std::vector<Suspect> find_program(const Facts& facts);
-/// What grows from call to call of one module.
+/// Growth from call to call of one module.
 std::vector<Suspect> find_calls(const Facts& facts);
 
 }  // namespace weft::detail

@@ -1,4 +1,4 @@
-// Where gradients collapse or explode on their way back from the loss, judged by the ops that they pass.
+// Gradients that collapse or explode in backward, compared between the ops that they pass.
 #include "finding.hpp"
 
 #include <cmath>
@@ -11,10 +11,10 @@ namespace weft::detail {
 
 namespace {
 
-// Healthy nets of 100 layers stay within two powers of ten; whole nets that learn nothing lie far beyond.
+// Healthy nets of 100 layers stay within a factor of 100; nets that do not learn are far beyond.
 constexpr double collapse = 1e5, growth = 1e4;
 
-/// From the op that reads a parameter to the loss.
+/// Passages from the op that reads a parameter to the loss.
 std::vector<int32_t> way_to_loss(const Trace& trace, const Arrival& arrival) {
   std::vector<int32_t> way;
   for (int32_t at = arrival.from; at != Passage::loss; at = trace.passages[static_cast<size_t>(at)].from) {
@@ -25,8 +25,8 @@ std::vector<int32_t> way_to_loss(const Trace& trace, const Arrival& arrival) {
 
 const Passage& passage(const Trace& trace, int32_t at) { return trace.passages[static_cast<size_t>(at)]; }
 
-/// One parameter in one trace: the gradient where an op reads it, against those at ops that read parameters on its way
-/// to the loss.
+/// One parameter in one trace: its gradient where an op reads it, compared with those at parameter-reading ops on the
+/// path to the loss.
 struct Strength {
   const Arrival* arrival = nullptr;
   double here = 0;
@@ -36,7 +36,7 @@ struct Strength {
   double rise() const { return least > 0 ? here / least : 1; }
 };
 
-/// By parameter; those that got no gradient, or one that is not finite, have none.
+/// By parameter; empty if the parameter's gradient is missing or not finite.
 std::vector<Strength> strengths_of(const Trace& trace, const std::vector<OpSite>& sites, size_t parameters) {
   std::vector<Strength> out(parameters);
   for (const Arrival& a : trace.arrivals) {
@@ -54,7 +54,7 @@ std::vector<Strength> strengths_of(const Trace& trace, const std::vector<OpSite>
   return out;
 }
 
-/// The line that changes the gradient most between two places of a way, all its calls together.
+/// The line with the largest change of the gradient between two points of a path, over all its calls.
 struct Blamed {
   size_t site = 0;
   double log_change = 0;
@@ -97,8 +97,7 @@ double least_rise(const std::vector<std::vector<Strength>>& all, size_t which) {
   return out;
 }
 
-// A residual branch may be as weak as it likes: what lies before it is reached round it. Then only parameters that
-// stand still are suspects.
+// A weak residual branch is harmless, since gradients bypass it. Then report parameters only if they do not move.
 bool is_harmed(const Facts& facts, const std::vector<size_t>& starved, const std::vector<Strength>& now) {
   int32_t first = now[starved.front()].arrival->from;
   for (const size_t p : starved) first = std::min(first, now[p].arrival->from);
@@ -139,7 +138,7 @@ std::optional<Suspect> told(const Facts& facts, const std::vector<Strength>& now
   return out;
 }
 
-// Everywhere and from the first step on, so that a net that has learnt all it can is not meant.
+// Only if gradients are tiny everywhere from the first step on, which excludes a converged net.
 std::optional<Suspect> tiny_everywhere(const Facts& facts) {
   const History& history = facts.history;
   double most = 0;

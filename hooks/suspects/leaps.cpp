@@ -1,4 +1,4 @@
-// Steps that threw the parameters far from where they were, after which the net was lost.
+// Steps that moved the parameters very far, after which the net no longer learned.
 #include "finding.hpp"
 
 #include <cmath>
@@ -9,7 +9,7 @@ namespace weft::detail {
 
 namespace {
 
-// No step of a run that learns moves most of its weights by half their norm.
+// In a run that learns, no step moves most weights by half their norm.
 constexpr double far = 0.5, usual = 1e-3;
 
 struct Moved {
@@ -17,7 +17,7 @@ struct Moved {
   double ratio;
 };
 
-/// Parameters of some size that the step left far from where they were.
+/// Parameters of a minimum size that the step moved far.
 std::vector<Moved> moved_far(const Facts& facts, size_t at, double typical) {
   const auto& steps = facts.history.steps;
   std::vector<Moved> out;

@@ -1,4 +1,4 @@
-// Dropout and batch norms that work as in training where nothing is trained, or the other way round.
+// Dropout and batch norms in training mode during evaluation, or in evaluation mode during training.
 #include "finding.hpp"
 
 #include <optional>
@@ -19,7 +19,7 @@ std::optional<Suspect> trained_in_evaluation(const ModelCalls& model) {
                              model.trained_in_evaluation, model.active_part, model.place)};
 }
 
-// What is computed without gradients for a loss is no evaluation, as the samples for a discriminator.
+// An unrecorded call is no evaluation if a loss uses its output, such as the samples for a discriminator.
 std::optional<Suspect> evaluated_in_training(const ModelCalls& model) {
   if (model.active_part.empty() || model.trained == 0 || model.unrecorded_steps < 2) return {};
   const bool between_steps = model.unrecorded_steps * 2 <= model.trained;

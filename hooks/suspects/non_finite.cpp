@@ -1,5 +1,5 @@
-// Where NaN and infinities began: in the earliest step, the first value in order of the forward, else the last
-// gradient, since gradients flow from the end.
+// The origin of NaN and infinities: in the earliest step, the first value in forward order, else the last gradient in
+// forward order, since gradients flow backward.
 #include "finding.hpp"
 
 #include <cmath>
@@ -20,7 +20,7 @@ std::optional<int64_t> first_bad_step(const std::vector<Watched>& all) {
   return first;
 }
 
-/// The op through which a gradient of that step, finite till then, came out as none: of those the nearest to the loss.
+/// The op nearest to the loss that received a finite gradient in this step and sent on one that is not finite.
 const OpSite* op_that_broke(const Facts& facts, int64_t step) {
   const History& history = facts.history;
   const auto trace = std::ranges::find(history.traces, step, &Trace::step);
@@ -32,7 +32,7 @@ const OpSite* op_that_broke(const Facts& facts, int64_t step) {
   return nullptr;
 }
 
-// The step that led there, the range of its numbers, and the line.
+// Appends the op or line, the range of float16, and the step that led there.
 std::string origin_in_text(const Facts& facts, size_t origin, bool value, int64_t first) {
   constexpr double of_half = 0x1p-10;
   const Watched& w = facts.watched(origin);

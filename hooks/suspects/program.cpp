@@ -1,4 +1,4 @@
-// What the program does to gradients and parameters besides its ops.
+// Effects of the program on gradients and parameters outside its ops.
 #include "finding.hpp"
 
 #include <cmath>
@@ -10,7 +10,7 @@ namespace weft::detail {
 
 namespace {
 
-/// Healthy nets are clipped in every step for a while, but not by so much.
+/// Healthy nets may be clipped in every step for a while, but not by such a factor.
 constexpr double much = 10;
 constexpr size_t judged_clippings = 4;
 
@@ -84,7 +84,7 @@ Suspect shared(const SharedParts& s) {
 
 namespace {
 
-/// Whether what lies in a parameter's grad is more than what came to it in that step; nothing where that is not known.
+/// Whether a parameter's grad differs from the gradient that arrived in this step; nothing if unknown.
 std::optional<bool> holds_more(const History& history, const Trace& trace, size_t which) {
   const auto step = std::ranges::find(history.steps, trace.step, &RecordedStep::step);
   if (step == history.steps.end() || which >= step->of.size() || !step->of[which].gradient) return {};
@@ -99,7 +99,7 @@ std::optional<bool> holds_more(const History& history, const Trace& trace, size_
   return std::abs(kept - only->norm) > 1e-2 * only->norm;
 }
 
-// Gradients that add up within a step, of several batches, do so in the first step, too.
+// Accumulation over several batches within a step also appears in the first step, so it is excluded.
 std::optional<Suspect> never_zeroed(const Facts& facts) {
   constexpr size_t judged = 4;
   const History& history = facts.history;

@@ -1,4 +1,4 @@
-// What concerns a run rather than one layer of its net.
+// Findings about the run instead of single layers.
 #include "finding.hpp"
 
 #include <cmath>
@@ -9,7 +9,7 @@ namespace weft::detail {
 
 namespace {
 
-/// Whether each step adds about as many ops.
+/// Whether each step adds about the same number of ops.
 bool grows_steadily(const std::vector<Trace>& traces) {
   if (traces.size() < 5 || traces.front().passages.empty()) return false;
   double slope[2] = {INFINITY, 0};
@@ -43,7 +43,7 @@ std::optional<Suspect> growing_graph(const History& history) {
                              name_in_text(history.sites[site]), now[site])};
 }
 
-/// What a MemoryHistory beside the recorder saw.
+/// Growth reported by a MemoryHistory that existed together with the recorder.
 std::optional<Suspect> growing_memory(const History& history) {
   for (const MemoryRecord& record : history.memory) {
     if (record.growth.empty()) continue;
@@ -56,7 +56,7 @@ std::optional<Suspect> growing_memory(const History& history) {
   return {};
 }
 
-/// How much of the changes from step to step comes back after `period` steps: their correlation.
+/// Autocorrelation of the changes between steps at lag `period`.
 double repeated_share(const std::vector<double>& changes, size_t period) {
   double product = 0, a = 0, b = 0;
   for (size_t i = period; i < changes.size(); ++i) {
@@ -80,7 +80,7 @@ std::optional<Suspect> periodic_loss(const History& history) {
     sizes += std::abs(change);
   }
   for (size_t i = 1; i < losses.size(); ++i) mean += std::abs(losses[i]);
-  // A loss that falls smoothly changes alike at any distance, and one that has ended trembles.
+  // A smoothly falling loss is correlated at every lag, and a converged one only fluctuates.
   if (sizes < 0.01 * mean || repeated_share(changes, 1) > 0.5) return {};
   for (size_t period = 3; period * 4 <= changes.size(); ++period) {
     if (repeated_share(changes, period) < 0.9) continue;

@@ -8,7 +8,7 @@ namespace weft {
 
 namespace {
 
-/// Causes come before what follows from them: what an earlier one names or takes along is told there.
+/// Suspects are added causes first. A suspect is dropped if an earlier one already covers its tensor.
 class Ranking {
  public:
   explicit Ranking(const detail::Facts& facts) : facts_(facts), told_(facts.courses.size(), false) {}
@@ -29,7 +29,7 @@ class Ranking {
 
  private:
   static bool names_one(const Suspect& s) { return s.trouble != Trouble::broadcast && s.trouble != Trouble::run; }
-  /// Shares of the parameters, but non-finite numbers spoil all, and what concerns the run half.
+  /// The number of affected parameters; infinite for non-finite values, half of all tensors for findings about the run.
   double weight(const Suspect& s) const {
     if (s.trouble == Trouble::non_finite) return INFINITY;
     if (!names_one(s)) return static_cast<double>(facts_.courses.size()) / 2;

@@ -1,4 +1,4 @@
-// How far steps move parameters, compared with their size.
+// Update sizes of parameters, relative to the parameters.
 #include "finding.hpp"
 
 #include <cmath>
@@ -17,8 +17,8 @@ std::string gradient_text(const Facts& facts, size_t which) {
                      figure(facts.typical_gradient[static_cast<int>(WatchedKind::parameter)]));
 }
 
-/// The change of an element that the other parameters' steps let expect here, as a share of the weights: as for
-/// gradient descent, whose steps are proportional to gradients, or for steps of one size.
+/// The update ratio expected for this parameter from the other parameters' steps: proportional to gradients, as in
+/// gradient descent, or of equal size.
 double expected_ratio(const Facts& facts, size_t which) {
   std::vector<double> changes, rates;
   for (size_t i = 0; i < facts.courses.size(); ++i) {
@@ -46,7 +46,8 @@ std::string rate_in_text(const std::vector<OptimizerSteps>& steps) {
   return fmt::format("the learning rate of {} is 0, set at {}", last.optimizer, last.zero_place);
 }
 
-// Of one alone: the optimizer lacks it, or its steps are lost in rounding. Of all: none came, or they ended.
+// A single frozen parameter is missing in the optimizer, or its steps are lost to rounding. If all are frozen, no steps
+// were taken, or they have ended.
 std::vector<Suspect> frozen(const Facts& facts) {
   std::vector<size_t> still;
   size_t moving = 0, stopped = 0;
@@ -97,7 +98,7 @@ bool is_too_small(const Course& c) {
   return !rises && *std::ranges::max_element(r) < too_small;
 }
 
-// Weights that began at 0 move far at first, and less and less; small biases move far for ever.
+// Weights initialised to 0 have large ratios that shrink; small biases have large ratios forever.
 bool is_too_large(const Facts& facts, const Course& c, double typical_value) {
   const auto& r = c.update_ratios;
   if (r.size() < 2 * judged_steps || smallest_of_last(r) < too_large) return false;
@@ -106,7 +107,7 @@ bool is_too_large(const Facts& facts, const Course& c, double typical_value) {
   return !falls && largest_of_last(c.value_rms) > typical_value / 10 && facts.typical_update > too_large / 10;
 }
 
-/// How much of a parameter's step was weight decay; nothing where that is not known.
+/// Fraction of a parameter's step that is weight decay; nothing if unknown.
 std::optional<double> decay_share(const Facts& facts, int64_t step, const ParameterStep& p) {
   const auto& steps = facts.history.steps;
   const auto recorded = std::ranges::find(steps, step, &RecordedStep::step);
@@ -118,7 +119,8 @@ std::optional<double> decay_share(const Facts& facts, int64_t step, const Parame
   return pull / std::hypot(pull, o.gradient->norm);
 }
 
-// Where decay and gradient hold each other, weights stay; here they shrink, and not only once all is learnt.
+// If decay and gradients are in equilibrium, weights keep their size. Reported if they shrink, and not only after
+// convergence.
 std::optional<Suspect> decaying(const Facts& facts) {
   constexpr size_t judged = 4;
   constexpr double most_of_it = 0.75, shrunk = 0.9;

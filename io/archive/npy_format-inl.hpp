@@ -1,4 +1,4 @@
-// The .npy format, wherever its bytes are. Not public.
+// The .npy format, for any byte source. Not public.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace weft::io {
 
-/// Bytes that are taken one after the other, `size` in all, and what errors about them say.
+/// A sequential byte source of `size` bytes, with details for its errors.
 struct NpySource {
   const char* op;
   std::string details;
@@ -18,10 +18,10 @@ struct NpySource {
   Callback<void(void* to, size_t bytes)> take;
 };
 
-/// The array that the bytes begin with. Errors as load_npy's.
+/// Reads the array at the start of the bytes. Errors as load_npy.
 Tensor read_npy(const NpySource& source, Device device);
 
-/// What numpy.save writes before the elements, row-major. DTypeError.
+/// Returns the header that numpy.save writes before the elements, for row-major order. Raises DTypeError.
 std::string npy_header(const Tensor& tensor, const char* op, Location where);
 
 }  // namespace weft::io

@@ -52,7 +52,7 @@ struct Header {
                      source.where);
 }
 
-// A reader of the header: the Python literal {'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }.
+// Parses the header, a Python literal: {'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }.
 class HeaderText {
  public:
   HeaderText(std::string_view text, const NpySource& source) : rest_(text), source_(source) {}
@@ -158,7 +158,7 @@ Header parse_dictionary(std::string_view dictionary, const NpySource& source) {
   return header;
 }
 
-// The header; what is left of the source are its elements and perhaps more.
+// Consumes the header; the elements follow in the source.
 Header take_header(const NpySource& source) {
   std::array<char, 12> start{};
   if (source.size < 10) fail(source, "it does not begin as one");

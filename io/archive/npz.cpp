@@ -14,7 +14,7 @@ namespace weft::io {
 namespace {
 
 constexpr std::string_view suffix = ".npy";
-// A zip archive's entry has 16 bits for the length of its name.
+// A zip entry has 16 bits for the length of its name.
 constexpr size_t longest_name = 60'000;
 
 void check(const std::string& name, const Tensor& tensor, Location where) {

@@ -1,5 +1,8 @@
-// Python's pickles as torch.save writes them, read into plain nodes. Nothing is imported and nothing is called. Not
-// public.
+// Parses Python pickles of torch.save into plain nodes. Nothing is imported and nothing is called. Not public.
+//
+// Reading has two steps: an interpreter of about thirty opcodes builds a table of nodes, then values are built from
+// the nodes that the root reaches. So cycles and depth are checked before values exist, and shared nodes are built
+// once.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +16,7 @@
 
 namespace weft::io::pickle {
 
-/// The globals that a pickle may name.
+/// The globals that a pickle may reference.
 enum class Global : uint8_t {
   ordered_dict,
   set,
@@ -36,43 +39,43 @@ enum class Kind : uint8_t { none, boolean, integer, floating, string, bytes, lis
 
 struct Node {
   Kind kind;
-  /// Of a global, of what it was called with (a call), and ordered_dict for a dict that is one.
+  /// Of a global, or of the called global; ordered_dict for a dict of that type.
   std::optional<Global> global = {};
-  /// Of a storage, and of the globals dtype and storage; nothing where Weft lacks it.
+  /// Of a storage, and of the globals dtype and storage; nothing if Weft lacks it.
   std::optional<DType> dtype = {};
-  /// Where its opcode stands.
+  /// Offset of its opcode.
   size_t offset = 0;
-  /// The value of a boolean or an integer; the elements of a storage.
+  /// The value of a boolean or an integer; the number of elements of a storage.
   int64_t integer = 0;
   double floating = 0;
-  /// A string or bytes, the name of a global, the key of a storage. A part of the pickle, as long as that lives.
+  /// A string or bytes, the name of a global, the key of a storage. Points into the pickle, which must outlive it.
   std::string_view text = {};
-  /// Elements of a list or tuple; keys and values of a dict by turns; of a call its tuple of arguments; of a
-  /// storage its class.
+  /// Elements of a list or tuple; alternating keys and values of a dict; the argument tuple of a call; the class of a
+  /// storage.
   std::vector<uint32_t> parts = {};
 };
 
 struct Pickle {
-  /// Lists and dicts may hold one another, and themselves.
+  /// Lists and dicts may contain each other and themselves.
   std::vector<Node> nodes;
   uint32_t root = 0;
 };
 
-/// What the error of a pickle names besides the place in it.
+/// Context of an error in a pickle.
 struct Source {
   const char* op;
   std::string path;
   Location where;
 
-  /// FormatError "data.pkl, byte N: …".
+  /// Raises FormatError "data.pkl, byte N: …".
   [[noreturn]] void fail(size_t offset, std::string problem, std::string remedy = {}) const;
 };
 
-/// FormatError for an opcode or a global that is refused, with its place, and for whatever is malformed. Work and
-/// memory are linear in the length.
+/// Raises FormatError, with the offset, for an unsupported opcode or global and for malformed data. Time and memory are
+/// linear in the length.
 Pickle parse(std::string_view bytes, const Source& source);
 
-/// "list", "a call of torch.Size" and so on, for errors.
+/// "list", "a call of torch.Size", …, for errors.
 std::string description(const Node& node);
 
 }  // namespace weft::io::pickle

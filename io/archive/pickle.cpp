@@ -35,7 +35,7 @@ class Machine {
   Machine(std::string_view bytes, const Source& source) : bytes_(bytes), source_(source) {}
 
   Pickle run() {
-    // Nodes are numbered, and memo entries, in 32 bits; each takes a byte at least.
+    // Nodes and memo entries have 32-bit indices; each takes at least one byte.
     if (bytes_.size() >= no_node) fail("it is longer than 4 GB");
     while (step()) {
     }
@@ -84,7 +84,7 @@ class Machine {
     stack_.pop_back();
     return value;
   }
-  // What lies on the stack above the last mark, which goes with it.
+  // Pops the values above the last mark, and the mark.
   std::vector<uint32_t> pop_mark() {
     if (marks_.empty()) fail("there is no mark on the stack");
     const auto first = stack_.begin() + static_cast<std::ptrdiff_t>(marks_.back());
@@ -164,7 +164,7 @@ void Machine::push_long() {
   push({.kind = Kind::integer, .integer = static_cast<int64_t>(value)});
 }
 
-// "module\nname\n". What is refused is refused here, whether or not it would be called.
+// Parses "module\nname\n". Unsupported globals are rejected even if they would not be called.
 void Machine::push_global() {
   const std::string_view module = line(), name = line();
   const std::string full = fmt::format("{}.{}", module, name);
@@ -194,7 +194,7 @@ void Machine::reduce() {
   push({.kind = Kind::call, .global = callee.global, .text = callee.text, .parts = {arguments}});
 }
 
-// The attributes of an OrderedDict, such as a state_dict's _metadata, are no entries and left out.
+// Ignores attributes of an OrderedDict, such as a state_dict's _metadata.
 void Machine::build() {
   pop();
   const Node& target = node(top());
@@ -203,7 +203,7 @@ void Machine::build() {
   }
 }
 
-// ("storage", class, key, location, number of elements). Where it was when it was saved does not matter.
+// Reads ("storage", class, key, location, number of elements). The saved location is ignored.
 void Machine::persistent() {
   const Node& id = node(pop());
   const auto part = [&](size_t i) -> const Node& { return node(id.parts[i]); };
@@ -244,7 +244,7 @@ bool Machine::push_value(unsigned char code) {
     case 0x8a:
       push_long();
       break;
-    case 'G':  // the one number with its highest byte first
+    case 'G':  // the only big-endian number
       push({.kind = Kind::floating, .floating = std::bit_cast<double>(__builtin_bswap64(number<uint64_t>()))});
       break;
     case 'X':

@@ -123,7 +123,7 @@ constexpr NamedGlobal globals[] = {{"collections.OrderedDict", {Global::ordered_
                                    {"torch.per_channel_symmetric", {Global::quantizer}},
                                    {"torch.per_channel_affine_float_qparams", {Global::quantizer}}};
 
-// PyTorch's dtypes that Weft has none of.
+// PyTorch dtypes that Weft lacks.
 constexpr std::string_view other_dtypes[] = {"complex32",
                                              "qint8",
                                              "quint8",

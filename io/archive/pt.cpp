@@ -27,13 +27,13 @@ namespace {
 constexpr int deepest = 256;
 constexpr size_t longest_key = 200, key_repetitions = 64;
 
-// The start of the pickle with the magic number of torch.save before 1.6.
+// Whether the bytes begin with the magic number of torch.save before 1.6.
 bool is_legacy(std::span<const std::byte> bytes) {
   constexpr unsigned char magic[] = {0x80, 2, 0x8a, 10, 0x6c, 0xfc, 0x9c, 0x46, 0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19};
   return bytes.size() >= sizeof(magic) && std::memcmp(bytes.data(), magic, sizeof(magic)) == 0;
 }
 
-// Entries bear the file's name or "archive" as a folder.
+// The root folder of the entries is the file's name or "archive".
 std::string root_of(const ZipReader& archive) {
   constexpr std::string_view pickle = "/data.pkl";
   std::string root;
@@ -52,7 +52,7 @@ std::string root_of(const ZipReader& archive) {
 
 }  // namespace
 
-/// Makes values of a pickle's nodes. What two places share is made once.
+/// Builds values from a pickle's nodes. Shared nodes are built once.
 class PtBuilder {
  public:
   PtBuilder(const pickle::Pickle& pickle, const pickle::Source& source, PtStorages& storages, size_t bytes)
@@ -71,7 +71,7 @@ class PtBuilder {
 
  private:
   enum class State : uint8_t { unseen, open, done };
-  /// From a container to what it contains: a text, or an index.
+  /// A step from a container to an element: a key or an index.
   struct Step {
     std::string_view text;
     int64_t index = 0;
@@ -87,7 +87,7 @@ class PtBuilder {
     raise<E>({.op = source_.op, .problem = fmt::format("{} {}", key(), problem), .details = source_.path},
              source_.where);
   }
-  // The keys that lead to the value, for errors.
+  // The path of the value, for errors.
   std::string key() const {
     std::string joined;
     for (const Step& step : path_) {
@@ -97,7 +97,7 @@ class PtBuilder {
     }
     return path_.empty() ? "the tensor" : quoted(joined);
   }
-  // The storage of a call that makes a tensor.
+  // The storage argument of a call that rebuilds a tensor; null for other calls.
   const Node* storage_of(const Node& call) const {
     if (call.kind != Part::call || call.global < Global::rebuild_tensor || call.global > Global::rebuild_tensor_v3) {
       return nullptr;
@@ -129,8 +129,8 @@ class PtBuilder {
   const pickle::Pickle& pickle_;
   const pickle::Source& source_;
   PtStorages& storages_;
-  /// Calls copy what they are given; together they copy no more than the pickle has. One text may be the key of many
-  /// dicts, and is compared in each.
+  /// Limits the total size of copied arguments, and of repeatedly compared keys, to that of the pickle. Otherwise a
+  /// small file could use one text as the key of many dicts.
   size_t copies_left_, keys_left_;
   std::vector<PtValue> values_;
   std::vector<State> states_;
@@ -214,7 +214,7 @@ void PtBuilder::add_items(Contents& out, const Node& n) {
   }
 }
 
-// As in Python, a key that comes again keeps its place and gets the new value.
+// As in Python, a repeated key keeps its position and gets the new value.
 void PtBuilder::add_entries(Contents& out, const Node& n) {
   if (!n.parts.empty()) out.index = std::make_unique<Contents::Index>();
   for (size_t i = 0; i < n.parts.size(); i += 2) {
@@ -292,7 +292,7 @@ void PtBuilder::add_set(Contents& out, const Node& n, const Node& argument) {
   add_items(out, argument);
 }
 
-// Protocol 2 has no bytes: they are a text whose characters are their values.
+// Protocol 2 has no bytes: they are encoded as latin1 text.
 std::string PtBuilder::latin1(const Node& n, const std::vector<uint32_t>& arguments) {
   const bool good = arguments.size() == 2 && node(arguments[0]).kind == Part::string &&
                     node(arguments[1]).kind == Part::string && node(arguments[1]).text == "latin1";
@@ -322,7 +322,7 @@ Dims PtBuilder::dims(const Node& call, const Node& n) const {
   return out;
 }
 
-// Hooks would be code; metadata says that values are to be negated or conjugated.
+// Rejects hooks, which are code, and metadata for lazy negation or conjugation.
 void PtBuilder::check_extras(const Node& n, const std::vector<uint32_t>& arguments, size_t hooks,
                              size_t metadata) const {
   const auto is_empty = [&](const Node& part) {

@@ -1,4 +1,4 @@
-// The storages of a .pt file, and the tensors in them. Not public.
+// The storages of a .pt file, and their tensors. Not public.
 #pragma once
 
 #include <map>
@@ -11,7 +11,7 @@
 
 namespace weft::io {
 
-/// A window into a storage, in elements of the tensor's dtype, as the file has it: nothing is checked yet.
+/// A window of a storage, in elements of the tensor's dtype, as given by the file and not yet validated.
 struct PtWindow {
   DType dtype;
   int64_t offset;
@@ -22,14 +22,15 @@ class PtStorages {
  public:
   using Name = Callback<std::string()>;
 
-  /// Of the archive whose entries are `root`/data/KEY.
+  /// `root` is the prefix of the archive's entries `root`/data/KEY.
   PtStorages(const ZipReader& archive, std::string root, Device device);
 
-  /// Counts the windows to come, so that a storage with one that fills it becomes that tensor.
+  /// Counts the windows of a storage. If there is only one and it covers the storage, its tensor becomes the storage.
   void expect(std::string_view key) { ++loaded_[std::string(key)].windows; }
 
-  /// A tensor in the storage `key`, which is said to have `bytes` bytes. All tensors of one storage share its memory.
-  /// FormatError, which calls the tensor `name()`, where the window leaves the storage or the entry has another size.
+  /// Returns a tensor in the storage `key`, with a declared size of `bytes`. Tensors of one storage share its memory.
+  /// Raises FormatError, which calls the tensor `name()`, if the window exceeds the storage or the entry has another
+  /// size.
   Tensor view(std::string_view key, int64_t bytes, const PtWindow& window, const Name& name);
 
  private:
@@ -37,7 +38,7 @@ class PtStorages {
     int windows = 0;
     bool loaded = false;
     DType dtype = DType::u8;
-    /// One dimension, on the device.
+    /// 1-d, on the device.
     Tensor base;
   };
   Tensor read(const ZipEntry& entry, const Dims& sizes, DType dtype, const Name& name) const;

@@ -13,7 +13,7 @@ namespace weft::io {
 
 namespace {
 
-// Whether the numbers of the archive have their highest byte first. PyTorch says so since 2.1, and nothing before.
+// Whether the archive is big-endian. PyTorch before 2.1 does not record it.
 bool is_swapped(const ZipReader& archive, const std::string& root) {
   const ZipEntry* entry = archive.find(root + "/byteorder");
   if (entry == nullptr) return false;
@@ -32,7 +32,7 @@ bool fills(const PtWindow& window, int64_t elements) {
   return dense && next.fits() && next.value() == elements;
 }
 
-// Null where the window lies within a storage of so many elements.
+// Returns null if the window is within a storage of this number of elements.
 const char* problem_of(const PtWindow& window, int64_t elements) {
   if (window.sizes.size() != window.strides.size()) return "has not one stride for each size";
   const int64_t item = itemsize(window.dtype);

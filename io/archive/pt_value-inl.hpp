@@ -1,4 +1,4 @@
-// What stands behind a PtValue. Not public.
+// The implementation of PtValue. Not public.
 #pragma once
 
 #include <map>
@@ -12,7 +12,7 @@ namespace weft::io {
 struct PtValue::Contents {
   Kind kind = Kind::none;
   DType dtype = DType::f32;
-  /// How many containers lie inside one another here, itself included.
+  /// Nesting depth of containers, including this one.
   uint16_t height = 0;
   int64_t integer = 0;
   double floating = 0;
@@ -21,7 +21,7 @@ struct PtValue::Contents {
   std::vector<PtValue> items;
   std::vector<PtEntry> entries;
 
-  /// Places in `entries`; a name is a part of the key there.
+  /// Indices into `entries`; the string views point into its keys.
   struct Index {
     std::map<std::string_view, size_t> by_name;
     std::map<int64_t, size_t> by_number;

@@ -1,4 +1,7 @@
-// Zip archives by libzip: entries stored or deflated, no encryption. Not public.
+// Zip archives by libzip: stored or deflated entries, no encryption. Not public.
+//
+// Archives are written sequentially into an `AtomicFile`. A tensor is on the CPU and contiguous only while its entry
+// is written.
 #pragma once
 
 #include <cstddef>
@@ -17,25 +20,25 @@ namespace weft::io {
 
 struct ZipEntry {
   std::string name;
-  /// Its place in the archive, and how many bytes it has once unpacked.
+  /// Index in the archive, and uncompressed size in bytes.
   uint64_t index, size;
 };
 
-/// An archive that is read. Opening it checks the directory: names are unique, stored entries lie within the file, no
-/// entry claims more than deflate can pack, and together they are no larger than the file.
+/// An archive open for reading. Opening validates the directory: names are unique, stored entries are within the file,
+/// no entry claims a size that deflate cannot reach, and together the entries are no larger than the file.
 class ZipReader {
  public:
-  /// IoError where the file cannot be read or Weft was built without libzip; FormatError where it is damaged.
+  /// Raises IoError if the file cannot be read or Weft was built without libzip, and FormatError if it is damaged.
   ZipReader(const Path& path, const char* op, Location where);
   ZipReader(const ZipReader&) = delete;
 
   /// In the order of the archive's directory.
   const std::vector<ZipEntry>& entries() const { return entries_; }
-  /// Null where there is none.
+  /// Returns null if it does not exist.
   const ZipEntry* find(std::string_view name) const;
-  /// A whole entry.
+  /// Reads a whole entry.
   std::string read(const ZipEntry& entry) const;
-  /// FormatError with the archive's path.
+  /// Raises FormatError with the archive's path.
   [[noreturn]] void fail(std::string problem, std::string remedy = {}) const;
 
   const char* op() const { return op_; }
@@ -54,15 +57,15 @@ class ZipReader {
   std::map<std::string_view, const ZipEntry*> by_name_;
 };
 
-/// The bytes of one entry, one after the other.
+/// Sequential reader of one entry.
 class ZipStream {
  public:
   ZipStream(const ZipReader& archive, const ZipEntry& entry);
   ~ZipStream();
   ZipStream(const ZipStream&) = delete;
-  /// The next bytes. FormatError where there are fewer.
+  /// Reads the next bytes. Raises FormatError if there are fewer.
   void read(void* to, size_t bytes);
-  /// Unpacks what is left, so that its checksum is known to be right. FormatError.
+  /// Unpacks the rest, so that the checksum is verified. Raises FormatError.
   void finish();
 
  private:
@@ -74,14 +77,14 @@ class ZipStream {
   void* file_ = nullptr;
 };
 
-/// What becomes one entry: `head`, then the tensor's elements, row-major.
+/// Contents of one entry: `head`, then the tensor's elements in row-major order.
 struct ZipItem {
   std::string name, head;
   Tensor tensor;
 };
 
-/// Replaces the file by an archive of these entries, atomically; equal items give equal bytes. A tensor is brought to
-/// the CPU when its turn comes. IoError.
+/// Replaces the file by an archive of these entries, atomically; equal items give equal bytes. Tensors are copied to
+/// the CPU one at a time. Raises IoError.
 void write_zip(const Path& path, std::span<const ZipItem> items, bool compressed, const char* op, Location where);
 
 }  // namespace weft::io

@@ -13,7 +13,7 @@
 
 namespace weft::io {
 
-// libzip reads from the mapped file, so a stored entry is copied once, into its tensor.
+// libzip reads from the mapped file, so a stored entry is copied only once, into its tensor.
 struct ZipReader::Archive {
   MappedFile file;
   zip_t* zip = nullptr;
@@ -26,7 +26,7 @@ struct ZipReader::Archive {
 
 namespace {
 
-// Deflate packs at most 258 bytes into two bits, with a few bytes around them.
+// Deflate packs at most 258 bytes into two bits, plus a few bytes.
 constexpr int64_t largest_ratio = 1032, slack = 64;
 
 std::string problem_of(zip_error_t& error) {
@@ -37,7 +37,7 @@ std::string problem_of(zip_error_t& error) {
 }
 
 zip_t* open_zip(std::span<std::byte> bytes, std::string& problem) {
-  // libzip takes a file of no bytes for an archive without entries.
+  // libzip would accept an empty file as an empty archive.
   if (bytes.empty()) {
     problem = "not a valid zip archive: the file is empty";
     return nullptr;

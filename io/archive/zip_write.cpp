@@ -17,10 +17,10 @@ namespace weft::io {
 
 namespace {
 
-// As zlib's default and NumPy's; libzip's own is 9.
+// Same as zlib's default and NumPy; libzip's default is 9.
 constexpr zip_uint32_t deflate_level = 6;
 
-// libzip calls back from C, which an exception must not cross: it waits here.
+// Stores an exception, which must not cross libzip's C frames.
 struct Failure {
   std::exception_ptr cause;
   zip_error_t code;
@@ -41,7 +41,7 @@ struct Failure {
   zip_int64_t tell(void* data, zip_uint64_t length) { return zip_error_to_data(&code, data, length); }
 };
 
-// The bytes of an item. Its tensor is dense and on the CPU only while libzip reads it.
+// The bytes of an item. Its tensor is copied to contiguous CPU memory only while libzip reads it.
 class ItemSource {
  public:
   ItemSource(const ZipItem& item, Failure& failure, Location where) : item_(item), failure_(failure), where_(where) {}
@@ -97,7 +97,7 @@ class ItemSource {
   size_t at_ = 0;
 };
 
-// The archive that is written: libzip goes back to put sizes and checksums into headers.
+// The output file. libzip seeks back to write sizes and checksums into headers.
 class ArchiveTarget {
  public:
   ArchiveTarget(AtomicFile& file, Failure& failure) : file_(file), failure_(failure) {}
@@ -122,7 +122,7 @@ class ArchiveTarget {
         return failure_.tell(data, length);
       case ZIP_SOURCE_SUPPORTS:
         return ZIP_SOURCE_SUPPORTS_WRITABLE;
-      case ZIP_SOURCE_STAT:  // there is no archive yet
+      case ZIP_SOURCE_STAT:  // the archive does not exist yet
         zip_error_set(&failure_.code, ZIP_ER_READ, ENOENT);
         return -1;
       default:
@@ -143,7 +143,7 @@ class ArchiveTarget {
   size_t at_ = 0, size_ = 0;
 };
 
-// An archive that is thrown away unless it was closed.
+// An archive that is discarded unless it was closed.
 struct NewArchive {
   zip_t* zip = nullptr;
 

@@ -1,4 +1,4 @@
-// A folder that appears whole or not at all. Internal to io/.
+// Atomic creation of a folder. Internal to io/.
 #pragma once
 
 #include "../path.hpp"
@@ -6,9 +6,9 @@
 
 namespace weft::io {
 
-/// A temporary folder beside `path`, which takes its name with all it holds at `commit`; what stood there before is
-/// removed afterwards. Without a commit it is removed. A killed process leaves its temporary folder; the next one for
-/// the same name removes it, told by a lock from what another process still writes.
+/// A temporary folder next to `path`. `commit` renames it to `path` and then removes the previous contents. Without a
+/// commit it is removed. A killed process leaves its temporary folder; the next AtomicFolder for the same path removes
+/// it. A lock marks folders that another process still writes.
 class AtomicFolder {
  public:
   AtomicFolder(const Path& path, const char* op, Location where);
@@ -16,7 +16,7 @@ class AtomicFolder {
   AtomicFolder(const AtomicFolder&) = delete;
 
   const Path& temporary() const { return temporary_; }
-  /// The caller has flushed the files.
+  /// The files must be flushed before.
   void commit();
 
  private:
@@ -29,7 +29,7 @@ class AtomicFolder {
   int lock_ = -1;
 };
 
-/// Removes a folder of files at once for whoever looks: it loses its name before it loses its files.
+/// Removes a folder of files atomically for readers: it is renamed before its files are removed.
 void remove_folder(const Path& path);
 
 }  // namespace weft::io

@@ -25,7 +25,7 @@ int open_folder(const std::string& path) {
   return ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 }
 
-// It allocates nothing that could throw, for it runs in destructors.
+// Must not allocate: called in destructors.
 void remove_at(int holder, const char* name) noexcept {
   if (::unlinkat(holder, name, 0) == 0) return;
   const int inside = ::openat(holder, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
@@ -63,7 +63,7 @@ void remove_folder(const Path& path) {
 
 namespace {
 
-// A name of its own, "runs/a" for "runs/a/", beside which others can stand.
+// Removes trailing slashes, "runs/a" for "runs/a/", so that names next to the folder can be formed.
 std::string without_slashes(const Path& path) {
   std::string name = path.string();
   while (name.size() > 1 && name.back() == '/') name.pop_back();
@@ -75,7 +75,7 @@ std::string without_slashes(const Path& path) {
 AtomicFolder::AtomicFolder(const Path& path, const char* op, Location where)
     : path_(without_slashes(path)), op_(op), where_(where) {
   remove_left_folders(path_.string());
-  // Until it is locked, another writer may take it for what a killed process left.
+  // Until it is locked, another writer may remove it as a leftover, so check and retry.
   while (lock_ < 0) {
     temporary_ = new_temporary_name(path_.string());
     if (::mkdir(temporary_.c_str(), 0777) != 0) fail("write", errno);
@@ -99,7 +99,7 @@ void AtomicFolder::fail(const char* action, int code) {
       where_);
 }
 
-// An older folder of this name and the new one change places at once, where the file system can do that.
+// Exchanges an existing folder with the new one atomically, if the file system supports it.
 bool AtomicFolder::take_name() {
   const char *from = temporary_.c_str(), *to = path_.c_str();
   if (::renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_EXCHANGE) == 0) return true;
@@ -111,8 +111,8 @@ bool AtomicFolder::take_name() {
 
 void AtomicFolder::commit() {
   flush_folder(temporary_.string());
-  const std::string holder = folder_of(path_.string());  // now: nothing may fail once the folder has its name
-  constexpr int most_attempts = 1000;                    // other writers may take the name between two steps
+  const std::string holder = folder_of(path_.string());  // opened before the rename, since nothing may fail after it
+  constexpr int most_attempts = 1000;                    // other writers may create the folder between two steps
   for (int attempt = 1; !take_name(); ++attempt) {
     const bool taken = errno == ENOTEMPTY || errno == EEXIST;
     if (!taken || attempt == most_attempts) fail("replace", errno);

@@ -1,4 +1,4 @@
-// Writing while a program goes on. Internal to io/ and distributed/.
+// Background writing. Internal to io/ and distributed/.
 #pragma once
 
 #include <exception>
@@ -9,16 +9,16 @@
 
 namespace weft::io {
 
-/// One call at a time, on a thread of its own.
+/// Runs one call at a time on a separate thread.
 class BackgroundCall {
  public:
   BackgroundCall() = default;
   ~BackgroundCall();
   BackgroundCall(const BackgroundCall&) = delete;
 
-  /// Behind `wait`.
+  /// Starts a call; the previous one must have been awaited.
   void start(Callback<void()> call);
-  /// Until the call is over; raises what it threw, once.
+  /// Waits for the call; rethrows its exception, once.
   void wait();
 
  private:
@@ -26,7 +26,7 @@ class BackgroundCall {
   std::exception_ptr failure_;
 };
 
-/// In the host's memory, and of its own, so that `x` may change.
+/// Returns a copy in host memory that later changes of `x` do not affect.
 Tensor host_copy(const Tensor& x);
 
 }  // namespace weft::io

@@ -1,4 +1,4 @@
-// Numbers of the other byte order. Not public.
+// Byte order conversion. Not public.
 #pragma once
 
 #include <algorithm>
@@ -6,7 +6,7 @@
 
 namespace weft::io {
 
-/// Turns the bytes of each number, `width` of them, around.
+/// Reverses the bytes of each number of `width` bytes.
 inline void swap_bytes(std::byte* data, size_t bytes, size_t width) {
   for (size_t i = 0; i < bytes; i += width) std::reverse(data + i, data + i + width);
 }

@@ -37,7 +37,7 @@ struct Descriptor {
   ~Descriptor() { ::close(number); }
 };
 
-// Opens a regular file for reading. O_NONBLOCK: a pipe without a writer would be waited for.
+// Opens a regular file for reading. Without O_NONBLOCK, opening a pipe would block until it has a writer.
 Descriptor open_regular(const Path& path, const char* op, struct stat& status, Location where) {
   const int number = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (number < 0) raise_io(op, "open", path, errno, where);
@@ -50,7 +50,7 @@ Descriptor open_regular(const Path& path, const char* op, struct stat& status, L
   return {number};
 }
 
-// Writes from `bytes` until all is written or something fails; returns how much went, and the error or 0.
+// Writes until all bytes are written or an error occurs. Returns the number of written bytes; `error` is errno or 0.
 size_t write_some(int file, std::string_view bytes, int& error) {
   size_t done = 0;
   error = 0;
@@ -78,7 +78,7 @@ MappedFile MappedFile::open(const Path& path, const char* op, Location where) {
   const auto size = static_cast<size_t>(status.st_size);
   MappedFile file;
   if (size == 0) return file;
-  // Pages are copied only where they are written: no memory is set aside for a file larger than the machine's.
+  // Pages are copied only when they are written. MAP_NORESERVE allows files larger than the machine's memory.
   constexpr int flags = MAP_PRIVATE | MAP_NORESERVE;
   void* data = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, flags, descriptor.number, 0);
   if (data == MAP_FAILED) raise_io(op, "map", path, errno, where);
@@ -122,7 +122,7 @@ std::string read_file(const Path& path, const char* op, Location where) {
   const Descriptor descriptor = open_regular(path, op, status, where);
   const auto size = static_cast<size_t>(status.st_size);
   std::string text;
-  // To its end, whatever its size was said to be: a file below /proc has none.
+  // Reads to the end regardless of the reported size: files in /proc report 0.
   for (size_t done = 0;; text.resize(done)) {
     text.resize(done + std::max<size_t>(size - std::min(size, done), 4096));
     const ssize_t got = ::read(descriptor.number, text.data() + done, text.size() - done);
@@ -150,7 +150,7 @@ AtomicFile::AtomicFile(Path path, const char* op, Location where) : path_(std::m
 
 AtomicFile::~AtomicFile() { discard(); }
 
-// Nothing is written after a failure: what came behind a gap would be a damaged file.
+// Discards the file: writing on after a failure would leave a gap.
 void AtomicFile::fail(const char* action, int code) {
   discard();
   raise_io(op_, action, path_, code, where_);
@@ -169,7 +169,7 @@ void AtomicFile::make_temporary() {
     temporary_ = new_temporary_name(target_);
     file_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (file_ < 0 && errno != EEXIST) fail("write", errno);
-    // Before it was locked, another process may have taken it for a leftover.
+    // Another process may have removed the file as a leftover before it was locked.
     if (file_ >= 0 && (!lock_in_use(file_) || is_named(file_, temporary_))) return;
     if (file_ >= 0) ::close(file_);
     file_ = -1;
@@ -179,7 +179,7 @@ void AtomicFile::make_temporary() {
 
 namespace {
 
-// The disk begins with a large part while the next one is copied, so that the flush at the end has little left.
+// Starts writing a large chunk to disk while the next one is copied, so that the final flush is short.
 void start_flush(int file, size_t from, size_t bytes) {
   constexpr size_t large = size_t{1} << 20;
   if (bytes >= large)
@@ -239,7 +239,7 @@ void AtomicFile::commit() {
   if (::rename(temporary_.c_str(), target_.c_str()) != 0) fail("replace", errno);
   ::close(file_);
   file_ = -1;
-  flush_folder(folder_name);  // the name too shall outlast a loss of power
+  flush_folder(folder_name);  // makes the rename survive a power loss
 }
 
 void write_file(const Path& path, std::string_view text, const char* op, Location where) {

@@ -1,4 +1,4 @@
-// Folders and the names in them. Internal to io/ and data/.
+// Folders and file names. Internal to io/ and data/.
 #pragma once
 
 #include <cstdint>
@@ -10,37 +10,36 @@
 
 namespace weft::io {
 
-/// "." where the name has no folder.
+/// "." if the path has no folder.
 std::string folder_of(const std::string& path);
 
-/// Names in a folder, sorted; empty where it cannot be read.
+/// Names in a folder, sorted; empty if it cannot be read.
 std::vector<std::string> names_in(const std::string& folder);
-/// The same; IoError where it cannot be read.
+/// Same; raises IoError if it cannot be read.
 std::vector<std::string> checked_names_in(const Path& folder, const char* op, Location where);
 
-/// Whether anything has this name.
 bool exists(const Path& path);
-/// Links are followed.
+/// Follows links.
 bool is_folder(const Path& path);
 bool is_link(const Path& path);
-/// False where nothing has this name. IoError where the folder cannot be read.
+/// False if the path does not exist. Raises IoError if the folder cannot be read.
 bool is_empty_folder(const Path& path, const char* op, Location where);
-/// In bytes; -1 where it is no file.
+/// Size in bytes; -1 if it is not a file.
 int64_t size_of_file(const Path& path);
 
-/// Removes a file that may be gone already. IoError.
+/// Removes a file; a missing file is not an error. Raises IoError.
 void remove_file(const Path& path, const char* op, Location where);
 
-/// Makes a folder, and those above it, unless they are there. IoError.
+/// Creates a folder and its parents if they are missing. Raises IoError.
 void make_folder(const Path& path, const char* op, Location where);
-/// Makes a folder below one that is there; false where the name is taken. IoError.
+/// Creates a folder in an existing one; returns false if the name exists. Raises IoError.
 bool make_new_folder(const Path& path, const char* op, Location where);
 
-/// The end of a chain of symbolic links, which need not exist yet. False with the error's number where the name is
+/// Resolves a chain of symbolic links; the target need not exist. Returns false, with errno in `error`, if the name is
 /// empty or the links form a cycle.
 bool follow_links(const std::string& path, std::string& target, int& error);
 
-/// Brings a folder's names to the disk, where its file system can promise that.
+/// Flushes a folder's entries to disk, if the file system supports it.
 void flush_folder(const std::string& folder);
 
 }  // namespace weft::io

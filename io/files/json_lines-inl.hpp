@@ -1,4 +1,4 @@
-// Files of JSON, a value on each line. Internal to io/.
+// Files with one JSON value per line. Internal to io/.
 #pragma once
 
 #include <algorithm>
@@ -8,8 +8,8 @@
 
 namespace weft::io {
 
-/// Calls f(line with its end, its JSON) for each line that is one. What is none, as where a run was killed or f raises
-/// FormatError, is left out.
+/// Calls f(line with its end, its JSON) for each valid line. Malformed lines, as after a killed run, are skipped, and
+/// so are lines for which f raises FormatError.
 template <class F>
 void for_each_json_line(std::string_view text, const char* op, F f) {
   for (size_t from = 0; from < text.size();) {

@@ -1,4 +1,4 @@
-// What a process still writes when it ends otherwise than by its own end. Internal to io/ and train/.
+// Writing at an abnormal end of the process. Internal to io/ and train/.
 #pragma once
 
 #include "../../tensor/callback.hpp"
@@ -6,13 +6,13 @@
 
 namespace weft::io {
 
-/// While one lives, `leave(why)` runs where the process ends by an uncaught exception, by exit(), or by a signal that
-/// nobody handles: SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGINT, SIGTERM and SIGHUP. Then what would have happened
-/// happens: handlers that were there before, a core, the signal's status.
+/// While one exists, `leave(why)` runs if the process ends by an uncaught exception, by exit(), or by an unhandled
+/// SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGINT, SIGTERM or SIGHUP. Then the process ends as usual: earlier
+/// handlers run, a core is written, and the exit status is that of the signal.
 ///
-/// At exit() it runs in the process itself, with an empty text. Otherwise it runs in a forked child, for at most five
-/// seconds, so it may neither count on threads nor on locks; the process itself does nothing that a signal handler may
-/// not. What it throws is dropped. Of more than 64 only the first are known.
+/// At exit() it runs in the process, with an empty text. Otherwise it runs in a forked child, for at most five seconds,
+/// and must not depend on other threads or locks; the process itself only makes async-signal-safe calls.
+/// Exceptions are ignored. At most 64 are active; further ones have no effect.
 class LastWords {
  public:
   explicit LastWords(Callback<void(const char* why)> leave);

@@ -1,3 +1,7 @@
+// Writing a page allocates memory, which a signal handler may not do. So the handler forks with `_Fork`, waits for
+// at most five seconds and then lets the signal take its normal effect. The child has a snapshot of the memory and
+// no other threads. If it blocks on a lock that the interrupted code held, an alarm ends it and the previous page
+// remains. Nothing can catch SIGKILL, so the log is also written step by step.
 #include "last_words-inl.hpp"
 
 #include <sys/mman.h>
@@ -29,7 +33,7 @@ constexpr unsigned seconds_to_leave = 5;
 struct Watched {
   int signal;
   const char* why;
-  /// Sent by others, and ignored or handled by many programs.
+  /// Signals sent by other processes, which many programs ignore or handle.
   bool is_request;
 };
 constexpr Watched watched[] = {
@@ -47,16 +51,16 @@ constexpr Watched watched[] = {
 };
 constexpr size_t signals = std::size(watched);
 
-// All that the handler reads is here and needs no lock.
+// State of the signal handler, accessed without locks.
 constinit std::array<std::atomic<const Leave*>, 64> known{};
 constinit std::atomic<bool> has_left = false;
 constinit std::atomic<pid_t> leaving_thread = 0;
-/// Processes that the program forks have no page to leave.
+/// The process that registered; forked children write nothing.
 constinit std::atomic<pid_t> owner = 0;
 struct sigaction before[signals];
 std::terminate_handler terminate_before = nullptr;
 
-// ---- leaving --------------------------------------------------------------------------------------------------------
+// ---- writing --------------------------------------------------------------------------------------------------------
 
 void leave_all(const char* why) {
   for (auto& place : known) {
@@ -71,7 +75,7 @@ void leave_all(const char* why) {
 
 pid_t fork_alone() {
 #if defined(__GLIBC__) && __GLIBC_PREREQ(2, 34)
-  return ::_Fork();  // fork() waits for the allocator's locks, of which the interrupted code may hold one
+  return ::_Fork();  // fork() takes the allocator's locks, which the interrupted code may hold
 #else
   return ::fork();
 #endif
@@ -85,7 +89,7 @@ constinit const char* reason = "";
   ::_exit(0);
 }
 
-// A handler's stack may be small, and the thread's exhausted.
+// The signal handler's stack may be small, and the thread's stack exhausted.
 [[noreturn]] void begin_child(const char* why) {
   for (const Watched& w : watched) std::signal(w.signal, SIG_DFL);
   std::signal(SIGALRM, SIG_DFL);
@@ -106,9 +110,9 @@ constinit const char* reason = "";
   ::_exit(1);
 }
 
-// Async-signal-safe. False where it was done, or is not this process's to do.
+// Async-signal-safe. Returns false if another thread has done it or the process is a forked child.
 bool leave_by_child(const char* why) {
-  // Who comes second must find the thread to wait for.
+  // The thread is stored first, so that a second caller can wait for it.
   pid_t nobody = 0;
   if (::getpid() != owner || !leaving_thread.compare_exchange_strong(nobody, ::gettid())) return false;
   if (has_left.exchange(true)) {
@@ -130,7 +134,7 @@ bool leave_by_child(const char* why) {
   return true;
 }
 
-// Where another thread leaves, the process ends with that.
+// Waits while another thread is writing.
 void wait_for_leaving() {
   constexpr timespec moment{0, 1000000};
   for (unsigned waited = 0; leaving_thread != 0 && leaving_thread != ::gettid(); ++waited) {
@@ -154,7 +158,7 @@ void on_signal(int signal, siginfo_t* info, void*) {
   if (watched[i].is_request) ::sigaction(signal, &before[i], nullptr);
   if (!leave_by_child(watched[i].why)) wait_for_leaving();
   ::sigaction(signal, &before[i], nullptr);
-  // A fault comes again as its instruction runs again, with all that a handler before ours would see of it.
+  // A fault is raised again when its instruction is repeated, so earlier handlers see the original context.
   const bool is_fault = !watched[i].is_request && signal != SIGABRT && info->si_code > 0;
   if (!is_fault) ::raise(signal);
 }
@@ -181,9 +185,9 @@ void on_exit() {
   if (::getpid() == owner && !has_left.exchange(true)) leave_all("");
 }
 
-// ---- standing by ----------------------------------------------------------------------------------------------------
+// ---- registration ---------------------------------------------------------------------------------------------------
 
-// A handler on the thread's stack could not run where that is exhausted.
+// A handler needs an alternate stack if the thread's stack is exhausted.
 void prepare_stack() {
   constexpr size_t bytes = 64 << 10;
   stack_t now{};

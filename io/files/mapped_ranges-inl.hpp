@@ -1,5 +1,4 @@
-// Where files are mapped, so that one that another program cuts short is an error rather than the end of the process.
-// Internal to io/.
+// Registry of mapped files, so that a truncated file raises an error instead of ending the process. Internal to io/.
 #pragma once
 
 #include <csignal>
@@ -11,14 +10,14 @@
 
 namespace weft::io {
 
-/// Remembers a mapping of `path`; the number stands for it. No number, `no_range`, where too many are known.
+/// Registers a mapping of `path` and returns its index, or `no_range` if the registry is full.
 inline constexpr size_t no_range = static_cast<size_t>(-1);
 size_t remember_range(std::byte* data, size_t bytes, const Path& path, const struct stat& file);
-/// Called before the memory is given back.
+/// Must be called before the memory is unmapped.
 void forget_range(size_t number);
 
-/// Whether a SIGBUS came from a mapped file that was cut short within a ReadScope: then its lost pages read as zeros
-/// from now on. Async-signal-safe.
+/// Returns whether a SIGBUS came from a mapped file that was truncated within a ReadScope. If so, maps zero pages
+/// there. Async-signal-safe.
 bool recover_range(int signal, const siginfo_t* info);
 
 }  // namespace weft::io

@@ -21,7 +21,7 @@ namespace {
 constexpr size_t longest_name = 512;
 
 struct Range {
-  std::atomic<uintptr_t> begin = 0;  // 0: free
+  std::atomic<uintptr_t> begin = 0;  // 0 if the entry is free
   std::atomic<size_t> bytes = 0;
   std::array<char, longest_name> name{};
   dev_t device = 0;
@@ -29,12 +29,12 @@ struct Range {
   uint64_t number = 0;
 };
 
-// The signal's handler reads these without a lock; everything else holds it.
+// The signal handler reads these without the lock; all other code holds it.
 constinit std::array<Range, 1024> ranges{};
-constinit std::atomic<size_t> used_ranges = 0;  // none at or behind it is in use
+constinit std::atomic<size_t> used_ranges = 0;  // one past the last used entry
 constinit std::atomic<int> scopes = 0;
 constinit std::atomic<uint64_t> losses = 0;
-constinit uint64_t remembered = 0;  // by the lock
+constinit uint64_t remembered = 0;  // guarded by `lock`
 constinit std::array<char, longest_name> lost_name{};
 constinit std::mutex lock;
 
@@ -52,7 +52,7 @@ void note_loss(const Range& range) {
   ++losses;
 }
 
-// A page that lies partly behind a file's end gives zeros and no signal.
+// The rest of the file's last page reads as zeros without a signal.
 bool is_cut(const Range& range) {
   struct stat now {};
   return ::stat(range.name.data(), &now) == 0 && now.st_dev == range.device && now.st_ino == range.inode &&
@@ -74,7 +74,7 @@ void on_bus_error(int signal, siginfo_t* info, void*) {
   struct sigaction standard {};
   standard.sa_handler = SIG_DFL;
   ::sigaction(signal, was_passed_on.exchange(true) ? &standard : &before, nullptr);
-  if (info->si_code <= 0) ::raise(signal);  // a fault comes again by itself
+  if (info->si_code <= 0) ::raise(signal);  // a fault is raised again by its instruction
 }
 
 void watch_bus_errors() {
@@ -118,7 +118,7 @@ bool recover_range(int signal, const siginfo_t* info) {
   const auto address = reinterpret_cast<uintptr_t>(info->si_addr);
   const Range* range = range_of(address);
   if (range == nullptr) return false;
-  // What is behind the end of the file is lost from this page on.
+  // All pages from this one on are lost.
   const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
   const uintptr_t first = address / page * page;
   constexpr int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;

@@ -1,4 +1,4 @@
-// Errors that name the file they came from. Internal to io/.
+// Adds the file's name to errors. Internal to io/.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace weft::io {
 
-/// Runs `f`; what it raises of type E names the file.
+/// Runs `f`; an error of type E gets the file's name.
 template <class E, class F>
 auto naming_file(const Path& path, const char* op, F&& f) {
   try {

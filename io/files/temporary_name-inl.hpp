@@ -1,5 +1,7 @@
-// The temporary names that AtomicFile and AtomicFolder write under, and whether a process still writes one. Internal to
-// io/.
+// Temporary names of AtomicFile and AtomicFolder, with locks that mark names in use. Internal to io/.
+//
+// The lock distinguishes files of a running process from remains of a killed one, which the next save removes.
+// Process ids cannot: they are not unique between containers.
 #pragma once
 
 #include <string>
@@ -7,20 +9,20 @@
 
 namespace weft::io {
 
-/// A random name beside the target.
+/// Returns a random name in the target's folder.
 std::string new_temporary_name(const std::string& target);
 
-/// Marks a new temporary file as in use, until it is closed or its process ends. False where the file system has no
+/// Marks a new temporary file as in use until it is closed or its process ends. Returns false if the file system has no
 /// locks; files there are never treated as leftovers.
 bool lock_in_use(int file);
 
 /// Whether the name refers to this open file.
 bool is_named(int file, const std::string& name);
 
-/// The temporary names of this target that its folder holds.
+/// Returns the existing temporary names of this target.
 std::vector<std::string> temporary_names_of(const std::string& target);
 
-/// Removes the temporary files of this target that are not in use. Those that cannot be checked stay.
+/// Removes the temporary files of this target that are not in use. Files that cannot be checked stay.
 void remove_leftovers(const std::string& target);
 
 }  // namespace weft::io

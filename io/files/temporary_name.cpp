@@ -26,8 +26,8 @@ constexpr size_t digits = 16;
 
 std::string name_in_folder(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
-// What all temporary names of a file begin with. A long name is cut, between characters, so that the longest name that
-// a file may have can be written too.
+// Prefix of a file's temporary names. Long names are truncated between characters, so that temporary names stay within
+// the limit.
 std::string prefix_of(const std::string& name) {
   size_t length = std::min<size_t>(name.size(), 200);
   while (length < name.size() && length > 0 && (static_cast<unsigned char>(name[length]) & 0xC0) == 0x80) --length;
@@ -49,7 +49,7 @@ bool is_temporary_name(std::string_view name, std::string_view prefix) {
          name.substr(prefix.size(), digits).find_first_not_of("0123456789abcdef") == name.npos;
 }
 
-// Holding the lock while removing, so that no other process can be about to write the file.
+// Holds the lock while removing, so that no other process can start writing the file.
 void remove_unless_in_use(int folder, const char* name) {
   const int file = ::openat(folder, name, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
   if (file < 0) return;

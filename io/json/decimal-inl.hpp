@@ -1,4 +1,4 @@
-// Decimals, rounded once. Internal to io/.
+// Decimal numbers with a single rounding. Internal to io/.
 #pragma once
 
 #include <string>
@@ -8,13 +8,13 @@
 
 namespace weft::io {
 
-/// The double next to a JSON number, rounded to odd: where the number is no double, the one of its two neighbours whose
-/// last bit is set. Rounded once more, to at most 50 bits, it gives what the number itself would. Infinite beyond the
+/// Returns the double nearest to a JSON number, rounded to odd: if the number is not a double, the neighbour with an
+/// odd mantissa. A second rounding to at most 50 bits then equals rounding the number itself once. Infinite beyond the
 /// range.
 double odd_double(std::string_view number);
 
-/// The fewest digits that `odd_double` and a rounding to `dtype` lead back to `value`, which is finite and of that
-/// dtype, with a point or an exponent.
+/// Returns the fewest digits that round-trip through `odd_double` and a rounding to `dtype`, with a point or an
+/// exponent. `value` must be finite and a value of `dtype`.
 std::string shortest_decimal(double value, DType dtype);
 
 }  // namespace weft::io

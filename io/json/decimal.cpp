@@ -1,3 +1,4 @@
+// Decimals are rounded to odd on the way to 16 and 8 bits, so that they are rounded once.
 #include "decimal-inl.hpp"
 
 #include <bit>
@@ -14,7 +15,7 @@ namespace weft::io {
 
 namespace {
 
-/// A number's digits without leading and trailing zeros, and the power of ten of the first: 0.d₁d₂… · 10^power.
+/// Digits without leading and trailing zeros, and the exponent: 0.d₁d₂… · 10^power.
 struct Digits {
   std::string digits;
   int64_t power = 0;
@@ -48,7 +49,7 @@ Digits digits_of(std::string_view number) {
   return out;
 }
 
-/// The order of a decimal's magnitude and that of a double that is finite and not 0.
+/// Compares the magnitude of a decimal with that of a double, which is finite and not 0.
 std::strong_ordering compare_magnitudes(std::string_view number, double value) {
   const Digits a = digits_of(number), b = digits_of(fmt::format("{:.780e}", std::abs(value)));
   if (a.digits.empty()) return std::strong_ordering::less;
@@ -74,7 +75,6 @@ double odd_double(std::string_view number) {
 
 namespace {
 
-/// `value` rounded to the dtype and back.
 double in_dtype(double value, DType dtype) {
   const float narrow = odd_float(value);
   switch (dtype) {

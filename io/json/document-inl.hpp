@@ -1,4 +1,4 @@
-// JSON texts that a user keeps in a folder of Weft's, each in a file of its name. Internal to io/.
+// JSON documents of the user in one of Weft's folders, one file each. Internal to io/.
 #pragma once
 
 #include <span>
@@ -11,8 +11,8 @@ namespace weft::io {
 
 /// "config.json" for "config".
 std::string document_file(const std::string& name);
-/// ValueError for a text that is no JSON, a name of other characters than letters, digits, "_" and "-", and one whose
-/// file is Weft's own.
+/// Raises ValueError for a text that is not JSON, a name with other characters than letters, digits, "_" and "-", and a
+/// name with a file in `own_files`.
 void check_document(const std::string& name, const std::string& text, std::span<const std::string_view> own_files,
                     const char* op, Location where);
 

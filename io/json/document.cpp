@@ -24,7 +24,7 @@ void check_document(const std::string& name, const std::string& text, std::span<
   if (!is_plain(name) || std::ranges::find(own_files, document_file(name)) != own_files.end()) {
     raise<ValueError>({.op = op, .problem = fmt::format("a document cannot be named \"{}\"", name)}, where);
   }
-  // The parser takes a zero byte for the end of the text.
+  // The parser would treat a zero byte as the end.
   if (text.find('\0') == text.npos && nlohmann::json::accept(text)) return;
   raise<ValueError>({.op = op, .problem = fmt::format("the document \"{}\" is no JSON", name)}, where);
 }

@@ -1,4 +1,4 @@
-// Bytes as hexadecimal digits, two for each. Internal to io/.
+// Bytes as hexadecimal digits, two per byte. Internal to io/.
 #pragma once
 
 #include <charconv>
@@ -16,7 +16,7 @@ inline std::string hex_of(std::string_view bytes) {
   return digits;
 }
 
-/// Nothing where the digits are none, or odd in number.
+/// Returns nothing if a digit is invalid or their number is odd.
 inline std::optional<std::string> bytes_of_hex(std::string_view digits) {
   std::string bytes;
   for (size_t i = 0; i + 1 < digits.size(); i += 2) {

@@ -1,4 +1,4 @@
-// What reads JSON by events, without a tree of values. Internal to io/.
+// Event-based JSON readers, which build no tree of values. Internal to io/.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace weft::io {
 
-/// A reader that takes some kinds of values, where they belong, and asks `other` about all the rest.
+/// A reader that handles expected values and calls `other` for all others.
 class JsonEvents : public nlohmann::json_sax<nlohmann::json> {
  public:
   bool null() override { return other("null"); }
@@ -25,10 +25,9 @@ class JsonEvents : public nlohmann::json_sax<nlohmann::json> {
     return false;
   }
 
-  /// Reads a whole text.
   void read(std::string_view text, size_t most_bytes) {
     if (text.size() > most_bytes) fail("it has " + std::to_string(text.size()) + " bytes");
-    // The parser would take a zero byte for the end.
+    // the parser would treat a zero byte as the end
     if (const size_t zero = text.find('\0'); zero != text.npos) malformed(zero);
     nlohmann::json::sax_parse(text, this);
   }
@@ -38,11 +37,12 @@ class JsonEvents : public nlohmann::json_sax<nlohmann::json> {
   /// Raises; bytes are counted from 0.
   virtual void malformed(size_t byte) const { fail("it is no JSON at byte " + std::to_string(byte)); }
   virtual void number_too_large(size_t byte) const { malformed(byte - std::min<size_t>(byte, 1)); }
-  /// A value where none of its kind belongs: raises, or returns true to pass over it.
+  /// Handles an unexpected value: raises, or returns true to skip it.
   virtual bool other(const char* kind) const = 0;
 };
 
-/// One that knows which lists and objects it stands in, as values of an enum, and no name occurs twice in an object.
+/// A reader with a stack of the enclosing lists and objects, as values of an enum. Rejects duplicate names in an
+/// object.
 template <class Place>
 class JsonReader : public JsonEvents {
  public:
@@ -52,7 +52,7 @@ class JsonReader : public JsonEvents {
   }
 
  protected:
-  /// The way to the value that is being read, and to a field of the object that is.
+  /// Path of the current value, and of a field of the current object.
   virtual std::string path_to_value() const = 0;
   virtual std::string path_to(const std::string& key) const = 0;
 
@@ -63,7 +63,7 @@ class JsonReader : public JsonEvents {
     if (places_.size() == depth_limit) fail(path_to_value() + " is nested too deeply");
     places_.push_back(place);
   }
-  /// After `enter`.
+  /// Call after `enter`.
   void begin_object() { keys_.emplace_back(); }
   void add_key(const std::string& key) {
     if (!keys_.back().insert(key).second) fail(path_to(key) + " occurs twice");

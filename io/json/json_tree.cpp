@@ -1,3 +1,5 @@
+// The tree is built from the JSON library's events. The library's own tree allocates in its destructor, where a
+// failure ends the process.
 #include "json_tree-inl.hpp"
 
 #include <algorithm>
@@ -78,7 +80,7 @@ class TreeReader final : public JsonEvents {
   }
 
  private:
-  /// A list or an object that is being read, the name of its next item, and those that it has.
+  /// An open list or object, the name of its next item, and all names so far.
   struct Level {
     JsonTree tree;
     std::string name = {};

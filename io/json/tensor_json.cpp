@@ -97,7 +97,6 @@ std::string tensors_to_json(const TensorMap& tensors, const Metadata& metadata, 
 
 namespace {
 
-/// A tensor whose elements are being read.
 struct Elements {
   std::optional<DType> dtype;
   std::optional<Dims> shape;
@@ -109,11 +108,11 @@ struct Elements {
     const auto* from = reinterpret_cast<const std::byte*>(&value);
     bytes.insert(bytes.end(), from, from + sizeof value);
   }
-  /// Floats narrower than f32 are read as f32 that are rounded to odd, and converted at the end.
+  /// Floats narrower than f32 are read as f32, rounded to odd, and converted at the end.
   DType held() const { return is_floating(*dtype) && itemsize(*dtype) < 4 ? DType::f32 : *dtype; }
 };
 
-/// Reads the text in one pass; the numbers of the data are looked at as they are written.
+/// Parses the text in one pass; numbers are parsed from their literals.
 class Reader final : public JsonEvents {
  public:
   explicit Reader(Location where) : where_(where) {}

@@ -7,7 +7,7 @@
 
 namespace weft::io {
 
-/// Length in bytes of the first character of a non-empty text; 1 where that is not well-formed UTF-8.
+/// Length in bytes of the first character of a non-empty text; 1 if it is not well-formed UTF-8.
 inline size_t character_length(std::string_view text) {
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char lead = byte(0);
@@ -39,7 +39,7 @@ inline bool is_utf8(std::string_view text) {
   return good;
 }
 
-/// A name from a file, in quotes, for one line of an error: what cannot be printed is escaped, what is long is cut.
+/// Quotes a name from a file for a one-line error: unprintable characters are escaped, long names are truncated.
 inline std::string quoted(std::string_view text) {
   constexpr size_t most = 80;
   constexpr const char* digits = "0123456789abcdef";

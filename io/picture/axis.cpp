@@ -12,10 +12,10 @@ namespace weft::io {
 
 namespace {
 
-// The difference of two ends is finite, and a step is not denormal.
+// Limits that keep differences finite and steps normal.
 constexpr double smallest = 1e-300, largest = 1e300;
 
-// A label with as many decimals as a step of the axis needs.
+// Formats a label with as many decimals as the axis step needs.
 std::string label_of(double value, double step, double largest_value) {
   struct Unit {
     double size;
@@ -32,10 +32,10 @@ std::string label_of(double value, double step, double largest_value) {
   return fmt::format("{:.{}f}{}", value / unit.size, decimals, unit.name);
 }
 
-// Latin, Greek and Cyrillic letters are about half as wide as they are high, those of three bytes may be square.
+// Latin, Greek and Cyrillic letters are about half as wide as high; characters of three bytes may be square.
 double character_width(std::string_view character, double size) { return size * (character.size() < 3 ? 0.58 : 1.02); }
 
-// What XML takes no character for would keep the whole picture from being shown.
+// Replaces characters that are invalid in XML, which would make the whole picture unreadable.
 std::string_view printable(std::string_view character) {
   const auto lead = static_cast<unsigned char>(character[0]);
   return lead < 0x20 || lead == 0x7F ? " " : lead >= 0x80 && character.size() == 1 ? "\uFFFD" : character;
@@ -51,7 +51,7 @@ double Axis::share(double value) const {
 Axis linear_axis(double low, double high, bool whole) {
   low = std::clamp(low, -largest, largest), high = std::clamp(high, -largest, largest);
   if (!(high - low > smallest)) high = low + std::max(1.0, std::abs(low) / 8);
-  // Closer together than this, neighbouring numbers would have one label.
+  // With smaller steps, neighbouring ticks would have the same label.
   double step = std::max(detail::round_step(high - low, 7.5), std::max(std::abs(low), std::abs(high)) * 1e-12);
   if (whole) step = std::max(1.0, step);
   const double first = std::floor(low / step + 1e-9), last = std::ceil(high / step - 1e-9);
@@ -73,7 +73,6 @@ Axis logarithmic_axis(double low, double high) {
       if (factor == 1 || decades <= 2) values.push_back(factor * std::pow(10, decade));
     }
   }
-  // From the last tick that lies below to the first that lies above.
   const auto from = std::prev(std::ranges::upper_bound(values, low * (1 + 1e-9)));
   const auto to = std::ranges::lower_bound(values, high * (1 - 1e-9));
   Axis axis{*from, *to, true};
@@ -90,7 +89,7 @@ double width_of(std::string_view text, double size) {
 
 std::string fitted(std::string_view text, double width, double size) {
   const bool whole = width_of(text, size) <= width;
-  double used = whole ? 0 : size;  // the dots
+  double used = whole ? 0 : size;  // for the dots
   bool full = false;
   std::string out;
   for_each_character(text, [&](std::string_view c) {

@@ -34,7 +34,7 @@ constexpr const char* style =
     "  }\n"
     "</style>\n";
 
-// Where things stand: the plot between labels whose width differs from picture to picture.
+// Positions in the chart; the plot area depends on the width of the labels.
 struct Frame {
   Axis x, y;
   double left, top, height;
@@ -46,8 +46,8 @@ struct Frame {
 
 // ---- points ---------------------------------------------------------------------------------------------------------
 
-// The mean around some hundred of the points. Near an end fewer neighbours count, the same number on either side, so
-// that a falling curve is not shifted.
+// A weighted moving mean over about 1/25 of the points. Near an end the window shrinks on both sides, so that a falling
+// curve is not shifted.
 Points smoothed(const Points& points) {
   constexpr size_t most = 600, share = 50;
   if (points.size() < 2) return points;
@@ -57,7 +57,7 @@ Points smoothed(const Points& points) {
     const size_t i = k * last / (count - 1);
     const size_t reach = std::min({i, last - i, std::max<size_t>(1, points.size() / share)});
     double sum = 0;
-    for (size_t d = 0; d <= reach; ++d) {  // near neighbours weigh more
+    for (size_t d = 0; d <= reach; ++d) {  // nearer neighbours have more weight
       const double weight = static_cast<double>(reach + 1 - d) / static_cast<double>((reach + 1) * (reach + 1));
       sum += weight * points[i - d].second + (d > 0 ? weight * points[i + d].second : 0);
     }
@@ -66,7 +66,7 @@ Points smoothed(const Points& points) {
   return out;
 }
 
-// Of neighbours in one column of the picture the first, the least, the greatest and the last, in their order.
+// Keeps the first, lowest, highest and last point of each pixel column, in order.
 Points thinned(const Points& points, const Frame& frame) {
   Points out;
   const auto column = [&](const Point& p) { return std::floor(frame.across(p.first)); };
@@ -85,7 +85,7 @@ Points thinned(const Points& points, const Frame& frame) {
 }
 
 Points drawable_points(const Series& series, bool log_y) {
-  constexpr double largest = 1e300;  // so that differences are finite
+  constexpr double largest = 1e300;  // keeps differences finite
   Points out;
   for (const auto& [x, y] : series.points) {
     if (!std::isfinite(x) || !std::isfinite(y) || (log_y && !(y > 0))) continue;
@@ -104,12 +104,11 @@ struct Extent {
 Axis y_axis(Extent y, bool log_y) {
   if (!(y.low <= y.high)) y = log_y ? Extent{1, 10} : Extent{0, 1};
   if (log_y) return logarithmic_axis(y.low, y.high);
-  // From 0 on, unless the curve keeps far above it.
+  // Start at 0 unless the curve stays far above it.
   if (y.low > 0 && y.low < 0.7 * y.high) y.low = 0;
   return linear_axis(y.low, y.high);
 }
 
-// What the legend shows of each series, and where: row by row below the title.
 struct LegendEntry {
   std::string name;
   double x, y;
@@ -146,7 +145,7 @@ Frame frame_of(const std::vector<Points>& points, const std::vector<Series>& ser
   frame.left = (options.y_label.empty() ? 10 : 30) + labels + 8;
   const double head = options.title.empty() ? 14 : 36;
   const auto legend = legend_of(series, frame.left, head);
-  // A label above a line at the plot's upper edge needs room below the legend.
+  // A label above a line at the top of the plot needs room below the legend.
   frame.top = (legend.empty() ? head : legend.back().y + legend_row) + 14;
   frame.height = frame.top + plot_height + bottom;
   return frame;
@@ -163,7 +162,7 @@ std::string grid(const Frame& f) {
     out += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"end\">{}</text>\n", f.left - 8, at + 4, label);
   }
   for (const auto& [value, label] : f.x.ticks) {
-    // Centred, but for a label that would stand out of the picture.
+    // Centred, unless the label would leave the picture.
     const double half = width_of(label) / 2, at = std::min(f.across(value), width - 4 - half);
     out += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\">{}</text>\n", at,
                        f.top + plot_height + 20, label);

@@ -27,7 +27,6 @@ constexpr const char* style =
     "    .off { fill: #24292f; } }\n"
     "</style>\n";
 
-/// The least and the greatest finite element.
 struct Scale {
   double low = 0, high = 0;
 
@@ -38,12 +37,12 @@ struct Scale {
       high = std::max(high, values[i]);
     }
   }
-  /// From -1 to 1; without negative elements from 0.
+  /// Returns a value from -1 to 1, or from 0 to 1 without negative elements.
   double share(double value) const {
     const double most = std::max(high, -low);
     return most > 0 ? value / most : 0;
   }
-  /// In sixteenths, so that equal neighbours can be drawn as one.
+  /// 16 levels, so that equal neighbours can be merged into one rectangle.
   int level(double value) const { return static_cast<int>(std::lround(share(value) * 16)); }
 };
 
@@ -54,7 +53,6 @@ std::string colour(int level) {
   return fmt::format("#{:02x}{:02x}{:02x}", mix(0x1F), mix(0x4E), mix(0x8C));
 }
 
-/// Matrices in row-major order, and where they stand.
 struct Tiles {
   std::vector<double> values;
   int64_t count, rows, columns;
@@ -73,7 +71,7 @@ std::string text(double x, double y, const char* kind, const std::string& words)
   return fmt::format("<text x=\"{:.4g}\" y=\"{:.4g}\" class=\"{}\">{}</text>\n", x, y, kind, markup(words));
 }
 
-/// One matrix: runs of equal shade in a row are one rectangle.
+/// Draws one matrix; runs of equal shade in a row are one rectangle.
 std::string matrix_svg(const Tiles& t, int64_t index, const Scale& scale, double x, double y) {
   const double* const values = t.values.data() + index * t.rows * t.columns;
   std::string out = rectangle(x, y, t.tile_width(), t.tile_height(), colour(0));
@@ -97,7 +95,7 @@ std::string matrix_svg(const Tiles& t, int64_t index, const Scale& scale, double
   return out;
 }
 
-/// The numbers of a single matrix, and the names along it.
+/// Draws the values of a single matrix, and the names along it.
 std::string legend_svg(const Tiles& t, const Scale& scale, const TilesOptions& options) {
   std::string out;
   const auto middle = [&](int64_t i) { return t.cell * (static_cast<double>(i) + 0.5); };
@@ -164,7 +162,7 @@ std::string tiles_svg(const Tensor& matrices, const TilesOptions& options, Locat
   const double step_y = t.tile_height() + gap + (options.captions.empty() ? 0 : line_height);
   const int64_t lines = (t.count + t.across - 1) / t.across;
   const double below = options.names.empty() ? 0 : 44;
-  // A single matrix fills its picture, which may then be drawn at any size.
+  // A single matrix fills its picture, which can then be scaled to any size.
   const bool alone = !options.names.empty() && t.count == 1 && options.title.empty();
   const double across = alone ? std::round(t.left + t.tile_width() + edge) : width;
   const double height = t.top + static_cast<double>(lines) * step_y + below + edge;

@@ -1,4 +1,4 @@
-// A kernel's call as call.json and tensors.safetensors. Internal to io/.
+// A kernel call as call.json and tensors.safetensors. Internal to io/.
 #pragma once
 
 #include <string>
@@ -13,20 +13,21 @@ namespace weft::io {
 
 /// One view of a call.
 struct KeptView {
-  /// Without data where it was absent.
+  /// Data is null if the view was absent.
   Layout layout;
   bool absent = false;
-  /// The earlier view whose memory it is; -1 for none.
+  /// Index of an earlier view with the same memory; -1 for none.
   int same_as = -1;
-  /// Its elements on the CPU, dimensions that repeat once with size 1; undefined where the kernel only writes it.
+  /// Elements on the CPU; broadcast dimensions are stored once, with size 1. Undefined if the kernel only writes the
+  /// view.
   Tensor elements;
 };
 
-/// A parameter that is a number or a list of them.
+/// A numeric parameter or a list of numbers.
 struct KeptAttribute {
   std::string name;
   int kind;
-  /// Whole numbers, or doubles.
+  /// Integers, or doubles.
   std::vector<int64_t> whole;
   std::vector<double> real;
 };
@@ -36,24 +37,24 @@ struct KeptCall {
   int64_t line = 0;
   bool backward = false;
   int variant = -1, outputs = 0;
-  /// Which view had what.
+  /// The faulty view, and the type of fault.
   int bad = 0;
   bool nan = false, inf = false;
   std::vector<KeptView> views;
   std::vector<KeptAttribute> attributes;
   std::vector<Tensor> arrived;
-  /// The op's own call, where it was found.
+  /// The op's call, if it was found.
   std::optional<OpCall> call;
 };
 
 inline constexpr const char* call_file = "call.json";
 inline constexpr const char* tensor_file = "tensors.safetensors";
 
-/// Sizes with 1 for each dimension that repeats.
+/// Sizes with 1 for each broadcast dimension.
 Dims sizes_once(const Layout& layout);
-/// All of a kernel's call but elements, and its views.
+/// A kernel call without elements, and its views.
 KeptCall listed_call(const WeftKernelCall& call, std::vector<View>& views);
-/// The elements of a view on its own device, without repetitions.
+/// The elements of a view on its device, with broadcast dimensions stored once.
 Tensor elements_of(const View& view);
 void write_call(const KeptCall& call, const Path& folder, Location where);
 KeptCall read_call(const Path& folder, Location where);

@@ -57,7 +57,7 @@ JsonTree json_of(const KeptAttribute& attribute) {
   return json;
 }
 
-// No two tensors of a file share memory.
+// safetensors requires tensors that share no memory.
 Tensor unshared(const Tensor& tensor, const TensorMap& others) {
   const bool shared = std::ranges::any_of(others, [&](const auto& e) { return e.second.shares_storage(tensor); });
   return shared ? tensor.clone() : tensor;

@@ -1,4 +1,4 @@
-// What a kernel was called with, kept.
+// Copies the arguments of a kernel call.
 #include "call_file-inl.hpp"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ KeptAttribute kept(const WeftAttribute& a) {
   return out;
 }
 
-// The same elements in the same order: a matrix and its transpose begin at one address, too.
+// Compares shape and strides too: a matrix and its transpose begin at the same address.
 bool are_same(const View& a, const View& b) {
   if (a.data != b.data || a.layout.dtype != b.layout.dtype) return false;
   if (!std::ranges::equal(sizes_of(a.layout), sizes_of(b.layout))) return false;

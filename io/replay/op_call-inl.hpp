@@ -1,5 +1,5 @@
-// The call of an op whose kernel made a fault: found from what the kernel read, as C++, as JSON, and run. Internal to
-// io/.
+// The op call that launched a faulty kernel: found from the kernel's inputs, converted to C++ and JSON, and replayed.
+// Internal to io/.
 #pragma once
 
 #include <optional>
@@ -17,29 +17,29 @@ namespace weft::io {
 struct KeptCall;
 
 struct OpCall {
-  /// Of its record, which outlives it.
+  /// Belongs to the op's record, which lives longer.
   std::string op;
-  /// As the record's function takes them; tensors are on the CPU.
+  /// Arguments of the record's function; tensors are on the CPU.
   Values arguments;
 
   const OpRecord& record() const;
-  /// Each tensor with a name of its own: the argument's, numbered in a list.
+  /// Each tensor with a unique name: the argument's name, with an index in a list.
   std::vector<std::pair<std::string, Tensor>> tensors() const;
 };
 
-/// What running it gave, on its device.
+/// Results of a call, on its device.
 struct OpResult {
   std::vector<Tensor> results;
-  /// Of the tensor arguments, where a gradient arrived; undefined for those that have none.
+  /// Gradients of the tensor arguments; undefined if an argument has none.
   std::vector<Tensor> gradients;
 };
-/// Runs it on a device, and its backward where a gradient arrives at its result. The op's own errors.
+/// Runs the call on a device, and its backward if `arriving` is defined. Raises the op's errors.
 OpResult run(const OpCall& call, Device device, const Tensor& arriving);
-/// Whether an element of any of them is what was found.
+/// Whether any element of the tensors is NaN (with `nan`) or infinite (with `inf`).
 bool has_fault(const std::vector<Tensor>& tensors, bool nan, bool inf);
 
-/// Looks for the call among those of the ops named: whose kernel has the sizes, the parameters and, bit for bit, the
-/// output of the kept one. `known`: tensors that the op's node kept. Takes some seconds at most.
+/// Searches the calls of these ops for one with a kernel of the same sizes, parameters and, bit for bit, the output of
+/// the kept call. `known`: tensors that the op's node saved. Takes at most some seconds.
 std::optional<OpCall> find_op_call(const KeptCall& kept, const Tensor& output, std::span<const std::string> ops,
                                    std::span<const Tensor> known);
 
@@ -47,7 +47,7 @@ std::optional<OpCall> find_op_call(const KeptCall& kept, const Tensor& output, s
 bool same_value(const Value& a, const Value& b);
 /// "softmax(x, 1)"
 std::string short_text(const OpCall& call);
-/// Lines of a program that load, run and show it, and end with 1 where the fault is there.
+/// Source lines of a program that loads, runs and prints the call, and returns 1 if the fault occurs.
 std::string program_of(const OpCall& call, bool backward);
 
 JsonTree json_of(const OpCall& call);

@@ -32,7 +32,6 @@ bool same_value(const Value& a, const Value& b) {
 
 namespace {
 
-// Calls f(name, tensor) with each tensor that is given, in order.
 template <class Arguments, class F>
 void each_tensor(const OpRecord& record, Arguments& arguments, F f) {
   const std::vector<Argument>& named = record.signature().arguments;
@@ -114,7 +113,7 @@ std::string argument_text(const std::string& name, const Value& value) {
   return "Value()";
 }
 
-// Arguments up to the last that is not left out or its default.
+// Arguments without trailing defaults.
 std::vector<std::string> argument_texts(const OpCall& call) {
   const std::vector<Argument>& named = call.record().signature().arguments;
   std::vector<std::string> texts;

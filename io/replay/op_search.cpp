@@ -1,5 +1,6 @@
-// Which call of an op ran a kernel: the arguments are gone by then, so calls are tried until one runs the same kernel
-// on the same sizes and parameters to the same bits. Nothing is noted before a fault, and what is found is proved.
+// Finds the op call that launched a kernel. The arguments are not recorded, so candidates are run until one launches
+// the same kernel with the same sizes and parameters and produces the same bits. So nothing is recorded before a fault,
+// and a match is exact.
 #include "op_call-inl.hpp"
 
 #include <algorithm>
@@ -20,7 +21,7 @@ namespace {
 
 using Kind = ArgumentType::Kind;
 
-// ---- whether a call is the one --------------------------------------------------------------------------------------
+// ---- comparing a call -----------------------------------------------------------------------------------------------
 
 bool same_bits(const Tensor& a, const Tensor& b) {
   if (a.dtype() != b.dtype() || !(a.shape() == b.shape())) return false;
@@ -58,26 +59,26 @@ class Matcher final : public KernelObserver {
   const Tensor& output_;
 };
 
-// ---- which calls there may be ---------------------------------------------------------------------------------------
+// ---- candidates -----------------------------------------------------------------------------------------------------
 
-// A number that was an operand is one again, so that it takes the tensor's dtype.
+// Returns a scalar operand as a number again, so that it takes the tensor's dtype.
 Value operand_of(const KeptView& view) {
   if (view.layout.host_scalar == 0) return view.elements;
   if (is_floating(view.layout.dtype)) return view.elements.item<double>();
   return view.elements.item<int64_t>();
 }
 
-// A counter of random numbers is no size.
+// Excludes counters of random numbers.
 bool is_modest(int64_t v) { return v >= -4096 && v <= 4096; }
 
-/// What an argument that is no tensor may be, the likeliest first.
+/// Candidate values of a non-tensor argument, most likely first.
 std::vector<Value> values_for(const Argument& argument, const KeptCall& kept, int rank) {
   std::vector<Value> out;
   const auto add = [&](Value v) {
     const auto same = [&](const Value& other) { return same_value(other, v); };
     if (std::ranges::none_of(out, same)) out.push_back(std::move(v));
   };
-  // A kernel's parameter of the same name; of a list the sizes of space, [1, h, w] of images.
+  // Kernel parameters of the same name; of a list only the spatial sizes, [1, h, w] for images.
   for (const KeptAttribute& a : kept.attributes) {
     if (a.name != argument.name || a.whole.empty() || a.whole.size() > size_t{max_rank}) continue;
     const size_t spatial = std::min(a.whole.size(), static_cast<size_t>(std::max(rank - 2, 1)));
@@ -122,7 +123,6 @@ std::vector<Value> values_for(const Argument& argument, const KeptCall& kept, in
   return out;
 }
 
-/// Tries calls of one op.
 class Search {
  public:
   using Clock = std::chrono::steady_clock;
@@ -132,7 +132,8 @@ class Search {
 
   static constexpr int most_changes = 3;
 
-  /// With these for its tensor arguments, in this order, each once, and so many of the others not the likeliest.
+  /// Tries calls with these tensor arguments, in this order, and with up to `changes` other arguments that are not most
+  /// likely.
   bool with(const std::vector<Value>& tensors, int changes) {
     const std::vector<Argument>& named = record_.signature().arguments;
     size_t next = 0;
@@ -192,7 +193,7 @@ class Search {
       const OpResult made = run(call, device_, kept_.backward ? kept_.arrived.at(0) : Tensor());
       if (!matcher.matched) return false;
       if (!has_fault(kept_.backward ? made.gradients : made.results, kept_.nan, kept_.inf)) return false;
-    } catch (const std::exception&) {  // it does not take these
+    } catch (const std::exception&) {  // the op rejects these arguments
       return false;
     }
     found_ = std::move(call);
@@ -208,14 +209,14 @@ class Search {
   std::optional<OpCall> found_;
 };
 
-/// What the op may have read where its node kept its result alone: proved by trying, like all else.
+/// Possible inputs of an op, if its node saved only the result.
 std::vector<Tensor> inputs_behind(const Tensor& result) {
   if (!is_floating(result.dtype())) return {};
   return {result, square(result), log(result), reciprocal(result), reciprocal(square(result)), exp(result)};
 }
 
-/// Lists of tensors that a backward may be of: all that its node kept in each order, one left out, each behind a
-/// result.
+/// Candidate operand lists of a backward: every subset of the node's saved tensors, in each order, and the possible
+/// inputs of a saved result.
 std::vector<std::vector<Value>> backward_operands(std::span<const Tensor> known) {
   std::vector<std::vector<Value>> out;
   constexpr size_t most = 4;
@@ -237,8 +238,8 @@ std::vector<std::vector<Value>> backward_operands(std::span<const Tensor> known)
   return out;
 }
 
-/// An operand as ops take it of which kernels see another form: a weight without its transposition, a bias without a
-/// dimension, images and lines without that of depth, heads before positions.
+/// Inverts transforms of operands before kernels: a transposed weight, a bias with an additional dimension, images and
+/// lines with a depth dimension, heads moved before positions.
 enum class Form : uint8_t { product, images, lines, heads };
 Value in_form(const Value& v, Form form, bool first) {
   const auto* const t = std::get_if<Tensor>(&v);
@@ -255,7 +256,7 @@ std::vector<std::vector<Value>> forward_operands(const KeptCall& kept) {
   for (const KeptView& view : kept.views) {
     if (view.elements.defined()) read.push_back(operand_of(view));
   }
-  // One tensor may be several operands: x / x.
+  // One tensor may be several operands, as in x / x.
   if (read.size() == 1) return {read, {read[0], read[0]}};
   std::vector<std::vector<Value>> out;
   for (const Form form : {Form::product, Form::images, Form::lines, Form::heads}) {
@@ -273,7 +274,7 @@ std::vector<std::vector<Value>> forward_operands(const KeptCall& kept) {
   return out;
 }
 
-/// A generator that is again where it stood.
+/// Restores a generator's state.
 class Untouched {
  public:
   explicit Untouched(Generator& generator) : generator_(generator), state_(generator.state()) {}
@@ -288,7 +289,7 @@ class Untouched {
 std::optional<OpCall> search(const KeptCall& kept, const Tensor& output, std::span<const std::string> ops,
                              std::span<const Tensor> known) {
   const NoGradGuard unrecorded;
-  // The program's random numbers stay as they are.
+  // Leave the program's random numbers unchanged.
   Generator own;
   const GeneratorGuard drawing(own);
   const Untouched generator(default_generator(Device(std::string_view(kept.device))));
@@ -314,12 +315,12 @@ std::optional<OpCall> search(const KeptCall& kept, const Tensor& output, std::sp
 
 std::optional<OpCall> find_op_call(const KeptCall& kept, const Tensor& output, std::span<const std::string> ops,
                                    std::span<const Tensor> known) {
-  // On a thread of its own, which no guard, mode or observer of this one follows.
+  // A separate thread has none of this thread's guards, modes and observers.
   std::optional<OpCall> found;
   std::thread([&] {
     try {
       found = search(kept, output, ops, known);
-    } catch (const std::exception&) {  // the kernel's call is there in any case
+    } catch (const std::exception&) {  // the kernel's call is still available
     }
   }).join();
   return found;

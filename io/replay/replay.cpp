@@ -14,7 +14,6 @@ namespace weft::io {
 
 namespace {
 
-// The call with memory of its own on a device.
 class LiveCall {
  public:
   LiveCall(const KeptCall& kept, Device device) : kept_(kept), device_(device) {

@@ -1,4 +1,4 @@
-// What AnomalyGuard and BreakOn leave behind: hooks/detail/reproduction.hpp.
+// Reproductions of AnomalyGuard and BreakOn, see hooks/detail/reproduction.hpp.
 #include "../../hooks/detail/reproduction.hpp"
 
 #include <algorithm>
@@ -23,7 +23,7 @@ namespace {
 
 using io::KeptAttribute, io::KeptCall, io::KeptView;
 
-// Kernels that read what they write, though it is not among their inputs.
+// Kernels that read their output, which is not among their inputs.
 constexpr std::string_view accumulating[] = {"index_add",
                                              "index_put",
                                              "scatter",
@@ -83,14 +83,15 @@ int main(int argc, char** argv) {{
 )";
 
 std::string program_of(const KeptCall& kept, const std::string& title) {
-  constexpr const char* header = "weft";  // no include of this file
+  // inserted as an argument, so that scripts do not treat the text as an include of this file
+  constexpr const char* header = "weft";
   if (!kept.call) return fmt::format(fmt::runtime(kernel_program), title, kept.device, header);
   const char* const fault = !kept.inf ? "isnan(t)" : !kept.nan ? "isinf(t)" : "!isfinite(t)";
   return fmt::format(fmt::runtime(op_program), title, kept.device, header, io::program_of(*kept.call, kept.backward),
                      fault);
 }
 
-// The op that ran, or the one that the program called.
+// Searches the calls of the running op and of the op that the program called.
 void find_call(KeptCall& kept, const KernelCall& call, const View& output, std::span<const Tensor> known) {
   std::vector<std::string> ops;
   for (const char* op : {kept.backward ? nullptr : call.entry, call.op}) {
@@ -165,7 +166,7 @@ std::string Reproduction::write(const KernelCall& call, const MadeNonFinite& mad
   const std::string title = fmt::format("{}{} at {}:{} made {}.", kept.op, kept.backward ? " in backward" : "",
                                         kept.file, kept.line, text_of(made.found));
   io::write_file(folder.temporary() / "program.cpp", program_of(kept, title), "replay", Location::none());
-  // The op's call was found by running it.
+  // The op's call was verified during the search.
   const bool happens = kept.call || io::replay(folder.temporary(), call.device, Location::none()).happens;
   folder.commit();
   return happens ? fmt::format("left in {0}: ./weft replay {0}", folder_)
@@ -179,7 +180,7 @@ std::string Reproduction::leave(const KernelCall& call, const MadeNonFinite& mad
     const NoGradGuard unrecorded;
     const OutsideCalls own_work;
     std::string said = write(call, made, arrived, known);
-    folder_.clear();  // the first one is the one to look at
+    folder_.clear();  // save only the first fault
     return said;
   } catch (const std::exception& error) {
     try {

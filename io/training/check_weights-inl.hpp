@@ -1,4 +1,4 @@
-// Whether a file's weights are those of a module. Internal to io/.
+// Checks a file's weights against a module. Internal to io/.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace weft::io {
 
-/// ShapeError and ValueError that name the file; the latter, for names that are not the module's, has the remedy.
+/// Raises ShapeError, and ValueError for unmatched names. Both name the file; ValueError also has the remedy.
 void check_weights(const nn::Module& module, const TensorMap& weights, const Path& path, const char* op,
                    const std::string& remedy, Location where);
 

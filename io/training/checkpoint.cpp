@@ -39,7 +39,7 @@ void check_is_checkpoint(const Path& path, const TensorMap& all, const nn::Modul
                     where);
 }
 
-// By the device's name behind the prefix. FormatError for a name or a state that is none.
+// States by device; the suffix of the name is the device. Raises FormatError for a malformed name or state.
 std::vector<std::pair<Device, Tensor>> generators_in(const TensorMap& all, Location where) {
   std::vector<std::pair<Device, Tensor>> out;
   for (const auto& [name, state] : with_prefix(all, generator_prefix)) {

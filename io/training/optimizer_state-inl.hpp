@@ -1,4 +1,4 @@
-// An optimizer's state by the names of a module's parameters. Internal to io/.
+// An optimizer's state, keyed by the names of a module's parameters. Internal to io/.
 #pragma once
 
 #include <algorithm>
@@ -15,24 +15,24 @@
 
 namespace weft::io {
 
-/// The module's name of each parameter of `masters`, in their order; "" of one that is not the module's.
+/// Returns the module's name for each parameter of `masters`, in order; "" for one that is not the module's.
 std::vector<std::string> names_of_masters(const nn::Module& module, const optim::MasterWeights& masters);
 
-/// "blocks.0.weight.exp_avg", "blocks.0.weight.step", "group.0.lr". ValueError where the optimizer has a parameter that
-/// is neither the module's nor one of `masters`, which may be null.
+/// Returns "blocks.0.weight.exp_avg", "blocks.0.weight.step", "group.0.lr", …. Raises ValueError if the optimizer has a
+/// parameter of neither the module nor `masters`, which may be null.
 TensorMap named_state(const nn::Module& module, const optim::Optimizer& optimizer, const optim::MasterWeights* masters,
                       const char* op, Location where);
 
-/// What a file says of itself, for words about it.
+/// A file's properties, for error messages.
 struct StateFile {
   const Path& path;
   const char* op;
-  const char* prefix;           ///< of the state's names in the file
-  const std::string& saved_by;  ///< the optimizer's name, empty where the file does not tell
+  const char* prefix;           ///< prefix of the state's names in the file
+  const std::string& saved_by;  ///< the optimizer's name; empty if the file does not have it
 };
 
-/// The optimizer's own keys, with numbers for the parameters' names. ValueError, in words of the file, where it is not
-/// this optimizer's state.
+/// Returns the optimizer's keys, with parameter indices instead of names. Raises ValueError, with the file, if it is
+/// not a state of this optimizer.
 optim::Optimizer::StateDict state_in_file(const StateFile& file, const TensorMap& state, const nn::Module& module,
                                           const optim::Optimizer& optimizer, const optim::MasterWeights* masters,
                                           Location where);

@@ -16,7 +16,7 @@ Names names_in(const nn::Module& module) {
   return names;
 }
 
-// The module's name of each of the optimizer's parameters, in its order.
+// Returns the module's names of the optimizer's parameters, in the optimizer's order.
 std::vector<std::string> parameter_names(const nn::Module& module, const optim::Optimizer& optimizer,
                                          const optim::MasterWeights* masters, const char* op, Location where) {
   Names names = names_in(module);
@@ -42,15 +42,13 @@ std::vector<std::string> parameter_names(const nn::Module& module, const optim::
   return out;
 }
 
-// "3.exp_avg" with the parameter's name for its number; "group.0.lr" stays.
+// Replaces the parameter index of "3.exp_avg" by its name; "group.0.lr" is unchanged.
 std::string named_key(const std::string& key, const std::vector<std::string>& names) {
   if (key.starts_with(group_prefix)) return key;
   const size_t dot = key.find('.');
   return names[std::stoul(key.substr(0, dot))] + key.substr(dot);
 }
 
-// The optimizer's own keys, with numbers for the parameters' names. ValueError, in words of the file, where it is not
-// this optimizer's state.
 class StateInFile {
  public:
   StateInFile(const StateFile& file, const TensorMap& state, const optim::Optimizer& optimizer,
@@ -68,7 +66,7 @@ class StateInFile {
                            std::string(file_.prefix) + key));
     }
     check_complete(names);
-    // Without momentum SGD keeps nothing but options, of which the rates would do for any optimizer.
+    // SGD without momentum has only options, with names that fit any optimizer. So compare the optimizer's name.
     const bool has_options_alone =
         std::ranges::all_of(values, [](const auto& value) { return value.first.starts_with(group_prefix); });
     if (has_options_alone && !file.saved_by.empty() && file.saved_by != optimizer.name()) {

@@ -23,7 +23,7 @@ constexpr const char *replaying = "replay_step", *kinds[] = {"good", "bad", "end
 
 // ---- a folder of steps ----------------------------------------------------------------------------------------------
 
-/// One state of it; empty paths where there is none.
+/// One state of the folder; `path` is empty if it does not exist.
 struct RecordedState {
   Path path;
   StepRecord record;
@@ -74,7 +74,7 @@ void compare(const char* part, const TensorMap& now, const TensorMap& then, std:
   }
 }
 
-/// `generators` stood so when the step was over.
+/// `generators`: their states at the end of the recorded step.
 std::vector<std::string> differences(const TrainingRun& run, const TrainingSnapshot& then,
                                      const std::string& generators, Location where) {
   const RunState numbers{.accumulated = then.has_gradients ? 1 : 0};
@@ -169,7 +169,7 @@ StepRecord StepRecord::in(const std::string& text, const Path& state, Location w
   out.checks = {json.at("loss").boolean(), json.at("gradients").boolean(), json.at("parameters").boolean()};
   out.generators = json.at("generators").text();
   json.at("changed").each([&](const JsonPlace& name) { out.changed.push_back(name.text()); });
-  // Folders of before the form was kept have none of it.
+  // Folders written before this field existed lack it.
   if (json.has("evaluating")) {
     json.at("evaluating").each([&](const JsonPlace& path) { out.form.evaluating.push_back(path.text()); });
     out.form.weights = strides_in(json.at("weight_strides"));
@@ -224,7 +224,7 @@ ReplayedStep replay_step(const Path& folder, const TrainingRun& run, const StepF
     out.differs.insert(out.differs.begin(), "loss");
   }
   out.same_bits = out.differs.empty() && (loss != state.tensors.end()) == out.loss.defined();
-  // What another's finding was is not known here, but the same bits are found to be the same.
+  // A custom finding cannot be evaluated again, but equal bits imply an equal finding.
   out.happens = !out.why.empty() && (!why_now.empty() || out.same_bits);
   out.text = fmt::format("step {}, {}", out.step, out.why.empty() ? "the last good one" : "bad: " + out.why);
   if (!out.why.empty() && !out.happens) out.text += "\n  it does not happen here";
@@ -247,7 +247,7 @@ int replay_both(const Path& folder, const TrainingRun& run, const StepFunction& 
   return bad.happens ? 1 : 0;
 }
 
-// ---- what a folder holds --------------------------------------------------------------------------------------------
+// ---- descriptions of a folder ---------------------------------------------------------------------------------------
 
 bool holds_step(const Path& folder) {
   return std::ranges::any_of(training_states(folder),
@@ -264,7 +264,7 @@ std::string bad_in(const TensorMap& tensors) {
   return bad.empty() ? "none" : shown(bad);
 }
 
-// "AdamW: lr 0.001, …", of its first group.
+// "AdamW: lr 0.001, …", the options of the first group.
 std::string optimizer_text(const TrainingSnapshot& s) {
   const std::string prefix = "group.0.";
   std::vector<std::string> numbers;

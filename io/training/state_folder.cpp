@@ -38,7 +38,7 @@ JsonTree with_version() {
   return json;
 }
 
-// The files of JSON that are no documents of the user's, but for the generators'.
+// JSON files that are not documents of the user, apart from the generators' files.
 constexpr std::string_view own_files[] = {numbers_file, tree_file};
 
 bool is_of_generators(const std::string& file) {

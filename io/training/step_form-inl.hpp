@@ -1,4 +1,4 @@
-// What a step depends on beside values: the order of tensors in memory, and modules' modes. Internal to io/.
+// State of a step apart from values: strides of tensors and modes of modules. Internal to io/.
 #pragma once
 
 #include <map>
@@ -12,18 +12,18 @@
 namespace weft::io {
 
 struct StepForm {
-  /// Modules in evaluation mode, by their paths.
+  /// Paths of the modules in evaluation mode.
   std::vector<std::string> evaluating = {};
-  /// Of tensors that do not lie in row-major order without gaps.
+  /// Strides of tensors that are not contiguous.
   std::map<std::string, Dims> weights = {}, gradients = {}, batch = {};
 
   static StepForm of(const nn::Module& module, const TensorMap& batch);
-  /// Puts modes, and the memory of parameters and their gradients, in that form.
+  /// Restores the modes, and the strides of parameters and their gradients.
   void restore(const nn::Module& module, Location where) const;
 };
 
-/// The elements with those strides in fresh memory. The tensor itself where no two elements would have places of their
-/// own, and where they would lie very far apart.
+/// Copies the elements to new memory with these strides. Returns the tensor itself if the strides overlap or would need
+/// much more memory than the elements.
 Tensor with_strides(const Tensor& x, const Dims& strides);
 
 }  // namespace weft::io

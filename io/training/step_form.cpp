@@ -27,7 +27,7 @@ Tensor with_strides(const Tensor& x, const Dims& strides) {
     return strides[d] < 0 ? uint64_t{0} - step : step;
   };
   std::ranges::stable_sort(by_stride, {}, magnitude);
-  // Elements that repeat are there once; the others have places of their own, not all too far apart.
+  // Broadcast elements are stored once; the strides must not overlap others, and may leave gaps of up to 64 M elements.
   const int64_t most = x.numel() + (int64_t{64} << 20);
   int64_t places = 1, offset = 0;
   Tensor once = x;
@@ -63,7 +63,7 @@ StepForm StepForm::of(const nn::Module& module, const TensorMap& batch) {
 
 void StepForm::restore(const nn::Module& module, Location where) const {
   const NoGradGuard unrecorded;
-  for (auto& [path, part] : module.named_modules()) {  // parents first
+  for (auto& [path, part] : module.named_modules()) {  // a module's train() also sets its children
     part.train(std::ranges::find(evaluating, path) == evaluating.end());
   }
   for (const auto& [name, p] : module.named_parameters()) {

@@ -1,4 +1,4 @@
-// What a StepRecorder notes beside a training state. Internal to io/.
+// Records that a StepRecorder stores with a training state. Internal to io/.
 #pragma once
 
 #include <map>
@@ -12,11 +12,11 @@
 
 namespace weft::io {
 
-/// Tensors of the state: "batch.x", and what the step returned.
+/// Names of tensors in the state: "batch.x", and the loss.
 inline const std::string batch_prefix = "batch.", loss_name = "step.loss";
-/// The document's name.
+/// Name of the document.
 inline constexpr const char* record_name = "recorded_step";
-/// Before the first line of what left the step.
+/// Prefix of the first line of the exception that ended the step.
 inline const std::string threw_text = "it threw ";
 
 /// "weights: hidden.weight"
@@ -31,23 +31,24 @@ struct StepChecks {
 std::string why_bad(StepChecks checks, const Tensor& loss, const nn::Module& module);
 
 struct StepRecord {
-  enum class Kind : uint8_t { good, bad, end };  ///< the state after the bad step is an end
+  enum class Kind : uint8_t { good, bad, end };  ///< `end` is the state after the bad step
   Kind kind = Kind::good;
   std::string why = {};
   StepChecks checks = {};
-  std::map<std::string, std::string> devices = {};  ///< of the batch's tensors
+  std::map<std::string, std::string> devices = {};  ///< devices of the batch's tensors
   StepForm form = {};
-  /// Of a good step: where the generators stood when it was over, and what the program changed then before the next.
+  /// For a good step: the generators' states at its end, and the names of values that the program changed before the
+  /// next step.
   std::string generators = {};
   std::vector<std::string> changed = {};
 
-  /// As JSON, and back.
+  /// Conversion to and from JSON.
   std::string text() const;
   static StepRecord in(const std::string& text, const Path& state, Location where);
 };
 
-/// Replays the good step, where there is one, and the bad one, and prints what is said of them; 1 where the bad one
-/// happens again, else 0.
+/// Replays the good step, if any, and the bad one, and prints the results. Returns 1 if the bad step is bad again, else
+/// 0.
 int replay_both(const Path& folder, const TrainingRun& run, const StepFunction& function, Location where);
 
 }  // namespace weft::io

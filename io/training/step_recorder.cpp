@@ -1,3 +1,5 @@
+// A recorded step consists of three training states: the start of the last good step, and the start and the end of
+// the bad step. Loading and checking use the same format as other states.
 #include "../step_recorder.hpp"
 
 #include <algorithm>
@@ -47,7 +49,7 @@ int64_t bytes_of(const TrainingSnapshot& s) {
   return bytes;
 }
 
-/// Where the tensors of a run stood at a moment, to see which were changed since.
+/// Versions of a run's tensors at one moment, to find later changes.
 class Marks {
  public:
   void set(const TrainingSnapshot& now) {
@@ -56,7 +58,7 @@ class Marks {
       marks_.insert_or_assign({part, name}, mark_of(tensor));
     });
   }
-  /// Of those that stood then: "optimizer: group.0.lr".
+  /// Returns the names of changed tensors that existed before: "optimizer: group.0.lr".
   std::vector<std::string> changed(const TrainingSnapshot& now) const {
     std::map<std::pair<std::string_view, std::string>, Mark> left = marks_;
     std::vector<std::string> out;
@@ -70,7 +72,7 @@ class Marks {
   }
 
  private:
-  /// Numbers, which an optimizer makes anew when it is asked, by their bits; others by their memory and its version.
+  /// Scalars, which an optimizer creates again for each state_dict, are compared by bits; others by memory and version.
   struct Mark {
     const void* memory = nullptr;
     uint64_t version = 0;
@@ -97,7 +99,7 @@ class Marks {
   std::map<std::pair<std::string_view, std::string>, Mark> marks_;
 };
 
-/// With what a step begins, in the host's memory.
+/// State at the start of a step, in host memory.
 struct Kept {
   TrainingSnapshot moment;
   RunState state;
@@ -135,12 +137,12 @@ struct StepRecorder::Impl {
   TrainingRun run;
   StepRecorderOptions options;
   Location made_at;
-  std::string replayed = {};  ///< the folder that the environment names
+  std::string replayed = {};  ///< the folder given by the environment
   int64_t number = options.first_step;
   bool on = true;
   std::string text = {};
   Kept last = {}, present = {};
-  /// At the end of the last step.
+  /// After the last step.
   Marks marks = {};
 
   void give_up(const char* why) noexcept {
@@ -148,7 +150,7 @@ struct StepRecorder::Impl {
     last = {}, present = {};
     try {
       warn({.op = recording, .problem = "steps are no longer kept: " + first_line(why)}, made_at);
-    } catch (const std::exception&) {  // no memory for words, or what a handler of warnings throws
+    } catch (const std::exception&) {  // out of memory, or an exception of the warning handler
     }
   }
 
@@ -186,7 +188,7 @@ struct StepRecorder::Impl {
   }
 
   void end(const Tensor& loss) {
-    // What the program's function throws is its own.
+    // Exceptions of `finding` are passed on.
     std::string why = looked_at(loss);
     if (on && why.empty() && options.finding) why = options.finding();
     if (!on) return;
@@ -220,7 +222,7 @@ struct StepRecorder::Impl {
     write_snapshot(whole.temporary(), kept.moment, {}, Location::none());
   }
 
-  // What stands in the way is a warning: the step itself is what the program is told of.
+  // Errors are warnings: the program receives the result of the step.
   void leave(const std::string& why, const Tensor& loss) noexcept {
     on = false;
     try {
@@ -232,7 +234,7 @@ struct StepRecorder::Impl {
         text += fmt::format("; not left: {}", first_line(error.what()));
       }
       warn({.op = recording, .problem = text}, made_at);
-    } catch (const std::exception&) {  // no memory for words, or what a handler of warnings throws
+    } catch (const std::exception&) {  // out of memory, or an exception of the warning handler
     }
     last = {}, present = {};
   }
@@ -240,7 +242,7 @@ struct StepRecorder::Impl {
   void leave_error(const char* what) noexcept {
     try {
       leave(threw_text + first_line(what), {});
-    } catch (const std::exception&) {  // no memory for words
+    } catch (const std::exception&) {  // out of memory
     }
   }
 

@@ -1,3 +1,6 @@
+// Restoring order: files are read and compared; then the optimizer, which keeps its old tensors; then the saved
+// parts, each with a copy of its state; then the module, which was found to fit. So a failure restores the former
+// state without a copy of the model.
 #include "../training_state.hpp"
 
 #include <algorithm>
@@ -29,7 +32,6 @@ constexpr const char *saving = "save_training_state", *loading = "load_training_
 
 // ---- saving ---------------------------------------------------------------------------------------------------------
 
-// The masters by the module's names.
 TensorMap named_masters(const TrainingRun& run, const char* op, Location where) {
   const std::vector<std::string> names = names_of_masters(run.module, *run.masters);
   TensorMap out;
@@ -125,7 +127,7 @@ std::string saved_by(const Path& path, Location where) {
   return found == metadata.end() ? "" : found->second;
 }
 
-// What a file of the state holds, under this module's names.
+// Returns the tensors of a file, mapped to this module's names.
 TensorMap mapped_file(const Path& path, const Mapping* mapping, Location where,
                       TensorStore (Mapping::*apply)(const TensorStore&, Location) const = &Mapping::apply) {
   if (mapping == nullptr) return load_file(path, {}, {}, where);
@@ -155,10 +157,9 @@ optim::Optimizer::StateDict optimizer_state_in(const OpenedFolder& opened, const
   return state_in_file({path, loading, "", by}, state, run.module, *run.optimizer, run.masters, where);
 }
 
-// Every parameter with its gradient, undefined where there is none.
 using Gradients = std::vector<std::pair<Tensor, Tensor>>;
 
-// A mapping takes them as it takes what an optimizer keeps: not every weight has one.
+// Maps like optimizer state, since some weights may lack an entry.
 TensorMap mapped_some(const Path& path, const Mapping* mapping, Location where) {
   const TensorMap saved = load_file(path, {}, {}, where);
   if (mapping == nullptr) return saved;
@@ -171,7 +172,7 @@ TensorMap mapped_some(const Path& path, const Mapping* mapping, Location where) 
   return out;
 }
 
-// By number, as the masters name them; what a mapping leaves keeps its value.
+// By master index. Weights that the mapping excludes keep their values.
 std::map<std::string, Tensor> masters_in(const OpenedFolder& opened, const TrainingRun& run, const Mapping* mapping,
                                          Location where) {
   std::map<std::string, Tensor> values = run.masters->state_dict();
@@ -223,7 +224,7 @@ Gradients gradients_in(const OpenedFolder& opened, const TrainingRun& run, const
   return gradients;
 }
 
-// Loads an optimizer's state, which is what it was again unless it is kept.
+// Loads an optimizer's state; the destructor restores the old state unless keep() was called.
 class OptimizerLoad {
  public:
   OptimizerLoad(optim::Optimizer& optimizer, const optim::Optimizer::StateDict& values, Location where)
@@ -234,7 +235,7 @@ class OptimizerLoad {
     if (optimizer_ == nullptr) return;
     try {
       optimizer_->load_state_dict(before_, Location::none());
-    } catch (const std::exception&) {  // the error that is on its way is the one to tell
+    } catch (const std::exception&) {  // the original error is reported instead
     }
   }
   OptimizerLoad(const OptimizerLoad&) = delete;

@@ -32,13 +32,13 @@ const char* word_for(nn::LoraBias bias) {
 
 double alpha_of(const nn::LoraOptions& o) { return o.alpha.value_or(static_cast<double>(o.r)); }
 
-// An integer where it is one, as PEFT writes alpha.
+// PEFT writes alpha as an integer if it is one.
 json number(double value) {
   const auto whole = static_cast<int64_t>(value);
   return static_cast<double>(whole) == value ? json(whole) : json(value);
 }
 
-/// The first layer's options, and in patterns by name what differs from them.
+/// The first layer's options; different options of other layers are stored as patterns by name.
 json config_of(const std::vector<nn::LoraLayer>& layers, const SaveAdapterOptions& options) {
   const nn::LoraOptions& first = layers[0].options;
   json names = json::array(), ranks = json::object(), alphas = json::object(), parts = json::object();
@@ -72,7 +72,7 @@ json config_of(const std::vector<nn::LoraLayer>& layers, const SaveAdapterOption
   return config;
 }
 
-/// Values for the layers that patterns describe; the first that does counts.
+/// Values by layer pattern; the first matching pattern wins.
 template <class T>
 struct ByPattern {
   T otherwise;
@@ -86,7 +86,6 @@ struct ByPattern {
   }
 };
 
-/// What a folder says of its adapters.
 struct Saved {
   ByPattern<int64_t> rank;
   ByPattern<double> alpha;
@@ -96,16 +95,16 @@ struct Saved {
   std::map<std::string, std::vector<bool>> enable = {};
 };
 
-/// Keys whose values are read here, or say nothing of what is computed.
+/// Keys that are read below or do not affect the computation.
 constexpr std::string_view known_keys[] = {
     "peft_type", "r", "lora_alpha", "lora_dropout", "use_rslora", "rank_pattern", "alpha_pattern", "bias",
     "base_model_name_or_path", plus_key, enable_key, share_key,
-    // The layers and their names are those of the weights' file.
+    // The layers and their names follow from the weights file.
     "target_modules", "exclude_modules", "layers_to_transform", "layers_pattern", "task_type", "revision",
     "inference_mode", "auto_mapping", "peft_version", "runtime_config",
-    // Of options that are refused, or of training over several machines.
+    // Settings of rejected options, or of distributed training.
     "qalora_group_size", "megatron_core", "init_lora_weights"};
-/// Beginnings that leave the base weights as they are.
+/// Prefixes of init_lora_weights that leave the base weights unchanged.
 constexpr std::string_view known_beginnings[] = {"gaussian", "orthogonal"};
 
 bool says_nothing(const ordered_json& value) {
@@ -116,7 +115,7 @@ bool says_nothing(const ordered_json& value) {
   raise<FormatError>({.op = loading, .problem = fmt::format("{}: {}", path.string(), problem)}, where);
 }
 
-/// An adapter that would compute something else here than where it was made is refused by the name of what does it.
+/// Rejects, by name, options that would change the computation.
 void check_known(const ordered_json& config, const Path& path, Location where) {
   const auto refuse_value = [&](const std::string& key, const ordered_json& value) {
     std::string text = value.dump();
@@ -186,13 +185,11 @@ std::optional<std::string> layer_of(std::string name) {
   return {};
 }
 
-/// An adapter that the model does not have yet.
 struct Wanted {
   std::string name;
   nn::LoraOptions options;
 };
 
-/// What layers without an adapter need for the tensors of the file.
 class Plan {
  public:
   Plan(const nn::Module& model, const Saved& saved, const TensorMap& tensors, Location where) : saved_(saved) {
@@ -231,7 +228,8 @@ class Plan {
   }
 
   void compare(const nn::LoraLayer& own) {
-    if (const int64_t said = saved_.rank.of(own.name); said != 0 && said != own.options.r) return;  // a ShapeError
+    // raises ShapeError later
+    if (const int64_t said = saved_.rank.of(own.name); said != 0 && said != own.options.r) return;
     const auto rank = static_cast<double>(own.options.r);
     const double scale = saved_.alpha.of(own.name) / (saved_.rslora ? std::sqrt(rank) : rank);
     if (own.scale != scale) note(misscaled_, fmt::format("{} has {}, not {}", own.name, own.scale, scale));
@@ -305,7 +303,7 @@ AdapterInfo load_adapter(const Path& folder, const nn::Module& model, Location w
   const TensorMap tensors = load_file(folder / weights_file, {}, {}, where);
   const Plan plan(model, saved, tensors, where);
   if (plan.names.empty()) refuse(folder / weights_file, "it has no adapter", where);
-  // Those that are there are checked before any is added.
+  // Check the existing adapters before any is added.
   TensorMap present = tensors;
   for (const Wanted& w : plan.wanted)
     std::erase_if(present, [&](const auto& t) { return layer_of(t.first) == w.name; });

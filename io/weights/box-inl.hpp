@@ -1,4 +1,4 @@
-// Boxes of a tensor's elements: from a start to an end in every dimension. Internal to io/.
+// Boxes of a tensor's elements: a start and an end in every dimension. Internal to io/.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +25,7 @@ struct Box {
     for (int d = 0; d < rank(); ++d) none |= starts[d] >= ends[d];
     return none;
   }
-  /// As seen from a box that begins at `origin`.
+  /// Returns the box relative to `origin`.
   Box from(const Dims& origin) const {
     Box out = *this;
     for (int d = 0; d < rank(); ++d) out.starts[d] -= origin[d], out.ends[d] -= origin[d];
@@ -34,7 +34,7 @@ struct Box {
   bool operator==(const Box&) const = default;
 };
 
-/// Of boxes of one rank; empty where nothing is common.
+/// Intersection of boxes of equal rank; may be empty.
 inline Box intersection(const Box& a, const Box& b) {
   Box out = a;
   for (int d = 0; d < a.rank(); ++d) {
@@ -44,10 +44,10 @@ inline Box intersection(const Box& a, const Box& b) {
   return out;
 }
 
-/// ShapeError for another rank, IndexError unless the box lies within the shape.
+/// Raises ShapeError for another rank, and IndexError unless the box is within the shape.
 void check_box(const std::string& name, const Dims& shape, const Dims& starts, const Dims& ends, Location where);
 
-/// The view of a tensor's elements in a box.
+/// Returns a view of the elements in a box.
 Tensor part_of(Tensor tensor, const Box& box, Location where);
 
 }  // namespace weft::io

@@ -1,3 +1,6 @@
+// A mapped tensor is a list of slices, each a box of a source with a permutation. Joining, splitting and permuting
+// change only this list, and reading a part intersects it. A mapped store is a `TensorStore`, so mappings do not
+// depend on files.
 #include "../mapping.hpp"
 
 #include <algorithm>
@@ -21,13 +24,13 @@ struct Mapping::Contents {
 namespace {
 
 using Value = Shared<const SlicedTensor>;
-/// The digits that variables stand for.
+/// Digits by variable.
 using Binding = std::map<std::string, std::string>;
 
-// What is applied: to weights as it is written; to what an optimizer keeps, only as far as that is there.
+// Statements are applied in full to weights. For optimizer state, missing sources are skipped.
 enum class Subject : uint8_t { weights, moments, scalars };
 
-// More than any checkpoint has; a text of a few lines could otherwise ask for any amount of memory.
+// More than any checkpoint has. Limits the memory that a short mapping can require.
 constexpr size_t most_slices = size_t{1} << 20;
 
 std::optional<Binding> match(const NamePattern& pattern, std::string_view name) {
@@ -58,10 +61,10 @@ std::string text_of(const NamePattern& pattern) {
   return out;
 }
 
-// Takes the statements one after the other; what there is under each name then is `finished`.
+// Applies the statements in order; `finished` returns the resulting tensors.
 class Evaluation {
  public:
-  // `ending` is what names have in the source besides those of the weights.
+  // `ending` is the suffix of the source's names after the weight's name.
   Evaluation(const std::string& path, const TensorStore& source, Subject subject, const std::string& ending,
              Location where)
       : path_(path), source_(source), subject_(subject), ending_(ending), where_(where) {
@@ -73,7 +76,7 @@ class Evaluation {
   void take(const Statement& s) {
     statement_ = &s;
     if (s.leaves()) return;
-    // All is read before anything is made, so that names may change places.
+    // Read all sources before changing any, so that names can be swapped.
     std::vector<std::pair<Binding, std::vector<Value>>> all;
     for (const Binding& binding : bindings()) {
       if (passes(binding)) all.emplace_back(binding, sources(binding));
@@ -96,7 +99,7 @@ class Evaluation {
   struct Entry {
     Value value;
     bool read;
-    /// 0 where it is the source's.
+    /// 0 for a tensor of the source.
     int made_in;
   };
 
@@ -109,7 +112,7 @@ class Evaluation {
 
   std::set<Binding> matches(const NamePattern& pattern) const {
     std::set<Binding> out;
-    // Names that begin as the pattern does stand together.
+    // Names with the pattern's first text are adjacent in the map.
     const std::string start = pattern.parts.front().variable ? "" : pattern.parts.front().text;
     for (auto at = names_.lower_bound(start); at != names_.end() && at->first.starts_with(start); ++at) {
       if (std::optional<Binding> found = match(pattern, at->first)) out.insert(std::move(*found));
@@ -126,7 +129,7 @@ class Evaluation {
     }
     return out;
   }
-  // Whether there is anything to do: an optimizer keeps nothing of frozen weights.
+  // Whether there is anything to do: frozen weights have no optimizer state.
   bool passes(const Binding& binding) const {
     return subject_ == Subject::weights || std::ranges::any_of(statement_->sources, [&](const NamePattern& pattern) {
              return names_.contains(name_of(pattern, binding));
@@ -177,7 +180,7 @@ class Evaluation {
     }
     return out;
   }
-  // Counts the slices that are to be gone through, before there are too many.
+  // Counts slices before they are created, to enforce the limit.
   void tally(const Attribute& attribute, const Value& value) {
     slices_ += value->slices.size() + 1;
     if (slices_ <= most_slices) return;
@@ -259,7 +262,6 @@ class Evaluation {
     for (const Value& value : values) tally(attribute, value);
     return {checked(attribute, io::joined(values, axis, shape))};
   }
-  // The scalar of several weights that become one.
   Value same(const Attribute& attribute, const std::vector<Value>& values) const {
     const auto text_of = [&](const Value& value) {
       const Scalar number = elements_of(*value, Box::whole({}), source_, where_).item_scalar(where_);
@@ -342,11 +344,11 @@ bool Mapping::leaves(const std::string& name) const {
   });
 }
 
-// ---- what an optimizer keeps ----------------------------------------------------------------------------------------
+// ---- optimizer state ------------------------------------------------------------------------------------------------
 
 namespace {
 
-/// What is kept under the same word of every weight: "exp_avg", and whether it is a scalar.
+/// Suffix of the state of every weight, such as "exp_avg", and whether it is a scalar.
 using Field = std::pair<std::string, bool>;
 
 std::optional<size_t> end_of_weight(const std::string& name) {
@@ -354,7 +356,7 @@ std::optional<size_t> end_of_weight(const std::string& name) {
   return dot == name.npos || name.starts_with("group.") ? std::nullopt : std::optional(dot);
 }
 
-// A field's tensors under the names of their weights.
+// The tensors of one field, under the names of their weights.
 TensorStore field_of(const TensorStore& state, const std::string& field, TensorStore::Entries entries) {
   const auto read = [state, field](const std::string& name, const Dims& starts, const Dims& ends, Location at) {
     return state.get_slice(name + "." + field, starts, ends, {}, at);
@@ -367,7 +369,7 @@ TensorStore field_of(const TensorStore& state, const std::string& field, TensorS
 TensorStore Mapping::apply_to_optimizer(const TensorStore& state, Location where) const {
   if (contents_ == nullptr) return state;
   std::map<Field, TensorStore::Entries> fields;
-  /// Where each tensor is read, and its name there.
+  /// For each result, the store and the name in it.
   std::map<std::string, std::pair<TensorStore, std::string>> found;
   for (const auto& [name, info] : state.entries()) {
     const std::optional<size_t> end = end_of_weight(name);

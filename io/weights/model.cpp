@@ -24,7 +24,7 @@ using nn::detail::joined;
 constexpr const char *saving = "save_model", *loading = "load_model";
 constexpr std::string_view tree_file = "model.json", own_files[] = {tree_file};
 
-/// Where the file of the weights has each tensor of the tree; empty for those that it has not.
+/// Collects the stored name of each tensor of the tree; empty for a tensor that is not stored.
 void collect_names(const nn::ModuleDescription& d, const std::string& path, std::map<std::string, std::string>& names) {
   for (const auto* list : {&d.parameters, &d.buffers}) {
     for (const nn::TensorDescription& t : *list) {
@@ -40,7 +40,7 @@ std::map<std::string, std::string> stored_names(const nn::ModuleDescription& d) 
   return names;
 }
 
-/// The weights under the names that the migrated tree has. What a migration dropped is left out.
+/// Returns the weights under the names of the migrated tree, without weights that a migration dropped.
 nn::StateDict renamed(TensorMap weights, const std::map<std::string, std::string>& before,
                       const std::map<std::string, std::string>& now) {
   nn::StateDict out;
@@ -50,11 +50,11 @@ nn::StateDict renamed(TensorMap weights, const std::map<std::string, std::string
   }
   for (const auto& [name, stored] : before) weights.erase(stored);
   for (const auto& [name, stored] : now) weights.erase(stored);
-  out.merge(weights);  // what no tree has is reported under its own name
+  out.merge(weights);  // unknown tensors are reported under their stored names
   return out;
 }
 
-/// Loads everything that the tree says is stored; the rest keeps its first value.
+/// Loads all stored tensors; others keep their initial values.
 void load_weights(const nn::AnyModule& module, const nn::StateDict& values,
                   const std::map<std::string, std::string>& names, Location where) {
   const nn::LoadReport report = module.check_state_dict(values, false, where);
@@ -66,7 +66,7 @@ void load_weights(const nn::AnyModule& module, const nn::StateDict& values,
   nn::Module(module).load_state_dict(values, !fits, where);
 }
 
-// The bytes that building the tree may take: those of the stored weights, and of the buffers that are not stored.
+// Upper bound of the memory for building the tree: the stored weights, and the buffers that are not stored.
 size_t memory_for(const nn::ModuleDescription& tree, const TensorMap& weights) {
   Checked elements = 0;
   const auto add = [&](const Dims& shape) { elements += shape.product(); };

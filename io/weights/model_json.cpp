@@ -24,7 +24,7 @@ using Kind = JsonTree::Kind;
 
 constexpr const char *writing = "to_json", *reading = "read_model";
 constexpr int major_version = 1, minor_version = 0;
-/// Under which name a module's unknown fields have those of the whole text.
+/// Key of the whole text's unknown fields among those of the module.
 constexpr const char* of_the_text = "";
 
 // ---- writing --------------------------------------------------------------------------------------------------------
@@ -61,7 +61,6 @@ JsonTree json_of(const Attribute& value) {
   return std::visit([](const auto& held) { return json_of(held); }, value.value()->held);
 }
 
-/// An object of a description's unknown fields.
 JsonTree unknown_of(const ModuleDescription& d, Location where) {
   if (d.unknown.empty()) return JsonTree::object();
   JsonTree unknown = parse_json(d.unknown, writing, where);
@@ -182,7 +181,7 @@ void check_names(const JsonPlace& place, const std::vector<T>& list, std::set<st
   }
 }
 
-/// `unknown` with those fields of an object that are not known; empty where there are none.
+/// Adds the unknown fields of an object to `unknown` and returns them as text; empty if there are none.
 std::string unknown_in(const JsonTree& json, std::initializer_list<std::string_view> known, JsonTree unknown,
                        Location where) {
   for (const auto& [name, value] : json.items) {

@@ -20,7 +20,7 @@ namespace {
 
 constexpr uint64_t header_limit = 100'000'000;
 
-// A box of a tensor's elements, as runs of bytes that lie together in the row-major tensor.
+// A box of a tensor's elements, as runs of consecutive bytes in the row-major tensor.
 class Region {
  public:
   Region(const std::string& name, const SafeFile::Info& info, const Dims& starts, const Dims& ends, Location where) {
@@ -31,7 +31,7 @@ class Region {
 
   size_t first_byte() const { return first_; }
   size_t runs() const { return runs_; }
-  // f(offset, bytes) for each run in row-major order.
+  // Calls f(offset, bytes) for each run in row-major order.
   void for_each_run(auto&& f) const {
     Dims at = Dims::filled(outer_, 0);
     size_t offset = first_;
@@ -70,7 +70,7 @@ class Region {
 
   size_t first_ = 0, run_bytes_ = 0, runs_ = 0;
   size_t strides_[max_rank] = {};
-  // Number of dimensions that runs are counted over.
+  // Number of outer dimensions over which runs are iterated.
   int outer_ = 0;
 };
 

@@ -1,4 +1,5 @@
-// The header of a safetensors file: JSON text to and from entries, with every check of the format. Internal to io/.
+// The header of a safetensors file: conversion between JSON and entries, with every check of the format. Internal to
+// io/.
 #pragma once
 
 #include <string_view>
@@ -9,25 +10,25 @@ namespace weft::io {
 
 struct SafeHeader {
   std::map<std::string, SafeFile::Info> entries;
-  /// Without the entries that record aliases.
+  /// Without the alias entries.
   Metadata metadata;
   std::map<std::string, std::string> aliases;
 };
 
-/// What the metadata's name of an alias begins with.
+/// Prefix of an alias in the metadata.
 inline constexpr std::string_view alias_prefix = "weft.alias.";
 
 [[noreturn]] void malformed(std::string problem, const Path& path, Location where);
 
-/// `text` is the header without the eight bytes of its length, `data_bytes` what follows it in the file; `path` is for
-/// messages.
+/// `text` is the header without its 8-byte length, `data_bytes` the number of bytes after it in the file; `path` is
+/// only used in messages.
 SafeHeader parse_header(std::string_view text, size_t data_bytes, const Path& path, Location where);
 
 struct HeaderEntry {
   std::string name;
   SafeFile::Info info;
 };
-/// The header's text, padded so that the data starts at a multiple of eight bytes.
+/// Returns the header's text, padded so that the data starts at a multiple of eight bytes.
 std::string header_text(const std::vector<HeaderEntry>& entries, const Metadata& metadata, const char* op,
                         Location where);
 

@@ -1,3 +1,4 @@
+// Headers are parsed from events and not into a tree: linear time, and a failed allocation raises an exception.
 #include "safetensors_header-inl.hpp"
 
 #include <algorithm>
@@ -39,7 +40,7 @@ constexpr std::array<TypeName, 16> type_names = {{{"BOOL", DType::boolean},
                                                   {"F8_E5M2", DType::f8_e5m2},
                                                   {"C64", DType::c64}}};
 
-// As much of a name from a file as a message can hold.
+// Truncates a name from a file for a message.
 std::string shortened(std::string_view text, size_t most = 80) {
   if (text.size() <= most) return std::string(text);
   while (most > 0 && (static_cast<unsigned char>(text[most]) & 0xC0) == 0x80) --most;
@@ -59,8 +60,8 @@ namespace {
 
 enum class HeaderPlace { header, metadata, entry, shape, offsets, ignored };
 
-// Reads the header in one pass and keeps nothing but its result: a tree of JSON values would cost memory, and running
-// out of it in the tree's destructor would end the process.
+// Reads the header in one pass and stores only the result. A tree of JSON values would cost memory, and an allocation
+// failure in its destructor would end the process.
 class HeaderReader final : public JsonReader<HeaderPlace> {
  public:
   HeaderReader(const Path& path, Location where) : path_(path), where_(where) {}
@@ -119,7 +120,7 @@ class HeaderReader final : public JsonReader<HeaderPlace> {
     fail(fmt::format("the header is no JSON at byte {} of the file", 8 + byte));
   }
   Place place() const { return innermost(Place::ignored); }
-  // The JSON path of a key of the object that is being read.
+  // JSON path of a key of the current object.
   std::string path_to(const std::string& key) const override {
     const std::string last = shortened(key);
     if (place() == Place::header) return fmt::format("\"{}\"", last);
@@ -128,7 +129,7 @@ class HeaderReader final : public JsonReader<HeaderPlace> {
   }
   std::string path_to_value() const override { return fmt::format("{}.{}", shortened(name_), shortened(field_)); }
 
-  // A value where none of its kind belongs; fields that the format does not know are passed over.
+  // Handles a value of an unexpected type; unknown fields are skipped.
   bool other(const char* kind) const override {
     const std::string name = shortened(name_);
     switch (place()) {
@@ -199,12 +200,12 @@ class HeaderReader final : public JsonReader<HeaderPlace> {
 
   const Path& path_;
   Location where_;
-  /// The key in the header, and the one in an entry or in the metadata.
+  /// Key in the header, and key in an entry or in the metadata.
   std::string name_, field_;
   Entry entry_;
 };
 
-// Sorted by offset, the tensors follow each other without hole or overlap up to the end of the file.
+// Checks that the tensors, sorted by offset, cover the data without gaps or overlaps.
 void check_tiling(const std::map<std::string, SafeFile::Info>& entries, size_t data_bytes, const Path& path,
                   Location where) {
   std::vector<std::pair<const std::string*, const SafeFile::Info*>> order;
@@ -232,7 +233,6 @@ void check_tiling(const std::map<std::string, SafeFile::Info>& entries, size_t d
   }
 }
 
-// Moves what records aliases out of the metadata.
 void take_aliases(SafeHeader& header, const Path& path, Location where) {
   for (auto at = header.metadata.lower_bound(std::string(alias_prefix));
        at != header.metadata.end() && at->first.starts_with(alias_prefix);) {
@@ -252,7 +252,7 @@ void take_aliases(SafeHeader& header, const Path& path, Location where) {
 SafeHeader parse_header(std::string_view text, size_t data_bytes, const Path& path, Location where) {
   if (text.empty() || text.front() != '{') malformed("the header, at byte 8, does not begin with {", path, where);
   text = text.substr(0, text.find_last_not_of(' ') + 1);
-  // The parser would take a zero byte for the end.
+  // The parser would treat a zero byte as the end.
   const size_t zero = text.find('\0');
   if (text.back() != '}' || zero != text.npos) {
     malformed(fmt::format("byte {} is neither of the header nor a space behind it",

@@ -1,4 +1,4 @@
-// What a safetensors file will hold, planned before anything is written. Internal to io/.
+// Plan of a safetensors file, made before anything is written. Internal to io/.
 #pragma once
 
 #include <optional>
@@ -9,11 +9,11 @@
 
 namespace weft::io {
 
-/// Names of aliases, with the tensors that stand for them.
+/// Aliases, and for each the name of the stored tensor.
 using Aliases = std::map<std::string, std::string>;
 using NamedTensor = std::pair<std::string, Tensor>;
 
-/// Refuses what cannot be saved; tensors that are one, by `tie`, become aliases of the first.
+/// Raises an error for tensors that cannot be saved. Tied tensors become aliases of the first, if `tie` allows it.
 Aliases checked_aliases(std::span<const NamedTensor> tensors, Tie tie, const char* op, Location where);
 
 class SavePlan {
@@ -21,15 +21,15 @@ class SavePlan {
   SavePlan(const std::vector<TensorEntry>& entries, const Metadata& metadata, const Aliases& aliases, const char* op,
            Location where);
 
-  /// Gives the whole file to put(data, bytes), piece by piece.
+  /// Calls put(data, bytes) for consecutive chunks of the whole file.
   void write(const TensorSource& source, size_t buffer_bytes, const Callback<void(const void*, size_t)>& put,
              Location where) const;
-  /// All but the commit.
+  /// Writes the file without committing it.
   void write(const TensorSource& source, size_t buffer_bytes, AtomicFile& file, Location where) const;
 
  private:
   Tensor checked(const HeaderEntry& entry, Tensor tensor, Location where) const;
-  /// Where a byte of the file belongs, in words.
+  /// Describes the location of a byte in the file.
   std::string place_of(size_t byte) const;
   friend class StreamWriter;
 

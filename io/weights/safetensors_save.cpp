@@ -32,7 +32,7 @@ struct Range {
   const NamedTensor* named;
 };
 
-/// Calls f(address) for each element, once where it is repeated.
+/// Calls f(address) for each element; broadcast dimensions are visited once.
 template <class F>
 void each_element(const Layout& layout, int dim, const char* at, const F& f) {
   if (dim == layout.rank) return f(at);
@@ -40,11 +40,11 @@ void each_element(const Layout& layout, int dim, const char* at, const F& f) {
   for (int64_t i = 0; i < count; ++i) each_element(layout, dim + 1, at + i * step, f);
 }
 
-/// The first of tensors that overlap in memory which has an element in common with one before it: views that lie
-/// between each other's elements have none.
+/// Returns the first tensor, of a group with overlapping address ranges, that shares an element with an earlier one.
+/// Interleaved views share none.
 std::optional<size_t> first_shared(std::span<const Range> ranges) {
   const char *begin = ranges[0].begin, *end = begin;
-  int64_t granule = 0;  // every element starts and ends at a multiple
+  int64_t granule = 0;  // all elements start and end at multiples of it
   for (const Range& r : ranges) {
     const View& view = r.named->second.raw_view();
     const int64_t item = itemsize(view.layout.dtype);
@@ -68,7 +68,7 @@ std::optional<size_t> first_shared(std::span<const Range> ranges) {
   return {};
 }
 
-// Two tensors that share elements would be loaded as two: the sharing would be lost.
+// Shared elements would be saved twice, and the sharing would be lost on loading.
 void check_unshared(std::span<const NamedTensor> tensors, const Aliases& aliases, const char* op, Location where) {
   std::vector<Range> ranges;
   for (const NamedTensor& named : tensors) {
@@ -119,7 +119,7 @@ Aliases aliases_among(std::span<const NamedTensor> tensors) {
   return out;
 }
 
-// Hands on the elements in row-major order, packing at most `most` bytes at a time.
+// Passes the elements to `put` in row-major order, packing at most `most` bytes at a time.
 void put_elements(const Tensor& t, size_t most, const Callback<void(const void*, size_t)>& put) {
   const auto bytes = static_cast<size_t>(t.nbytes());
   if (bytes == 0) return;

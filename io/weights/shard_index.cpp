@@ -13,7 +13,7 @@ using Json = nlohmann::json;
 
 constexpr size_t size_limit = 100'000'000, shown = 80;
 
-// Whether a file of this name lies in the folder of the index or below it.
+// Whether the file is in the index's folder or below it.
 bool stays_inside(std::string_view file) {
   if (file.empty() || file.front() == '/' || file.find('\0') != file.npos) return false;
   for (size_t start = 0; start <= file.size();) {
@@ -27,7 +27,6 @@ bool stays_inside(std::string_view file) {
 
 enum class IndexPlace { top, metadata, weight_map, ignored };
 
-// Reads the index in one pass, as the headers of the files are read.
 class IndexReader final : public JsonReader<IndexPlace> {
  public:
   IndexReader(const Path& path, Location where) : path_(path), where_(where) {}
@@ -89,7 +88,7 @@ class IndexReader final : public JsonReader<IndexPlace> {
     return (place() == Place::weight_map ? "weight_map." : "") + shortened(key, shown);
   }
   bool is_total_size() const { return place() == Place::metadata && key_ == "total_size"; }
-  // A value where none of its kind belongs; fields that the format does not know are passed over.
+  // Handles a value of an unexpected type; unknown fields are skipped.
   bool other(const char* kind) const override {
     const std::string key = shortened(key_, shown);
     if (is_outside()) fail(fmt::format("it is {}, not an object", kind));

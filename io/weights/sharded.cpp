@@ -99,7 +99,6 @@ bool is_shard_ending(std::string_view text) {
   return accept("-") && number() && accept("-of-") && number() && text == extension;
 }
 
-// Files of an older save under this prefix.
 void remove_stale(const Path& folder, const std::string& prefix, const std::vector<std::string>& written,
                   Location where) {
   std::vector<std::string> stale;
@@ -111,7 +110,7 @@ void remove_stale(const Path& folder, const std::string& prefix, const std::vect
   for (const std::string& name : stale) remove_file(folder / name, saver, where);
 }
 
-// The entries are without aliases, and no name occurs twice.
+// The entries must have no aliases and no duplicate names.
 std::vector<std::string> save(const std::vector<TensorEntry>& entries, const Aliases& aliases,
                               const TensorSource& source, const Path& folder, const ShardOptions& options,
                               Location where) {
@@ -127,7 +126,7 @@ std::vector<std::string> save(const std::vector<TensorEntry>& entries, const Ali
   for (size_t i = 0; i < plans.size(); ++i) {
     plans[i].write(source, options.buffer_bytes, files.emplace_back(folder / names[i], saver, where), where);
   }
-  // Without an index, an interruption between here and the end leaves what is refused, never a mixture of two saves.
+  // Without an index, an interruption from here on leaves a folder that cannot be loaded, never a mixture of two saves.
   remove_file(folder / index_name(options.prefix), saver, where);
   for (AtomicFile& file : files) file.commit();
   if (shards.size() > 1) write_file(folder / index_name(options.prefix), index, saver, where);
@@ -247,7 +246,7 @@ class ShardLoader {
     raise<FormatError>({.op = loader, .problem = problem, .details = index_.string()}, where_);
   }
 
-  // Opens every file once, one after the other, and shows it to `see` with its names.
+  // Opens the files one by one and calls `see` with each file and its names.
   void check(auto&& see) {
     uint64_t bytes = 0;
     for (const auto& [name, listed] : files_) {
@@ -318,7 +317,6 @@ class ShardLoader {
     const bool held = options_.offload == Offload::cpu && out.shares_storage(mapped);
     return held ? out.clone(where_) : out;
   }
-  // On its device and of its dtype.
   Tensor placed(const Tensor& tensor, const std::string& key) const {
     const bool cast = options_.dtype && is_floating(tensor.dtype());
     return (cast ? tensor.to(*options_.dtype, where_) : tensor).to(device_of(key), where_);

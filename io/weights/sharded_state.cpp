@@ -123,7 +123,7 @@ int64_t save_state_dict(std::span<const ShardedState> ranks, const Path& folder,
   std::vector<RankParts> parts;
   for (const ShardedState& state : ranks) parts.push_back(parts_of(state, where));
   const StateMetadata plan = plan_state(parts, known, where);
-  metadata_text(plan, where);  // what it refuses is refused before anything is written
+  metadata_text(plan, where);  // finds metadata errors before anything is written
   begin_state(folder, plan.id, where);
   for (size_t rank = 0; rank < ranks.size(); ++rank) {
     write_state_rank(folder, ranks[rank], static_cast<int64_t>(rank), plan, where);
@@ -150,20 +150,20 @@ std::vector<int64_t> state_ids(const Path& folder) {
 
 namespace {
 
-// A box of elements in a rank's file; `flat` where they lie there in one dimension, from `flat.first` on.
+// A box of elements in a rank's file; with `flat`, they are stored in one dimension, starting at `flat.first`.
 struct Region {
   SafeFile file;
   Box box;
   std::optional<FlatBox> flat;
 
-  // The elements of a box that lies in this one.
+  // Reads the elements of `wanted`, which is within this box.
   Tensor read(const std::string& key, const Box& wanted, Location where) const {
     if (!flat) {
       const Box at = wanted.from(box.starts);
       return file.get_slice(key, at.starts, at.ends, {}, where);
     }
     if (box.rank() == 0) return file.get(key, {}, where).reshape({}, where);
-    // Whole rows along the first dimension that has several: they lie together.
+    // Whole rows along the first dimension of size above 1 are consecutive.
     const int lead = flat->lead;
     Dims rows = box.shape();
     int64_t row = 1;
@@ -281,7 +281,6 @@ class OpenedState {
   std::map<std::string, std::vector<Region>> regions_;
 };
 
-// Copies what a rank wants of one tensor.
 void fill(const ShardedTensor& t, const ShardInfo& info, const std::string& key, const TensorStore& store,
           Location where) {
   if (!info.flattened_range) {

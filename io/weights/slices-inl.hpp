@@ -1,4 +1,4 @@
-// Tensors that are put together from parts of others, without their elements. Internal to io/.
+// Tensors assembled from slices of other tensors; no elements are read. Internal to io/.
 #pragma once
 
 #include <span>
@@ -10,35 +10,35 @@
 
 namespace weft::io {
 
-/// A box of the tensor that is made, and where its elements come from.
+/// A box of the assembled tensor and the source of its elements.
 struct Slice {
   Box box;
-  /// Of the store that is read, which keeps it.
+  /// Name in the source store, which owns the string.
   const std::string* source;
-  /// Where the slice begins in the source, and which of the source's dimensions each dimension is.
+  /// Start of the slice in the source, and the source dimension of each dimension.
   Dims from, axes;
-  /// The dtypes that the elements become, one after the other.
+  /// dtypes to which the elements are converted, in order.
   std::vector<DType> casts = {};
 };
 
-/// A tensor to be made; its slices cover it without overlap, those without elements are left out.
+/// An assembled tensor. Its slices cover it without overlap; empty slices are omitted.
 struct SlicedTensor {
   TensorStore::Info info;
   std::vector<Slice> slices;
 };
 
-/// All of a store's tensor.
+/// The whole tensor of a store.
 SlicedTensor whole_of(const std::string& name, const TensorStore::Info& info);
 
-/// `permutation` is one of the rank.
+/// `permutation` has the tensor's rank.
 SlicedTensor permuted(const SlicedTensor& t, const Dims& permutation);
 SlicedTensor converted(const SlicedTensor& t, DType dtype);
-/// The box alone, as a tensor of its own.
+/// Only the box, as a separate tensor.
 SlicedTensor boxed(const SlicedTensor& t, const Box& box);
-/// One behind the other along `axis`; dtypes and other sizes are the same, `shape` is what they have together.
+/// Concatenates along `axis`. dtypes and other sizes are equal; `shape` is the shape of the result.
 SlicedTensor joined(std::span<const Shared<const SlicedTensor>> parts, int axis, const Dims& shape);
 
-/// The elements of a box, of which only what they need is read.
+/// Reads the elements of a box, and only the necessary elements of the source.
 Tensor elements_of(const SlicedTensor& t, const Box& box, const TensorStore& source, Location where);
 
 }  // namespace weft::io

@@ -12,7 +12,7 @@ Dims reordered(const Dims& dims, const Dims& order) {
   return out;
 }
 
-// The part of a slice that lies in a box, of which the slice keeps the rest of its words.
+// Restricts a slice to a box within it.
 Slice cut(const Slice& slice, const Box& common) {
   Slice out = slice;
   out.box = common;

@@ -36,7 +36,6 @@ enum class MetadataPlace {
   ignored
 };
 
-// Reads the metadata in one pass, as the headers of files are read.
 class MetadataReader final : public JsonReader<MetadataPlace> {
  public:
   MetadataReader(int64_t id, const Path& path, Location where) : path_(path), where_(where) { metadata.id = id; }
@@ -143,7 +142,7 @@ class MetadataReader final : public JsonReader<MetadataPlace> {
         return fmt::format("tensors.{}.shards[{}].{}", name, tensor_.shards.size(), field);
     }
   }
-  // A value where none of its kind belongs; fields that the format does not know are passed over.
+  // Handles a value of an unexpected type; unknown fields are skipped.
   bool other(const char* kind) const override {
     constexpr std::string_view known[] = {"format_version",  "tensors", "nested_names",  "dtype",
                                           "global_shape",    "shards",  "global_offset", "local_shape",
@@ -204,7 +203,7 @@ class MetadataReader final : public JsonReader<MetadataPlace> {
   void finish_tensor() {
     require({"dtype", "global_shape", "shards"});
     for (size_t i = 0; i < std::max<size_t>(tensor_.shards.size(), 1); ++i) {
-      // A tensor without elements needs no shard.
+      // An empty tensor needs no shard.
       const StoredShard whole{Dims::filled(tensor_.global_shape.size(), 0), tensor_.global_shape};
       const StoredShard& s = tensor_.shards.empty() ? whole : tensor_.shards[i];
       const std::string problem = problem_of(info_of(tensor_, s));
@@ -215,7 +214,7 @@ class MetadataReader final : public JsonReader<MetadataPlace> {
 
   const Path& path_;
   Location where_;
-  /// The key of a tensor, and the one in it or in a shard.
+  /// Key of a tensor, and key in the tensor or in a shard.
   std::string name_, field_;
   StoredTensor tensor_{DType::f32, {}};
   StoredShard shard_;
@@ -255,7 +254,7 @@ std::string metadata_text(const StateMetadata& metadata, Location where) {
   const auto quoted = [](const std::string& text) { return Json(text).dump(-1, ' ', true); };
   const auto comma = [](std::string& out) { out += out.back() == '{' || out.back() == '[' ? "\n" : ",\n"; };
   try {
-    // What has no blocks is read by older programs, too.
+    // States without blocks use version 1, which older versions of Weft can read.
     const auto is_in_blocks = [](const StoredShard& s) { return s.blocks != 1; };
     const auto needs_two = [&](const auto& entry) { return std::ranges::any_of(entry.second.shards, is_in_blocks); };
     const int version = std::ranges::any_of(metadata.tensors, needs_two) ? 2 : 1;

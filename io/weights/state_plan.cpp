@@ -16,7 +16,7 @@ constexpr const char* saver = "save_state_dict";
 
 // ---- boxes ----------------------------------------------------------------------------------------------------------
 
-// Adds the elements [begin, end) of a box whose dimensions before `d` have size 1.
+// Adds the elements [begin, end) of a box; its dimensions before `d` have size 1.
 void add_flat(Box box, int d, FlatRange range, int64_t& first, std::vector<FlatBox>& out) {
   if (range.begin >= range.end) return;
   const auto add = [&](const Box& whole) {
@@ -46,7 +46,6 @@ Box box_at(const Dims& offset, const Dims& shape) {
   return out;
 }
 
-// `a` without `b`, as boxes.
 void subtract(const Box& a, const Box& b, std::vector<Box>& out) {
   const Box common = intersection(a, b);
   if (common.empty()) return out.push_back(a);
@@ -60,7 +59,7 @@ void subtract(const Box& a, const Box& b, std::vector<Box>& out) {
   }
 }
 
-// The dimension that tells the boxes apart best.
+// Returns the dimension in which the boxes have the most distinct starts.
 int widest(const std::vector<std::pair<Box, size_t>>& boxes) {
   std::pair<size_t, int> best{0, 0};
   for (int d = 0; !boxes.empty() && d < boxes[0].first.rank(); ++d) {
@@ -164,7 +163,6 @@ std::optional<Box> hole_of(const Dims& shape, const std::vector<std::vector<Box>
 
 namespace {
 
-// The ranks that have one part of a tensor.
 struct Part {
   ShardInfo info;
   std::vector<int64_t> ranks;
@@ -174,7 +172,7 @@ std::string ranks_text(const std::vector<int64_t>& ranks) {
   return fmt::format("{} {}", ranks.size() == 1 ? "rank" : "ranks", fmt::join(ranks, ", "));
 }
 
-// Sorts parts by their place; what is the same place is the same part.
+// Sort key of shards; equal keys mean the same shard.
 std::vector<int64_t> place_of(const ShardInfo& s) {
   std::vector<int64_t> out(s.global_offset.begin(), s.global_offset.end());
   out.insert(out.end(), s.local_shape.begin(), s.local_shape.end());
@@ -182,7 +180,7 @@ std::vector<int64_t> place_of(const ShardInfo& s) {
   return out;
 }
 
-// The parts of a tensor in the order of their places, those without elements left out.
+// Returns the distinct shards of a tensor, sorted, without empty ones.
 std::vector<Part> parts_of_tensor(const std::string& key, std::span<const RankParts> ranks, Location where) {
   std::map<std::vector<int64_t>, Part> parts;
   const ShardInfo* first = nullptr;
@@ -249,7 +247,7 @@ StateMetadata plan_state(std::span<const RankParts> ranks, const SaveStateDictOp
     for (const auto& [key, info] : parts) keys.emplace(key, &info);
   }
   StateMetadata out{.id = *options.id, .tensors = {}, .nested_names = options.nested_names};
-  // No sum of sizes overflows a double.
+  // A double, since a sum of sizes cannot overflow it.
   std::vector<double> written(ranks.size(), 0);
   for (const auto& [key, info] : keys) {
     const std::vector<Part> parts = parts_of_tensor(key, ranks, where);

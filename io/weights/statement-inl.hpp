@@ -1,4 +1,4 @@
-// The statements of a mapping, as they are written. Internal to io/.
+// The parsed statements of a mapping. Internal to io/.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@
 
 namespace weft::io {
 
-/// A name in which variables stand for digits.
+/// A name with variables in place of digits.
 struct NamePattern {
   struct Part {
     std::string text;
@@ -22,7 +22,7 @@ struct NamePattern {
   int column = 0;
 
   bool is_nothing() const { return parts.empty(); }
-  /// Sorted, each once.
+  /// Sorted and unique.
   std::vector<std::string> variables() const;
 };
 
@@ -35,20 +35,20 @@ struct Attribute {
   int column = 0;
 };
 
-/// Its sources, or its destination, may be nothing but `_`; otherwise the attributes make as many tensors as there are
-/// destinations, and where there are variables every name has all of them.
+/// The sources, or the destination, may be a single `_`. Otherwise the attributes produce one tensor per destination,
+/// and all names contain the same variables.
 struct Statement {
   std::vector<NamePattern> sources, destinations;
   std::vector<Attribute> attributes;
   int line = 0;
-  /// For words about it.
+  /// Source text, for errors.
   std::string text;
 
   bool leaves() const { return sources.front().is_nothing(); }
   bool drops() const { return destinations.size() == 1 && destinations.front().is_nothing(); }
 };
 
-/// The place of an error in a mapping.
+/// Location of an error in a mapping.
 struct MappingPlace {
   const std::string& path;
   int line, column;
@@ -63,7 +63,7 @@ template <class E>
   raise<E>({.op = "Mapping", .problem = problem, .details = words_of(place)}, where);
 }
 
-/// FormatError; `path` is for messages, and may be empty.
+/// Raises FormatError. `path` is only used in messages and may be empty.
 std::vector<Statement> parse_statements(std::string_view text, const std::string& path, Location where);
 
 }  // namespace weft::io

@@ -18,7 +18,6 @@ constexpr std::string_view blanks = " \t\r";
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_word(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || is_digit(c); }
 
-// Reads one line from left to right.
 class LineReader {
  public:
   LineReader(std::string_view line, int number, const std::string& path, Location where)
@@ -113,7 +112,7 @@ class LineReader {
     if (braces) ++at_;
     return out;
   }
-  // Where digits could belong to either of two parts, names would fit in several ways.
+  // Rejects ambiguous names: digits next to a variable could belong to either.
   void check_variables(const NamePattern& name) const {
     for (size_t i = 1; i < name.parts.size(); ++i) {
       if (!name.parts[i - 1].variable || (!name.parts[i].variable && !is_digit(name.parts[i].text.front()))) continue;
@@ -199,7 +198,7 @@ class LineReader {
     fail_at(begin, fmt::format("no dtype is named {}", io::quoted(wanted)));
   }
 
-  // ---- the whole ----------------------------------------------------------------------------------------------------
+  // ---- statements ---------------------------------------------------------------------------------------------------
 
   void check(const Statement& s) const {
     const auto nothing = [](const NamePattern& n) { return n.is_nothing(); };

@@ -150,7 +150,7 @@ TensorSource TensorStore::source() const {
   return [store = *this](const std::string& name) { return store.get(name); };
 }
 
-// ---- into tensors that are there ------------------------------------------------------------------------------------
+// ---- loading into existing tensors ----------------------------------------------------------------------------------
 
 namespace {
 

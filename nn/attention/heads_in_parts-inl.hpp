@@ -1,4 +1,4 @@
-// Attention whose heads several processes share. Not public.
+// Multi-head attention with heads sharded over processes. Not public.
 #pragma once
 
 #include "../../ops/attention.hpp"
@@ -6,9 +6,9 @@
 
 namespace weft::nn::detail {
 
-/// multi_head_attention_forward of `heads` heads, of which this process has as many as `parts` says, with its parts of
-/// the parameters. Operands, masks, output and weights are those of the whole; with sequences in parts, operands and
-/// output are this process's.
+/// multi_head_attention_forward of `heads` heads, of which this process computes its share with its shards of the
+/// parameters. Operands, masks, output and weights are whole; with sequence parallelism, operands and output are this
+/// process's shards.
 HeadsResult heads_in_parts(const LayerInParts& parts, const LayerInParts& out_proj, const Tensor& query,
                            const Tensor& key, const Tensor& value, int64_t heads, HeadsParameters parameters,
                            HeadsCall call, double dropout_p);

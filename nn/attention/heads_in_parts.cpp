@@ -8,7 +8,8 @@ namespace weft::nn::detail {
 
 namespace {
 
-/// f of t [length, batch, width] as [batch, length, width], or of [length, width]; undefined ones are as they are.
+/// Applies f to t [length, batch, width] transposed to [batch, length, width], or to t [length, width]. An undefined t
+/// is returned.
 template <class F>
 Tensor with_steps_second(const Tensor& t, F f) {
   if (!t.defined()) return t;

@@ -43,7 +43,7 @@ Tensor SelfAttention::forward(const Tensor& x, Location where) const {
                        .details = x.defined() ? x.shape().text() : "undefined"},
                       where);
   }
-  // Where qkv is in parts these are this process's heads, and x may be its part of the sequence.
+  // If qkv is sharded, these are this process's heads, and x may be its shard of the sequence.
   const Tensor all = qkv(Input(x, where));
   const int64_t batch = all.sizes()[0], length = all.sizes()[1], own = all.sizes()[2] / 3, head = width / heads_;
   if (own % head != 0) {

@@ -34,7 +34,7 @@ Tensor activated(TransformerActivation activation, const Tensor& x, Location whe
   return activation == TransformerActivation::gelu ? gelu(Operand(x, where)) : relu(Operand(x, where));
 }
 
-/// x + part(x), with the norm before the part or behind the sum.
+/// Residual connection x + part(x), with the norm before the part or after the sum.
 template <class Part>
 Tensor added(const Tensor& x, const LayerNorm& norm, bool norm_first, Location where, Part part) {
   if (norm_first) return add(Operand(x, where), Operand(part(norm(Input(x, where))), where));
@@ -60,7 +60,7 @@ void check_count(const char* layer, int64_t count, Location where) {
   raise<ValueError>({.op = layer, .problem = fmt::format("num_layers is {}", count)}, where);
 }
 
-/// Clones of a layer, and a norm of its width; the options of both.
+/// Fills `layers` with clones of a layer, creates the norm, and returns the options.
 template <class L>
 Config fill(ModuleList<L>& layers, std::optional<LayerNorm>& norm, const L& layer, int64_t count, bool with_norm,
             Location where) {

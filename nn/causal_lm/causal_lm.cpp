@@ -25,7 +25,7 @@ namespace {
 
 constexpr const char* layer = "nn::CausalLM";
 
-/// With the sizes that follow from others.
+/// Validates the options and fills in the derived sizes.
 CausalLMOptions filled(CausalLMOptions o, Location where) {
   const auto refuse = [&](std::string problem) {
     raise<ValueError>({.op = layer, .problem = std::move(problem)}, where);
@@ -121,7 +121,7 @@ CausalLMOptions causal_lm_options(const Config& c, Location where) {
           .window = c.get_or("window", otherwise.window)};
 }
 
-// ---- parts ----------------------------------------------------------------------------------------------------------
+// ---- layers ---------------------------------------------------------------------------------------------------------
 
 DecoderNorm::DecoderNorm(int64_t width, CausalLMNorm kind, double eps, Location where) : eps_(eps) {
   weight = ones(width, {}, where);
@@ -149,7 +149,7 @@ DecoderAttention::DecoderAttention(const CausalLMOptions& o, Location where)
 
 Tensor DecoderAttention::forward(const Tensor& x, const DecoderStep& step, Location where) const {
   const auto heads = [&](const Linear& projection) {
-    const Tensor all = projection(Input(x, where));  // of this process's heads, where they are shared out
+    const Tensor all = projection(Input(x, where));  // this process's heads, if they are sharded
     return all.view({all.size(0), all.size(1), all.size(2) / head_dim_, head_dim_}, where);
   };
   const auto turned = [&](Tensor t, const std::optional<DecoderNorm>& norm) {
@@ -217,7 +217,7 @@ CausalLM::CausalLM(const CausalLMOptions& options, Location where)
 
 Tensor CausalLM::logits(const Tensor& hidden, Location where) const {
   if (lm_head) return (*lm_head)(Input(hidden, where));
-  // An adapter of the embedding is not the head's.
+  // A merged adapter of the embedding does not apply to the head.
   const detail::LowRank* const adapter = detail::adapter_of(model.embed_tokens);
   if (adapter != nullptr && adapter->merged) {
     return linear(hidden, adapter->unmerged().to(hidden.device(), where), {}, where);
@@ -252,7 +252,7 @@ Tensor CausalLM::hidden(const Tensor& tokens, Location where) const {
 
 namespace {
 
-/// Whether all goes on behind what was read, by a few tokens.
+/// Whether all sequences with new tokens have a cached prefix and at most most_row_tokens new ones.
 bool continues(std::span<const int64_t> before, std::span<const int64_t> counts) {
   for (size_t i = 0; i < counts.size(); ++i) {
     if (counts[i] > weft::detail::most_row_tokens || (counts[i] > 0 && before[i] == 0)) return false;
@@ -260,7 +260,7 @@ bool continues(std::span<const int64_t> before, std::span<const int64_t> counts)
   return true;
 }
 
-/// Attention of a few queries for each sequence, position by position: each sees what it would see alone.
+/// Attention of a few queries per sequence, position by position, so that rounding is the same as for single tokens.
 class OneByOne {
  public:
   OneByOne(std::span<const int64_t> counts, Device device) {
@@ -292,7 +292,7 @@ class OneByOne {
   Tensor places_;
 };
 
-/// A call of read_hidden.
+/// State of one call of read_hidden.
 struct Reading {
   const CausalLM& model;
   CausalLMCache& cache;
@@ -324,7 +324,7 @@ struct Reading {
     return model.model(Input(tokens.unsqueeze(0), where), positions, step).squeeze(0);
   }
 
-  /// Rounds each sequence as it would be alone.
+  /// Rounds each sequence the same as if it were read alone.
   Tensor alike(const Tensor& tokens, std::span<const int64_t> counts) const {
     const auto active = std::ranges::count_if(counts, [](int64_t n) { return n > 0; });
     const bool goes_on = continues(before, counts);
@@ -374,7 +374,7 @@ Tensor CausalLM::read_hidden(const Tensor& tokens, std::span<const int64_t> coun
     const Reading reading{*this, cache, before, where};
     const bool alike = weft::detail::wants_row_products() && tokens.device().is_cpu();
     return alike ? reading.alike(tokens, counts) : reading.together(tokens, counts);
-  } catch (...) {  // no layer has read more than another
+  } catch (...) {  // restores a consistent length in all layers
     cache.truncate(before, where);
     throw;
   }

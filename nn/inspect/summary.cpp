@@ -89,7 +89,7 @@ int64_t multiply_adds(const KernelCall& call) {
   const auto in = [&](size_t i) -> const View& { return *call.inputs[i]; };
   if (kernel == "matmul" && call.inputs.size() >= 2) return out(0).layout.numel * last_size(in(0));
   if (kernel == "convolution" && call.inputs.size() >= 2) {
-    // Each element of the output of the forward product meets one of each of the weight's channels and places.
+    // Each output element of the forward product combines all input channels and positions of one filter.
     const auto which = static_cast<Convolution>(call.variant);
     const View& results = which == Convolution::forward ? out(0) : which == Convolution::by_data ? in(0) : in(1);
     const View& weight = which == Convolution::by_weight ? out(0) : in(1);
@@ -143,7 +143,7 @@ LayerSummary Summary::total() const {
   for (const LayerSummary& l : layers) {
     all.trainable += l.trainable, all.frozen += l.frozen;
     all.parameter_bytes += l.parameter_bytes, all.multiply_adds += l.multiply_adds;
-    // What a module with others below it returns was made by them.
+    // The outputs of a module with submodules are counted at the submodules.
     const bool is_leaf = &l == &layers.back() || (&l + 1)->depth <= l.depth;
     if (is_leaf) all.output_bytes += l.output_bytes;
   }
@@ -163,7 +163,7 @@ std::string Summary::text(int width) const {
   for (const Row& row : rows) {
     for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
   }
-  // The first two columns give way where the table is too wide.
+  // Shortens the first two columns if the table is too wide.
   size_t all = 2 * (widths.size() - 1);
   for (const size_t w : widths) all += w;
   const auto most = static_cast<size_t>(std::max(width, 0));

@@ -45,7 +45,7 @@ RenewedStatistics::~RenewedStatistics() {
   const NoGradGuard unrecorded;
   try {
     for (const auto& [buffer, value] : before_) buffer.copy_(value);
-  } catch (...) {  // the first error is the one to tell
+  } catch (...) {  // the first error is already propagating
   }
 }
 

@@ -24,14 +24,14 @@ const StateAccess::State::Entry* weight_of(const Module& module) {
 
 bool is_embedding(const Module& module) { return *StateAccess::state(module).type == typeid(Embedding); }
 
-/// A Linear or an Embedding, whose forward looks for adapters.
+/// Whether it is a Linear or an Embedding with a forward that supports adapters.
 bool is_adaptable(const Module& module) {
   const bool has_forward = *StateAccess::state(module).type == typeid(Linear) || is_embedding(module);
   return has_forward && !is_in_low_precision(module) && weight_of(module) != nullptr &&
          weight_of(module)->tensor.dim() == 2;
 }
 
-/// The lists of a state with what an adapter adds to them, to be put in their places all at once.
+/// The new member lists of a module with an adapter, built first so that all modules change at once.
 struct Prepared {
   Module module;
   Shared<LowRank> adapter;
@@ -212,13 +212,13 @@ void require_adapters(const char* op, const Module& model, Location where) {
   raise<ValueError>({.op = op, .problem = "the model has no adapter", .remedy = "apply_lora(model, ...) first"}, where);
 }
 
-/// Whether PEFT has the layer as a base_layer.
+/// Whether PEFT wraps the layer as a base_layer.
 bool is_wrapped(const Module& module) {
   const detail::LowRank* const adapter = detail::adapter_of(module);
   return adapter != nullptr && detail::is_own(module, *adapter);
 }
 
-/// Calls f(path, layer, name, tensor) for those that `bias` says.
+/// Calls f(path, layer, name, tensor) for the biases that `bias` selects.
 template <class F>
 void each_bias(const Module& model, LoraBias bias, F&& f) {
   if (bias == LoraBias::none) return;
@@ -340,7 +340,7 @@ struct Stored {
   std::string name;
   Tensor tensor;
   bool transposed = false;
-  /// As it stands in a file.
+  /// The value as stored in a file.
   Tensor value() const { return transposed ? tensor.detach().t().contiguous() : tensor.detach(); }
 };
 
@@ -369,8 +369,7 @@ std::vector<Stored> stored_biases(const Module& model, LoraBias bias) {
   return out;
 }
 
-/// What a file may have besides: weights that adapters stand beside, and biases of adapted layers under their own
-/// names.
+/// Optional entries of a file: weights of adapted layers, and biases of adapted layers under their own names.
 std::vector<Stored> stored_bases(const Module& model) {
   std::vector<Stored> out;
   for (const auto& [path, module] : model.named_modules()) {
@@ -392,7 +391,6 @@ std::string listed(const std::vector<std::string>& names) {
   return out;
 }
 
-/// The model's tensors beside the values for them.
 std::vector<std::pair<Tensor, Tensor>> matched(const Module& model, const StateDict& values, Location where) {
   std::vector<std::string> misshapen, wrong;
   std::vector<std::pair<Tensor, Tensor>> out;

@@ -1,4 +1,8 @@
-// One adapter: what is added to a weight, and the weight's bits while it is merged. Internal to nn/.
+// A LoRA adapter: the update of a weight, and the weight's bits while it is merged. Internal to nn/.
+//
+// Copies of a layer share the adapter, and forward looks for it with one comparison. So any class of layer can be
+// adapted, and W and b keep their names. The bits of W are kept while it is merged, because W + d - d differs from
+// W.
 #pragma once
 
 #include <cstdio>
@@ -11,14 +15,14 @@
 
 namespace weft::nn::detail {
 
-/// The bits of a merged weight, as LoraBase says. A copy shares them.
+/// The bits of a merged weight, stored according to LoraBase. Copies share them.
 class KeptBits {
  public:
   KeptBits() = default;
-  /// Of `weight`, in whose place `merged` will stand; `recomputed` is what merged less the delta gives, and undefined
-  /// unless that is asked for.
+  /// Keeps the bits of `weight`, which `merged` will replace. `recomputed` is merged minus the update, for
+  /// LoraBase::recompute; else undefined.
   KeptBits(LoraBase base, const Tensor& weight, const Tensor& recomputed);
-  /// On the CPU where they are kept; for `recompute` the given tensor on the CPU, mended.
+  /// The weight on the CPU. For LoraBase::recompute it is computed from `recomputed` and the kept elements.
   Tensor restored(const Tensor& recomputed) const;
 
  private:
@@ -27,17 +31,17 @@ class KeptBits {
   Shared<std::unique_ptr<std::FILE, int (*)(std::FILE*)>> file_;
   DType dtype_ = DType::f32;
   Dims shape_;
-  // Those that would drift by more than one unit in the last place.
+  // Positions of elements that recomputation would change by more than one unit in the last place.
   std::vector<int64_t> places_;
 };
 
 class LowRank {
  public:
-  /// For a weight [out, in], or this process's part of one.
+  /// An adapter for a weight [out, in], or for this process's shard of one.
   LowRank(const ModuleTensor& weight, const LoraOptions& options, bool of_embedding, const LayerInParts* parts,
           Location where);
 
-  /// x · (w + s B A)ᵀ + bias, where w is the layer's own handle of the weight.
+  /// x · (w + s B A)ᵀ + bias, where w is the layer's handle of the weight.
   Tensor linear(const Tensor& x, const Tensor& w, const Tensor& bias, bool training, Location where,
                 const LayerInParts* parts = nullptr) const;
   /// Rows of w + s B A.
@@ -45,65 +49,65 @@ class LowRank {
 
   void merge(Location where);
   void unmerge(Location where);
-  /// W as it is without the adapter.
+  /// W without the adapter.
   Tensor unmerged() const;
-  /// Of a module that holds the adapter.
+  /// Called when the mode of a module with this adapter changes.
   void set_training(bool on);
 
   double scale() const;
 
   LoraOptions options;
-  // The same tensors that the layer holds.
+  // The same tensors as in the layer.
   ModuleTensor weight;
   Linear a, b;
   Buffer merged_flag;
   weft::detail::Flag<false> merged;
   bool of_embedding = false;
-  /// Whether a layer without this adapter holds the weight.
+  /// Whether a layer without this adapter also holds the weight.
   bool has_others = false;
 
  private:
   struct Part;
-  /// The rows of W that are adapted, with the rows of A and B that do it.
+  /// The adapted row blocks of W, with the corresponding rows of A and B.
   std::vector<Part> parts() const;
   void check_not_training(bool training, Location where) const;
   /// y + u · Bᵀ, where u is x · Aᵀ.
   Tensor adapted(const Tensor& y, const Tensor& u, const Tensor& b) const;
-  /// from + by · B A, in float32 or float64, rounded to the weight's dtype.
+  /// from + by · B A, computed in float32 or float64, rounded to the weight's dtype.
   Tensor shifted(const Tensor& from, double by) const;
 
   KeptBits kept_;
 };
 
-/// A Linear or an Embedding that is to get an adapter.
+/// A Linear or an Embedding that will get an adapter.
 struct LoraTarget {
   std::string name;
   Module module;
   LoraOptions options;
 };
-/// Gives each its adapter, or none of them where one is refused; all that hold one of their weights in `model` get it.
-/// The names of those whose adapter it is.
+/// Adds adapters to all targets, or to none if one raises. All layers of `model` that share one of their weights get
+/// its adapter. Returns the names of the adapters' own layers.
 std::vector<std::string> attach(const Module& model, const std::vector<LoraTarget>& targets, Location where);
-/// Drops the adapters of a model; weights stay as they are.
+/// Removes the adapters of a model; weights do not change.
 void detach(const Module& model);
-/// Adds what attach_described reads.
+/// Adds the options that attach_described reads.
 void write_options(Config& config, const LoraOptions& options);
-/// Makes the adapters that a description has.
+/// Creates the adapters of a description.
 void attach_described(const ModuleDescription& description, const Module& model, Location where);
-/// Null for a layer without an adapter. The adapter is the layer's own where its parts are children there.
+/// Null for a layer without an adapter. `is_own`: whether the adapter's factors are children of this layer.
 const LowRank* adapter_of(const Module& module);
 bool is_own(const Module& module, const LowRank& adapter);
-/// Those of a model, each once, with the names of the layers that they are children of.
+/// The adapters of a model without duplicates, with the names of their own layers.
 std::vector<std::pair<std::string, LowRank*>> adapters_of(const Module& model);
 
-/// By the weights in whose places they stand.
+/// The merged adapters by the weights that they replaced.
 std::unordered_map<const TensorImpl*, const LowRank*> merged_adapters(const Module& model);
 
-/// Takes merged weights apart, so that others can be put in their place.
+/// Unmerges the merged weights of a model while other values are loaded.
 class TakenApart {
  public:
   explicit TakenApart(const Module& model);
-  /// Merges those that were, or what the flags say that were among the values just loaded.
+  /// Merges adapters again. If the loaded values contain merge flags, these decide, else the previous state.
   void put_together(const StateDict& loaded) const;
 
  private:

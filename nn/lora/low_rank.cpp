@@ -53,7 +53,7 @@ Linear factor(int64_t in, int64_t out, bool zero, const Tensor& weight, const Lo
 }
 
 int64_t part_count(const LoraOptions& o) { return o.enable.empty() ? 1 : count_of(o.enable); }
-/// A or B of a layer in parts: the whole one's values, so that all draw alike, of which it may have a part.
+/// A or B of a sharded layer: drawn as a whole, so that all processes draw equally, then sharded if needed.
 Linear factor_in_parts(const char* name, int64_t in, int64_t out, const Tensor& weight, const LoraOptions& options,
                        const LayerInParts* parts, Location where) {
   const bool zero = name == std::string_view("lora_B.weight");
@@ -62,7 +62,7 @@ Linear factor_in_parts(const char* name, int64_t in, int64_t out, const Tensor& 
   if (!dim) return factor(in, out, zero, weight, options, where);
   Linear whole =
       factor(*dim == 1 ? in * parts->count : in, *dim == 0 ? out * parts->count : out, zero, weight, options, where);
-  // B starts at 0, whatever its blocks are.
+  // B is 0, so its blocks need no special treatment.
   replace_memory(whole.weight, parts->part_of(whole.weight, *dim), where);
   return whole;
 }
@@ -73,7 +73,7 @@ int64_t part_rows(const Tensor& weight, const LoraOptions& o) {
 
 // ---- bits -----------------------------------------------------------------------------------------------------------
 
-/// Whether neighbours of this type, or equal: whole numbers in the order of the floats they are.
+/// Whether two floats are equal or adjacent, given their bits.
 template <class Whole>
 bool are_near(Whole a, Whole b) {
   constexpr Whole sign = Whole(1) << (8 * sizeof(Whole) - 1);
@@ -155,7 +155,7 @@ double LowRank::scale() const {
   return options.alpha.value_or(rank) / (options.rslora ? std::sqrt(rank) : rank);
 }
 
-/// `count` rows of W from `first` on, which rows of A and B from these on adapt.
+/// `count` rows of W starting at `first`, and the starts of the rows of A and B that adapt them.
 struct LowRank::Part {
   int64_t first, count, a_first, b_first;
 };

@@ -24,13 +24,12 @@ MoE::MoE(int64_t width, int64_t hidden, int64_t experts, MoEOptions options, Loc
 
 namespace {
 
-/// Where experts are elsewhere, too, tokens are moved by who knows where.
+/// Routes the tokens, and moves them unless experts are sharded: then LayerInParts::through_experts does.
 detail::Routed routed_by(const MoE& moe, const Tensor& tokens) {
   const bool moves = detail::parts_of(moe) == nullptr;
   return detail::route(tokens, moe.borrowed(moe.router), moe.expert_bias, moe.options(), moves);
 }
 
-/// The tokens that were routed, through their experts and back.
 Tensor results(const MoE& moe, const Tensor& x, const Tensor& tokens, const detail::Routed& routed) {
   const ExpertKind kind = moe.options().kind;
   const detail::LayerInParts* const parts = detail::parts_of(moe);

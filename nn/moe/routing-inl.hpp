@@ -1,4 +1,4 @@
-// The steps of a mixture of experts, which a layer on one rank and one on many put together. Not public.
+// The steps of a mixture of experts, shared by layers on one rank and on several. Not public.
 #pragma once
 
 #include <vector>
@@ -9,44 +9,43 @@
 
 namespace weft::nn::detail {
 
-/// ValueError for sizes and options that make no mixture of experts.
+/// Raises ValueError for invalid sizes and options.
 void check_options(const char* layer, int64_t width, int64_t hidden, int64_t experts, const MoEOptions& options,
                    Location where);
 Config config_of(int64_t width, int64_t hidden, int64_t experts, const MoEOptions& options);
 MoEOptions options_of(const Config& config);
 
-/// Where tokens go.
 struct Routed {
-  /// Tokens by expert, or without elements where they were not to be moved.
+  /// Tokens grouped by expert; empty if they were not moved.
   MoeGateDispatchOut to;
-  /// [T, k], in the compute type.
+  /// Weights [T, k], in the compute dtype.
   Tensor weights;
-  /// [T, experts], and the scores of choice, as they are.
+  /// [T, experts]: the logits, and the unnormalised scores.
   Tensor logits, scores;
-  /// How many rows each expert has in `to.y`, and how many chose it.
+  /// Per expert: number of rows in `to.y`, and number of tokens that selected it.
   std::vector<int64_t> kept, chosen;
 };
-/// Of x [T, width]. Without `moves` rows of x are not moved.
+/// Routes x [T, width]. Without `moves` the rows of x are not moved.
 Routed route(const Tensor& x, const Tensor& router, const Tensor& expert_bias, const MoEOptions& options, bool moves);
 
-/// What losses are made of, in sums over tokens, which ranks add up.
+/// Sums over tokens for the losses, which are reduced over ranks.
 struct RouterSums {
-  /// [experts], i64: how many chose each.
+  /// [experts], i64: number of tokens that selected each.
   Tensor counts;
-  /// [experts + 1]: the sum of each one's share of the scores, and that of logsumexp².
+  /// [experts + 1]: the sum of each expert's normalised scores, and the sum of logsumexp².
   Tensor shares;
 };
 RouterSums router_sums(const Routed& routed, const MoEOptions& options);
-/// balance_loss, z_loss and counts.
+/// Computes balance_loss, z_loss and counts.
 MoEOutput losses_of(const RouterSums& sums, const MoEOptions& options);
 
-/// Rows by expert through the experts of stacked weights.
+/// Runs rows, grouped by expert, through the experts with stacked weights.
 Tensor through_experts(const Tensor& rows, const Tensor& up, const Tensor& down, const std::vector<int64_t>& counts,
                        ExpertKind kind);
-/// x [T, width] through one expert.
+/// Runs x [T, width] through one expert.
 Tensor through_shared(const Tensor& x, const Tensor& up, const Tensor& down, ExpertKind kind);
 
-/// x as [T, width]; ShapeError for another width.
+/// x as [T, width]. Raises ShapeError for another width.
 Tensor as_tokens(const Tensor& x, int64_t width);
 
 /// expert_bias += rate * sign(mean - counts), not recorded.

@@ -24,7 +24,7 @@ namespace weft::nn::detail {
 namespace {
 
 constexpr std::string_view score_names[] = {"softmax", "sigmoid"};
-// Sigmoids of one token may all be 0.
+// Avoids division by 0: the sigmoids of a token may all be 0.
 constexpr double tiny = 1e-20;
 constexpr std::string_view kind_names[] = {"swiglu", "gelu"};
 
@@ -40,7 +40,7 @@ Tensor activated(const Tensor& h, ExpertKind kind) {
   return swiglu(h.narrow(-1, 0, hidden), h.narrow(-1, hidden, hidden));
 }
 
-/// What moe_gate_dispatch cannot tell on the device `meta`: as many rows as are chosen, all of the first expert.
+/// Result of moe_gate_dispatch on meta, where counts are unknown: all selected rows belong to the first expert.
 MoeGateDispatchOut without_values(const Tensor& x, int64_t experts, int64_t k) {
   const int64_t tokens = x.size(0);
   const auto integers = [&](const Dims& shape, DType dtype) { return empty(shape, {dtype, x.device()}); };
@@ -114,7 +114,7 @@ Routed route(const Tensor& x, const Tensor& router, const Tensor& expert_bias, c
   const Tensor moved = moves ? x : x.narrow(1, 0, 0);
   out.to = is_meta(x) ? without_values(moved, experts, o.top_k)
                       : moe_gate_dispatch(moved, out.scores, bias, o.top_k, capacity, false);
-  // The weights there lack what was dropped, which counts in the sum.
+  // moe_gate_dispatch's weights exclude dropped tokens, which count in the sum.
   out.weights = gather(out.scores, 1, out.to.expert_id.to(i64));
   if (o.normalize) out.weights = out.weights / (sum(out.weights, {-1}, true) + tiny);
   int64_t before = 0;

@@ -9,7 +9,7 @@ namespace weft::nn::detail {
 
 namespace {
 
-/// What weight_norm, spectral_norm and orthogonal register; nothing for another type.
+/// The parametrizations of weight_norm, spectral_norm and orthogonal; nothing for another type.
 std::optional<Parametrization> ready_made(const ModuleDescription& d, const Tensor& weight, Location where) {
   const Config& c = d.config;
   if (d.type == "_WeightNorm") return WeightNorm(c.get_or<std::optional<int>>("dim", 0));

@@ -1,4 +1,4 @@
-// The modules that weight_norm and spectral_norm register. Internal to nn/ and its bindings.
+// The parametrizations of weight_norm and spectral_norm. Internal to nn/ and its bindings.
 #pragma once
 
 #include "../parametrize.hpp"
@@ -7,7 +7,7 @@ namespace weft::nn::detail {
 
 class WEFT_API WeightNorm : public Layer<WeightNorm> {
  public:
-  /// `dim` is not negative.
+  /// `dim` must not be negative.
   explicit WeightNorm(std::optional<int> dim);
   Tensor forward(const Tensor& g, const Tensor& v, Location where) const;
   std::pair<Tensor, Tensor> right_inverse(const Tensor& weight) const;
@@ -26,7 +26,7 @@ class WEFT_API SpectralNorm : public Layer<SpectralNorm> {
 
  private:
   Tensor normalized(const Tensor& x) const;
-  /// Rows are dimension dim_.
+  /// The weight as a matrix with dimension dim_ as rows.
   Tensor as_matrix(const Tensor& weight) const;
   void iterate(const Tensor& matrix, int64_t times) const;
 

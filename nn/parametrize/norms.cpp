@@ -48,7 +48,7 @@ Tensor WeightNorm::lengths(const Tensor& v, Location where) const {
 }
 
 Tensor WeightNorm::forward(const Tensor& g, const Tensor& v, Location where) const {
-  if (v.numel() == 0) return v * g;  // rows without elements have no direction, and no gradient
+  if (v.numel() == 0) return v * g;  // empty rows have no direction and no gradient
   return v * (g / lengths(v, where));
 }
 
@@ -102,7 +102,7 @@ Tensor SpectralNorm::forward(const Tensor& weight, Location) const {
     });
     iterate(matrix.detach(), options_.n_power_iterations);
   }
-  // Later uses write the buffers, and this one's backward reads what it saw.
+  // Copies, because later uses overwrite the buffers before backward reads them.
   const Tensor u = u_.clone(), v = v_.clone();
   return weight / dot(u, mv(matrix, v));
 }

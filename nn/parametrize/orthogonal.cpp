@@ -29,10 +29,11 @@ Tensor identity(const Tensor& like, int64_t rows, int64_t columns) {
 }
 double largest(const Tensor& x) { return x.numel() == 0 ? 0 : abs(x).max().item<double>(); }
 
-/// The largest sum of magnitudes in a column.
+/// The maximum absolute column sum.
 double one_norm(const Tensor& x) { return x.numel() == 0 ? 0 : sum(abs(x), {-2}).max().item<double>(); }
 
-/// exp of a matrix by Taylor's series of x / 2^s, whose norm is at most 1/2, and s squarings (Higham 2005).
+/// Matrix exponential by scaling and squaring (Higham 2005): Taylor series of x / 2^s, which has norm at most 1/2, then
+/// s squarings.
 Tensor matrix_exp(const Tensor& x) {
   double norm = 0;
   if (!is_meta(x)) {
@@ -48,7 +49,7 @@ Tensor matrix_exp(const Tensor& x) {
   return out;
 }
 
-/// The inverse of a well-conditioned matrix by Newton's iteration (Schulz 1933).
+/// Inverse of a well-conditioned matrix by Newton's iteration (Schulz 1933).
 struct Inverse : autograd::Function<Inverse> {
   static Tensor forward(Context& context, const Tensor& x) {
     Tensor out = transposed(x).contiguous();
@@ -75,7 +76,7 @@ struct Inverse : autograd::Function<Inverse> {
   }
 };
 
-/// The first columns of the product of the reflections I - tau v vᵀ, where v is a column of `below`, with 1 on the
+/// The first columns of the product of the reflections I - tau v vᵀ, where v is a column of `below` with 1 on the
 /// diagonal.
 Tensor reflections(const Tensor& below, const Tensor& tau) {
   const int64_t rows = below.size(-2), columns = below.size(-1);
@@ -88,7 +89,8 @@ Tensor reflections(const Tensor& below, const Tensor& tau) {
   return out;
 }
 
-/// R on and above the diagonal, the reflections' vectors below it, as LAPACK's geqrf leaves them; in f64 on the host.
+/// QR factorisation in f64 on the host, in the format of LAPACK's geqrf: R on and above the diagonal, reflection
+/// vectors below.
 struct Factored {
   Tensor packed, tau;
 };
@@ -124,10 +126,10 @@ Factored factored(const Tensor& x) {
   return out;
 }
 
-/// 1 for 0.
+/// Signs, with 1 for 0.
 Tensor signs_of(const Tensor& x) { return where(x < 0, -1.0, 1.0).to(x.dtype()); }
 
-/// The orthogonal factor whose triangle has a positive diagonal, in x's dtype and on its device.
+/// The Q factor of x for an R with positive diagonal, in x's dtype and on its device.
 Tensor made_orthogonal(const Tensor& x) {
   const Factored f = factored(x);
   const Tensor signs = signs_of(f.packed.diagonal(0, -2, -1)).unsqueeze(-2);
@@ -197,7 +199,7 @@ Tensor Orthogonal::right_inverse(const Tensor& value) const {
   if (!base_.defined()) {
     const Factored f = factored(q);
     const Tensor diagonal = f.packed.diagonal(0, -2, -1);
-    // A reflection that LAPACK leaves out is made with tau = 2, which turns the sign.
+    // A reflection that LAPACK omits is encoded as tau = 2, which flips the sign.
     diagonal.copy_(signs_of(diagonal) * where(f.tau == 0.0, -1.0, 1.0));
     const Tensor packed = f.packed.to(value.dtype()).to(value.device());
     return wide ? transposed(packed).contiguous() : packed;

@@ -31,7 +31,7 @@ ParametrizedTensor& required(const char* op, const Module& module, std::string_v
   return *found;
 }
 
-/// ValueError unless what `step` makes of a tensor is like it.
+/// Raises ValueError unless the result of `step` has the shape and dtype of `like`.
 void check_like(const Parametrization& step, const char* function, const Tensor& made, const Tensor& like,
                 Location where) {
   if (made.defined() && made.shape() == like.shape() && made.dtype() == like.dtype()) return;
@@ -41,7 +41,7 @@ void check_like(const Parametrization& step, const char* function, const Tensor&
          where, "pass unsafe = true for a parametrization that changes shape or dtype");
 }
 
-/// What the tensor is to be computed from; checked, and nothing is changed.
+/// Computes and checks the originals, without changing anything.
 Originals first_originals(const Parametrization& step, const Tensor& tensor, bool unsafe, Location where) {
   const NoGradGuard unrecorded;
   Originals from = step.has_right_inverse() ? step.right_inverse(tensor) : Originals(tensor);
@@ -58,7 +58,7 @@ Originals first_originals(const Parametrization& step, const Tensor& tensor, boo
   return from;
 }
 
-/// Gives a tensor that a module holds another value, perhaps of another shape.
+/// Replaces the value of a module's tensor, possibly with another shape.
 void put(Tensor& held, const Tensor& value, Location where) {
   if (value.impl() == held.impl()) return;
   const NoGradGuard unrecorded;
@@ -73,7 +73,7 @@ void put(Tensor& held, const Tensor& value, Location where) {
   }
 }
 
-/// The tensor is an original no more: whoever still reads it sees NaN, and its memory is free.
+/// Fills a tensor that is not an original with NaN, for holders that still read it, and frees its memory.
 void leave_nothing_in(const ModuleTensor& member, Location where) {
   if (!member.impl()->movable) return;
   const NoGradGuard unrecorded;
@@ -84,7 +84,7 @@ void leave_nothing_in(const ModuleTensor& member, Location where) {
   detail::replace_memory(member, nothing.expand(member.shape()), where);
 }
 
-/// The module that holds the originals and the steps; `member` is one of them where it serves.
+/// Creates the module that holds the originals and the steps; reuses `member` as an original if possible.
 Module list_of(const Originals& from, const ParametrizedTensor& p, Location where) {
   Module list;
   State& state = StateAccess::state(list);
@@ -109,7 +109,7 @@ void add_child(const Module& module, std::string name, const Module& child) {
   StateAccess::state(child).registered = true;
 }
 
-/// Null where no tensor is parametrized.
+/// Null if no tensor is parametrized.
 const Module* lists_of(const Module& module) {
   for (const auto& [name, child] : StateAccess::state(module).children) {
     if (name == detail::parametrizations) return &child;
@@ -131,7 +131,7 @@ bool erase_named(Entries& entries, std::string_view name) {
   return std::erase_if(entries, [&](const auto& entry) { return entry.name == name; }) > 0;
 }
 
-/// A forward that never asks for the value computes with the member, and nothing else would tell.
+/// Warns after a forward that did not request the value: it used the member itself, which no other check detects.
 HookHandle watched(const Module& module, const ParametrizedTensor& p) {
   if (StateAccess::state(module).open) return {};
   return Module(module).register_forward_hook(
@@ -170,7 +170,7 @@ void add_further(ParametrizedTensor& p, Parametrization step, bool unsafe, Locat
   p.unsafe = p.unsafe || unsafe;
 }
 
-/// The entry of a tensor that is not parametrized yet, and whether it is a parameter.
+/// The entry of a tensor that is not parametrized, and whether it is a parameter.
 std::pair<const State::Entry*, bool> plain_entry(const Module& module, std::string_view name) {
   const State& state = StateAccess::state(module);
   for (const auto* entries : {&state.parameters, &state.buffers}) {

@@ -25,11 +25,11 @@ Parametrization::Parametrization(const Module& module, Forward forward, RightInv
 Parametrization::Parametrization(const Parametrization& other)
     : Module(other), held_(detail::cloning_now() ? other.held_->copy() : other.held_) {}
 
-/// By the states of the lists; the lists keep those alive.
+/// Cached values by the states of the lists, which the entries keep alive.
 struct CachedParametrizationsGuard::Cache {
   struct Entry {
     Module list;
-    // Of the originals; behind them the number of steps.
+    // Versions of the originals, then the number of steps.
     std::vector<std::pair<const TensorImpl*, size_t>> versions;
     Tensor value;
   };

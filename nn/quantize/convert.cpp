@@ -29,7 +29,7 @@ Tensor buffer_of(const State& state, std::string_view name) {
   const auto found = std::ranges::find(state.buffers, name, &State::Entry::name);
   return found == state.buffers.end() ? Tensor() : Tensor(found->tensor);
 }
-/// Module::to may have rounded it.
+/// Converts to f32, because Module::to may have rounded it.
 Tensor in_f32(const Tensor& t) { return t.defined() && t.dtype() != DType::f32 ? t.to(DType::f32) : t; }
 
 }  // namespace
@@ -58,7 +58,7 @@ bool is_linear(const Module& module) {
   return *state.type == typeid(Linear) && !is_in_low_precision(module);
 }
 
-/// Those of attention whose weights the layer above reads itself.
+/// Names of the out_proj layers of attention, which reads their weights itself.
 std::unordered_set<std::string> read_by_others(const Module& model) {
   std::unordered_set<std::string> out;
   for (const auto& [name, module] : model.named_modules()) {
@@ -67,7 +67,7 @@ std::unordered_set<std::string> read_by_others(const Module& model) {
   return out;
 }
 
-/// The Linears that targets find, none of which is anything but a Linear.
+/// The matching layers that are exactly of class Linear.
 std::vector<std::pair<std::string, Module>> found(const char* op, const Module& model,
                                                   const std::vector<std::string>& targets, Location where) {
   std::vector<Pattern> patterns;
@@ -95,7 +95,7 @@ std::vector<std::pair<std::string, Module>> found(const char* op, const Module& 
                     where);
 }
 
-/// What a layer gets in the place of its weight.
+/// The buffers that replace a layer's weight.
 struct Prepared {
   Module module;
   std::vector<State::Entry> parameters, buffers;
@@ -147,7 +147,7 @@ QuantizedLinear::QuantizedLinear(int64_t in, int64_t out, const WeightQuantOptio
 
 namespace {
 
-/// Weights that other modules hold as well stay.
+/// Keeps weights that other modules also hold.
 void keep_shared(const Module& model, std::vector<detail::Prepared>& all) {
   for (const Module& module : model.modules()) {
     if (std::ranges::any_of(all, [&](const auto& p) { return p.module.same_as(module); })) continue;

@@ -1,6 +1,6 @@
-// A linear layer whose three products are of 8-bit floats. What is summed over lies in blocks of 128: columns of x and
-// weight forward, outputs for the gradient of x, rows for that of the weight (DeepSeek-AI 2024, DeepSeek-V3 Technical
-// Report, 3.3).
+// A linear layer with three products of 8-bit floats. The summed dimension is split into blocks of 128: columns of x
+// and weight in forward, outputs for the gradient of x, rows for the gradient of the weight (DeepSeek-AI 2024,
+// DeepSeek-V3 Technical Report, 3.3).
 #include <fmt/format.h>
 
 #include "../../autograd/mode.hpp"
@@ -30,7 +30,7 @@ Tensor as_matrix(const Tensor& x) {
 
 struct Fp8LinearBackward {
   Tensor weight, weight_scale;  ///< codes in tiles
-  Tensor turned, turned_scale;  ///< those of the transpose of x
+  Tensor turned, turned_scale;  ///< codes of the transpose of x
   Dims x_shape;
   DType x_dtype, weight_dtype;
 
@@ -72,7 +72,7 @@ Tensor fp8_linear(const Tensor& given, const Tensor& weight, const Tensor& bias,
     const QuantOut q =
         quant_blockwise(rows, QuantBlock::row_1x128, {.also_transposed = records && weight.requires_grad()});
     const QuantOut w = quant_blockwise(weight, QuantBlock::tile_128x128);
-    // The bias is a product's start, and float16 is no sum's dtype.
+    // The bias initialises the accumulator, which cannot be float16.
     const DType sums = bias.defined() && x.dtype() == DType::f16 ? DType::f32 : x.dtype();
     BlockwiseGemmOptions options = by_tiles;
     if (bias.defined()) {

@@ -1,4 +1,4 @@
-// How a Linear in low precision computes. Not public.
+// Forward of Linear layers in low precision. Not public.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +11,13 @@ class Module;
 
 namespace detail {
 
-/// In the state of a Linear; bits and group size are those of WeightQuantOptions.
+/// The precision in the state of a Linear; bits and group size are those of WeightQuantOptions.
 struct LowPrecision {
   enum class Kind : uint8_t { none, quantized, fp8 } kind = Kind::none;
   int64_t bits = 8, group_size = 128;
 };
 
-/// Of a Linear; its weight and bias may be undefined where it has none.
+/// Forward of a Linear; weight and bias may be undefined.
 WEFT_API Tensor forward_in_low_precision(const Module& layer, const Tensor& x, const Tensor& weight, const Tensor& bias,
                                          Location where);
 WEFT_API bool is_in_low_precision(const Module& module);

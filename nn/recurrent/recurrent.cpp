@@ -182,7 +182,7 @@ RNNResult RNN::forward(const RecurrentInput& x, const Tensor& state, Location wh
 
 namespace {
 
-/// Draws a cell's parameters; `gates` times the hidden size are their rows.
+/// Initialises the parameters of a cell; the weights have `gates` times the hidden size rows.
 template <class C>
 void draw(C& cell, const char* layer, int64_t gates, int64_t input_size, int64_t hidden_size, bool bias,
           Location where) {
@@ -197,7 +197,6 @@ std::string cell_text(int64_t input_size, int64_t hidden_size, bool bias) {
   return fmt::format("{}, {}{}", input_size, hidden_size, bias ? "" : ", bias=False");
 }
 
-/// What a cell computes with.
 struct CellWeights {
   template <class C>
   CellWeights(const C& cell, Location where)

@@ -1,4 +1,8 @@
 // Exact comparisons of what has two dtypes. Not public.
+//
+// A number outside the tensor's dtype is replaced by an equivalent comparison, such as u8 < 300 by u8 <= 255 and i64
+// < 2.5 by i64 < 3. Tensors of two dtypes are compared in a dtype that holds both exactly, such as f64. 64-bit
+// integers are compared with floats as integers.
 #pragma once
 
 #include <optional>

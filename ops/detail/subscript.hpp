@@ -1,4 +1,7 @@
 // The indices of x[…], parsed for a tensor of one shape. Not public.
+//
+// Indices are checked and parsed once, to a `Region` (integers, slices, new axes), a `Selection` (a region with
+// index tensors) or a `MaskSelection`.
 #pragma once
 
 #include "../../autograd/node.hpp"

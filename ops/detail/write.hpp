@@ -1,4 +1,7 @@
 // In-place writes, with their steps in the only correct order. Not public.
+//
+// The order is: save the old value with its history, allocate everything, write the elements, raise the version, set
+// the new node. A write that fails before the elements change leaves value, version and history as they were.
 #pragma once
 
 #include "../../backends/watch/observe.hpp"

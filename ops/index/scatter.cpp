@@ -1,4 +1,8 @@
 // Reading and writing elements that an index moves along one dimension.
+//
+// If destinations may repeat, only the value that remains has a gradient. The backward of a write finds it with the
+// kernel of the write: each position writes its number, and positions that read back their own number keep the
+// gradient.
 #include "../scatter.hpp"
 
 #include <algorithm>

@@ -1,4 +1,10 @@
 // Who is registered under which name. Not public.
+//
+// A registered op is a record whose function has a state. Records and names are permanent; their functions are
+// counted (`Retirable`) by calls and graphs. So a call takes no lock, an override is one store, running calls finish
+// with the function they started with, and a library is closed after its last user.
+//
+// Overrides apply to calls by name. A lookup would slow down every small C++ call.
 #pragma once
 
 #include <map>

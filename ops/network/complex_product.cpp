@@ -1,6 +1,8 @@
 // Products of complex matrices by one of real ones: with A's parts side by side along k, [m, 2k], and below each row of
 // B that row times i, [2k, 2n], the product is C with its parts side by side. So it costs the multiplications of four
 // real products, and one copy of B.
+//
+// Neither oneDNN nor the own GEMM has a complex product.
 #include "../complex.hpp"
 #include "../detail/complex.hpp"
 #include "../matmul.hpp"

@@ -1,3 +1,5 @@
+// Result, data gradient and weight gradient are three products, each of which has the other two as its gradients. So
+// all orders of derivatives use these three, and a transposed convolution is the second of them.
 #include "../convolution.hpp"
 
 #include <algorithm>

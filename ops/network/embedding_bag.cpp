@@ -1,3 +1,4 @@
+// The kernel `bag_sum` also computes grid_sample (a bag is the corners of a cell) and sparse matrix products.
 #include "../embedding_bag.hpp"
 
 #include <limits>

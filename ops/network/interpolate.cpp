@@ -1,3 +1,5 @@
+// Interpolation is a sparse matrix along each dimension: a table of elements and weights that the kernel `resample`
+// applies. The gradient is the same kernel with the transposed table, to any order.
 #include "../interpolate.hpp"
 
 #include <algorithm>

@@ -1,4 +1,7 @@
 // Pooling over windows that are lists of places for each dimension: sliding, or covering x evenly.
+//
+// Each spatial dimension has a list of windows, computed on the host. The composite body pools one dimension after
+// the other from these lists, on every device; kernels handle sliding windows.
 #include "../pool.hpp"
 
 #include <algorithm>

@@ -1,4 +1,8 @@
 // A recurrent layer in one direction: by the device's kernel with one product for the inputs of all steps, or by ops.
+//
+// One kernel computes all steps, because a thread can run its sequences through all of them with the weight packed
+// once. The node spans the inputs' product, so weight gradients are one product over all steps. Recorded backward
+// runs the layer again with ops.
 #include <algorithm>
 
 #include "../../autograd/engine.hpp"

@@ -1,5 +1,8 @@
-// Arithmetic of complex tensors by that of their parts, for devices, whose kernels know real numbers, and ops that are
-// composed everywhere. What the ops here record is the gradient.
+// Arithmetic of complex tensors by that of their parts, for devices, whose kernels know real numbers, and for ops that
+// are composed on all devices. The gradient is that of the recorded ops.
+//
+// A conversion never drops an imaginary part: ops that need real operands convert them, and `to` raises. An op
+// without a complex implementation therefore raises.
 #include "../complex.hpp"
 #include "../create.hpp"
 #include "../detail/complex.hpp"

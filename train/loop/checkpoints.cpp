@@ -13,7 +13,7 @@ namespace weft::train {
 
 namespace {
 
-// A saver, and what it writes at present.
+// A saver, with the step that it is currently writing.
 struct Kept {
   io::BackgroundSaver saver;
   bool best;
@@ -41,7 +41,7 @@ struct Checkpoints::Impl {
 
 namespace {
 
-// An earlier run may have left one of a later step, which would be taken for the newest.
+// Removes checkpoints of an earlier run in this folder; one with a later step would be taken for the newest.
 void remove_others(const io::Path& best) {
   for (const io::Path& state : io::training_states(io::folder_of(best.string()))) {
     if (state.string() != best.string()) io::remove_folder(state);
@@ -50,7 +50,7 @@ void remove_others(const io::Path& best) {
 
 }  // namespace
 
-// Tells of the state that is complete now.
+// Notifies listeners of the completed checkpoint.
 void Checkpoints::Impl::finish(Kept& kept, bool at_end) {
   const int64_t step = std::exchange(kept.writing, -1);
   if (step < 0) return;

@@ -31,7 +31,7 @@ std::map<std::string, double> numbers_in(const std::string& text) {
 
 namespace {
 
-/// As it is now, with tensors of its own.
+/// The current state, with copies of the tensors.
 PartState copied_state(const SavedPart& part) {
   PartState state = part.state();
   for (auto& [name, tensor] : state.tensors) tensor = tensor.detach().clone();
@@ -51,7 +51,7 @@ void restore_parts(std::span<const std::pair<SavedPart, PartState>> parts, const
     for (size_t i = before.size(); i-- > 0;) {
       try {
         parts[i].first.restore(before[i]);
-      } catch (...) {  // the first error is the one to tell
+      } catch (...) {  // the first error is already propagating
       }
     }
     throw;

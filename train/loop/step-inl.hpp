@@ -1,4 +1,4 @@
-// What the stepper and the trainer say of a step. Internal to train/.
+// Error messages of the stepper and the trainer. Internal to train/.
 #pragma once
 
 #include <string>
@@ -10,11 +10,11 @@
 
 namespace weft::train {
 
-/// Raises what is being handled once more, of the same type, with the place in its first line. Weft's errors and the
-/// standard's own can say it; what is of another type goes on as it is.
+/// Rethrows the current exception with the same type and `place` in its first line. Supports Weft's and standard
+/// exceptions; others are rethrown unchanged.
 [[noreturn]] void raise_at(const std::string& place);
 
-/// Runs `f`; what it raises names `place()`.
+/// Runs `f`, and adds `place()` to its exceptions.
 template <class Place, class F>
 auto at(Place&& place, F&& f) {
   try {
@@ -24,8 +24,7 @@ auto at(Place&& place, F&& f) {
   }
 }
 
-/// The numbers of the optimizer's parameters that are neither the model's nor one of the masters of these, which may be
-/// null.
+/// Indices of the optimizer's parameters that belong neither to the model nor to `masters`, which may be null.
 std::vector<size_t> foreign_parameters(const nn::Module& model, const optim::Optimizer& optimizer,
                                        const optim::MasterWeights* masters);
 

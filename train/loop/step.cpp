@@ -12,7 +12,7 @@ namespace weft::train {
 
 namespace {
 
-// A derived type may hold more than its text, and is not replaced.
+// Exact types only: a derived type may hold more than its text.
 template <class... E>
 void raise_if_exactly(const std::exception& error, const std::string& text) {
   ((typeid(error) == typeid(E) ? throw E(text) : void()), ...);

@@ -27,8 +27,8 @@ namespace {
 
 constexpr const char* name = "Trainer";
 
-// What an AnomalyGuard says of a computation that is run again, without the figures below its three lines; empty where
-// it finds nothing.
+// The finding of an AnomalyGuard when the computation is repeated, without the statistics below its three lines. Empty
+// if it finds nothing.
 template <class F>
 std::string found_anew(AnomalyOptions options, F&& again) {
   try {
@@ -38,12 +38,12 @@ std::string found_anew(AnomalyOptions options, F&& again) {
   } catch (const NonFiniteError& error) {
     const std::string text = error.what();
     return text.substr(0, text.find("\n    "));
-  } catch (const std::exception&) {  // the first error is the one to tell
+  } catch (const std::exception&) {  // the first error is already propagating
   }
   return {};
 }
 
-// Three lines: the problem with the op's, then what that said of shapes, values and place.
+// Combines three lines: the problem with the op's, then the shapes, values and location of `found`.
 [[noreturn]] void raise_non_finite(const std::string& problem, const std::string& found, Location where) {
   if (found.empty()) raise<NonFiniteError>({.op = name, .problem = problem}, where);
   throw NonFiniteError(fmt::format("[{}] {}: {}", name, problem, found));
@@ -96,14 +96,14 @@ std::vector<Tensor> Stepper::model_parameters() const {
 }
 
 double Stepper::units() const { return std::accumulate(weights_.begin(), weights_.end(), 0.0); }
-// What the weighted sum of gradients is divided by, in units; called once a step, by all processes.
+// The divisor of the weighted sum of gradients, in units. Called once per step, on all processes.
 double Stepper::divisor_of_step(double own, double unit) const {
   if (!options_.mean_weight) return own;
   const double mean = options_.mean_weight(own * unit);
   return unit > 0 ? mean / unit : mean;
 }
 
-// Gradients wait as sums of weight · gradient / accumulate, in units of the first weight: equal weights are 1.
+// Gradients accumulate as sums of weight · gradient / accumulate, in units of the first weight, so equal weights are 1.
 void Stepper::backward(const Callback<BatchLoss()>& loss_of, Location where) {
   generators_.clear();
   for (const Device device : devices_with_generators()) {
@@ -156,7 +156,7 @@ void Stepper::backward(const Callback<BatchLoss()>& loss_of, Location where) {
   weights_.push_back(units_here);
 }
 
-// Before the last backward, which may send them.
+// Called before the last backward, which may send the gradients.
 void Stepper::scale_waiting(double factor) const {
   if (factor != 1 && waiting_ > 0) optim::detail::scale_gradients(model_parameters(), factor);
 }
@@ -184,7 +184,7 @@ std::optional<StepResult> Stepper::flush(Location where) {
   return update({}, 1, where);
 }
 
-// The model's name of the first parameter whose gradient is not finite.
+// The model's name of the first parameter with a gradient that is not finite.
 std::string Stepper::name_of_bad_gradient() const {
   const optim::MasterWeights* masters = options_.masters;
   const std::vector<Tensor> stepped = masters != nullptr ? masters->parameters() : optimizer_->parameters();
@@ -198,7 +198,7 @@ std::string Stepper::name_of_bad_gradient() const {
   return found == named.end() ? "a parameter" : found->name;
 }
 
-// The norm of all gradients, which are clipped where it is finite.
+// Computes the norm of all gradients, and clips them if it is finite.
 std::optional<double> Stepper::norm_of_gradients(const Callback<void()>& explain, bool may_be_infinite,
                                                  Location where) {
   if (options_.clip_norm == 0 && !options_.halt_on_nan) return {};
@@ -216,7 +216,7 @@ std::optional<double> Stepper::norm_of_gradients(const Callback<void()>& explain
     value = optim::total_grad_norm(parameters, 2, where).item<double>();
   }
   if (std::isfinite(value) || !halts) return value;
-  const std::string which = name_of_bad_gradient();  // before the gradients are made anew
+  const std::string which = name_of_bad_gradient();  // before repeating the backward replaces the gradients
   const std::string found = explain ? found_anew({.backward = true, .forward = true}, explain) : std::string();
   raise_non_finite(fmt::format("{}: the gradient of {} is not finite", place(), which), found, where);
 }
@@ -228,7 +228,7 @@ void Stepper::begin_anew() {
   weights_.clear();
 }
 
-// `factor` is what the gradients still lack, which the optimizer's own get.
+// `factor` remains to be applied to the gradients that the optimizer reads.
 StepResult Stepper::update(const Callback<void()>& explain, double factor, Location where) {
   const NoGradGuard unrecorded;
   if (losses_.empty() && !options_.mean_weight) {

@@ -48,7 +48,6 @@ struct Trainer::State {
   bool ran = false, ended = false, stopped = false, stopped_early = false, owes_evaluation = false,
        may_be_empty = false, told_of_no_best = false;
   double step_began = 0;
-  /// What the run fails with.
   std::string failure = {};
 
   State(nn::Module& module, optim::Optimizer& opt, TrainerOptions given, Location at);
@@ -71,7 +70,7 @@ struct Trainer::State {
   void show_states() const;
 };
 
-// Calls listeners; what they raise names them and the step.
+// Calls listeners; their exceptions get their name and the step.
 template <class F>
 void Trainer::State::tell(const std::vector<F>& listeners, const char* name, const TrainEvent& what) const {
   at([&] { return fmt::format("{} of {}", name, place()); }, [&] { call_all(listeners, what); });
@@ -131,7 +130,7 @@ void Trainer::State::after_step(const StepResult& result) {
   }
   if (!result.updated) return;
   if (options.evaluate_every > 0 && step % options.evaluate_every == 0) {
-    if (is_interrupted()) owes_evaluation = true;  // who sent a signal may not wait for long
+    if (is_interrupted()) owes_evaluation = true;  // the sender of the signal may not wait for long
     else if (evaluate_with) {
       const io::Figures figures = evaluation();
       shown.insert(shown.end(), figures.begin(), figures.end());
@@ -142,7 +141,7 @@ void Trainer::State::after_step(const StepResult& result) {
   step_began = seconds();
 }
 
-// The figures of one evaluation, which are told and judged.
+// The figures of one evaluation, which are logged and compared.
 io::Figures Trainer::State::evaluation() {
   owes_evaluation = false;
   evaluated_step = stepper.steps();
@@ -171,7 +170,7 @@ io::Figures Trainer::State::evaluation() {
   return figures;
 }
 
-// Whether these are the best so far.
+// Whether these metrics are the best so far.
 bool Trainer::State::judge(const io::Figures& figures) {
   const std::string metric = options.metric.empty() ? usual_metric : options.metric;
   const auto judged = std::ranges::find(figures, metric, &io::Figures::value_type::first);
@@ -240,7 +239,6 @@ detail::Tensors tensors_of(const std::string& part, const io::RunState& state) {
   return out;
 }
 
-// A document of a state that a Trainer saved.
 const std::string& document_in(const io::RunState& state, const std::string& name, const io::Path& folder,
                                Location where) {
   const auto found = state.documents.find(name);
@@ -251,7 +249,7 @@ const std::string& document_in(const io::RunState& state, const std::string& nam
                      where);
 }
 
-// A number that is missing, or none, is 0.
+// Returns 0 for a number that is missing or not finite.
 double number_in(const detail::Numbers& numbers, const char* name) {
   const auto found = numbers.find(name);
   return found == numbers.end() || !std::isfinite(found->second) ? 0 : found->second;
@@ -259,7 +257,7 @@ double number_in(const detail::Numbers& numbers, const char* name) {
 
 }  // namespace
 
-// What the parts, the scaler among them, had in a state.
+// The saved states of the parts, including the scaler.
 std::vector<std::pair<detail::SavedPart, PartState>> Trainer::State::parts_in(const io::RunState& found,
                                                                               const detail::Numbers& loop) const {
   const io::Path& folder = options.save.folder;
@@ -286,7 +284,7 @@ void Trainer::State::resume() {
     std::vector<double> rates;
     for (const optim::Group& group : optimizer.groups()) rates.push_back(group.lr());
     detail::restore_parts(saved_parts, folder.string());
-    // A scheduler sets its own rates, but others may have changed them since its step.
+    // A scheduler restores its own rates; others may have changed the rates after its last step.
     for (size_t i = 0; i < rates.size(); ++i) optimizer.set_lr(rates[i], i, where);
   };
   (void)io::load_training_state(folder, run(), {.restore_others = restore_others}, where);
@@ -302,7 +300,7 @@ void Trainer::State::resume() {
   may_be_empty = true;
 }
 
-// The states that an earlier process saved, for the log.
+// Adds the checkpoints of an earlier process to the log.
 void Trainer::State::show_states() const {
   for (const bool is_best : {false, true}) {
     for (const io::Path& path : io::training_states(is_best ? options.save.folder / "best" : options.save.folder)) {
@@ -338,7 +336,7 @@ void Trainer::keep_part(detail::SavedPart part, Location where) {
   std::vector<detail::SavedPart>& parts = state_->parts;
   const auto same = std::ranges::find(parts, part.name, &detail::SavedPart::name);
   if (same != parts.end() && part.name == "loader") {
-    *same = std::move(part);  // of another call of `fit`
+    *same = std::move(part);  // from an earlier call of `fit`
     return;
   }
   if (same != parts.end() || part.name == "loop") {
@@ -365,7 +363,7 @@ Trainer::Session::~Session() {
   try {
     s.options.log->fail(s.failure, Location::none());
   } catch (const std::exception&) {
-    // The error that is on its way is the one to tell.
+    // The original error is already propagating.
   }
 }
 
@@ -373,7 +371,7 @@ int64_t Trainer::begin(bool passes_over) {
   State& s = *state_;
   s.resume();
   if (std::exchange(s.ran, true) && !goes_on() && !s.is_interrupted()) {
-    s.ended = true;  // and not failed
+    s.ended = true;  // prevents reporting the run as failed
     raise<ValueError>(
         {.op = op,
          .problem = fmt::format("the run has ended already, at step {} after {} epochs", s.stepper.steps(), s.epoch),
@@ -420,11 +418,11 @@ bool Trainer::take(int64_t samples, const Callback<BatchLoss()>& loss_of) {
 void Trainer::end_epoch() {
   State& s = *state_;
   if (s.batch == 0) {
-    // A loader that was restored at the end of an epoch goes on with nothing.
+    // A loader restored at the end of an epoch has no batches left.
     if (std::exchange(s.may_be_empty, false)) return;
     raise<ValueError>({.op = op, .problem = "the loader gave no batch"}, s.where);
   }
-  // The loader stands before the next epoch already: so does a state of the last step.
+  // The loader is already at the start of the next epoch, so a saved state must also have the next epoch's number.
   ++s.epoch;
   s.batch = 0;
   s.owes_evaluation = s.owes_evaluation || (s.options.evaluate_every == 0 && s.evaluate_with);

@@ -1,4 +1,4 @@
-// Accuracy, top-k, precision, recall, F1 and the confusion matrix: counts of a batch's classes.
+// Accuracy, top-k, precision, recall, F1 and the confusion matrix, from counts of classes.
 #include <algorithm>
 #include <cmath>
 
@@ -139,7 +139,7 @@ double ClassScores::share(double part, double whole) const {
   return whole == 0 ? options_.zero_division : part / whole;
 }
 
-// (1 + β²) · right / (β² · actual + predicted), which is the harmonic mean with these weights.
+// (1 + β²) · right / (β² · actual + predicted), the weighted harmonic mean of precision and recall.
 double ClassScores::f_of(const OneClass& c, double beta) const {
   if (std::isinf(beta)) return share(c.right, c.actual);
   return share((1 + beta * beta) * c.right, beta * beta * c.actual + c.predicted);

@@ -44,7 +44,7 @@ void RocAuc::merge(const RocAuc& other) {
   if (options_.classes != other.options_.classes || options_.multilabel != other.options_.multilabel) {
     raise<ValueError>({.op = "merge", .problem = "the metrics count different classes"}, Location::none());
   }
-  const auto theirs = other.batches_;  // it may be this one
+  const auto theirs = other.batches_;  // a copy, because `other` may be this object
   batches_.insert(batches_.end(), theirs.begin(), theirs.end());
 }
 
@@ -55,7 +55,7 @@ struct Sample {
   bool positive;
 };
 
-// The pairs of a positive and a negative sample that are in order, equal ones half, as a share of all pairs.
+// The fraction of pairs of a positive and a negative sample that are in order; ties count half.
 double area_of(std::vector<Sample>& samples, int64_t positives) {
   const int64_t negatives = std::ssize(samples) - positives;
   if (positives == 0 || negatives == 0) return NAN;

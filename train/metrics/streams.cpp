@@ -1,4 +1,4 @@
-// Means, deviations, perplexity and distances: sums of doubles over a stream.
+// Mean and deviation, perplexity and regression errors: sums of doubles over a stream.
 #include <cmath>
 
 #include <fmt/format.h>
@@ -17,10 +17,10 @@ namespace weft::train {
 
 namespace {
 
-/// More batches than this are not kept waiting on a device.
+/// Maximum number of batches to keep unsynchronized on a device.
 constexpr size_t most_waiting = 256;
 
-// What a sum may be made in without losing much.
+// The tensor in a dtype with sufficient precision for sums.
 Tensor precise(const Tensor& x) {
   if (x.dtype() == f64) return x;
   return x.to(x.device().is_cpu() ? f64 : f32);

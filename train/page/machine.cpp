@@ -28,7 +28,7 @@ std::string first_line(const std::string& path) {
   return line;
 }
 
-// What follows "key :" in a file of the system.
+// The value after "key :" in a system file.
 std::string field_of(const char* path, const std::string& key) {
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {
@@ -40,7 +40,6 @@ std::string field_of(const char* path, const std::string& key) {
   return "";
 }
 
-// The widest vectors that the processor has.
 std::string vectors() {
   const std::string flags = " " + field_of("/proc/cpuinfo", "flags") + " ";
   for (const char* name : {"amx_bf16", "avx512_bf16", "avx512f", "avx2", "sse4_2"}) {
@@ -59,7 +58,7 @@ std::string command_line() {
   return text;
 }
 
-// Of the repository that the working folder is in, packed references included.
+// The commit of the git repository around the working folder; supports packed references.
 std::string git_commit() {
   std::string folder = ".";
   for (int up = 0; up < 20; ++up, folder += "/..") {

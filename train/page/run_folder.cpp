@@ -28,7 +28,7 @@ using weft::detail::json_text;
 namespace {
 
 constexpr const char* op = "RunFolder";
-/// More points of a curve are thinned out to the least and the greatest of their neighbours.
+/// Longer curves are reduced to the minimum and maximum of each interval.
 constexpr size_t shown_points = 1200;
 constexpr size_t shown_samples = 24;
 constexpr size_t compared_runs = 8;
@@ -40,7 +40,7 @@ struct Curve {
   std::vector<std::pair<int64_t, double>> points;
 };
 
-// The least and the greatest of each stretch, in their order: no peak is lost.
+// The minimum and maximum of each interval, in order, so that no peak is lost.
 std::vector<std::pair<int64_t, double>> thinned(const std::vector<std::pair<int64_t, double>>& points) {
   if (points.size() <= shown_points) return points;
   const size_t stride = (2 * points.size() + shown_points - 1) / shown_points;
@@ -48,7 +48,7 @@ std::vector<std::pair<int64_t, double>> thinned(const std::vector<std::pair<int6
   for (size_t from = 0; from < points.size(); from += stride) {
     const auto begin = points.begin() + static_cast<std::ptrdiff_t>(from);
     const auto end = points.begin() + static_cast<std::ptrdiff_t>(std::min(points.size(), from + stride));
-    // What is not finite is a peak, too.
+    // NaN and infinity count as peaks.
     const auto bad = std::find_if(begin, end, [](const auto& p) { return !std::isfinite(p.second); });
     auto [least, greatest] =
         std::minmax_element(begin, end, [](const auto& a, const auto& b) { return a.second < b.second; });
@@ -112,7 +112,7 @@ std::string without_end_slashes(std::string path) {
 
 std::string name_of(const io::Path& folder) { return last_part(without_end_slashes(folder.string())); }
 
-// run.json of the runs beside this one, the youngest first.
+// run.json of the runs in neighbouring folders, newest first.
 std::vector<std::string> runs_beside(const io::Path& folder) {
   const std::string own = without_end_slashes(folder.string()), above = io::folder_of(own), name = last_part(own);
   std::vector<std::pair<time_t, std::string>> found;
@@ -128,7 +128,7 @@ std::vector<std::string> runs_beside(const io::Path& folder) {
   for (size_t i = 0; i < std::min(compared_runs, found.size()); ++i) {
     try {
       out.push_back(io::read_file(found[i].second, op, Location::none()));
-    } catch (const IoError&) {  // it vanished
+    } catch (const IoError&) {  // removed meanwhile
     }
   }
   return out;
@@ -153,7 +153,7 @@ struct RunFolder::State {
   bool told_of_failure = false;
   std::optional<io::LastWords> last_words = {};
 
-  /// Whether the step is the one that a resumed run begins with, of which an earlier process may have told.
+  /// Whether this is the first step of a resumed run, which an earlier process may have recorded already.
   bool comes_again(int64_t at) const { return first > 0 && at == first; }
   void remember(int64_t at, const io::Figures& figures);
   void add_row(int64_t at, const io::Figures& figures);
@@ -169,7 +169,7 @@ struct RunFolder::State {
   void carefully(F&& f);
 };
 
-// A log never ends a run.
+// Logging errors never end a run.
 template <class F>
 void RunFolder::State::carefully(F&& f) {
   try {
@@ -192,7 +192,7 @@ void RunFolder::State::remember(int64_t at, const io::Figures& figures) {
 
 // ---- the table ------------------------------------------------------------------------------------------------------
 
-// A column that is new makes the table anew, from the lines that are written already.
+// Adds a row. A new column rebuilds the table from the lines written so far.
 void RunFolder::State::add_row(int64_t at, const io::Figures& figures) {
   bool is_new = !table || comes_again(at);
   for (const auto& [name, value] : figures) {
@@ -250,7 +250,7 @@ void RunFolder::State::read_samples() {
         kept.append(text, from, end + 1 - from);
         samples.push_back(std::move(sample));
         if (samples.size() > shown_samples) samples.pop_front();
-      } catch (const FormatError&) {  // a line that a killed run left
+      } catch (const FormatError&) {  // an incomplete line of a killed run
       }
     }
   }
@@ -260,7 +260,7 @@ void RunFolder::State::read_samples() {
   sample_lines->flush(Location::none());
 }
 
-// What an earlier process had of the same name, here and in the file.
+// Drops samples of an earlier process with the same step and name, in memory and in the file.
 void RunFolder::State::drop_earlier(const Sample& again) {
   std::vector<std::string> old;
   std::erase_if(samples, [&](const Sample& s) {
@@ -318,7 +318,7 @@ void RunFolder::State::write_page(Location where) {
   if (options.page) io::write_file(folder / "index.html", run_page(run, runs_beside(folder), where), op, where);
 }
 
-// The process ends before the run does.
+// Called if the process ends before the run is finished.
 void RunFolder::State::leave(const char* why) {
   condition = *why == 0 ? "stopped" : "failed";
   failure = why;
@@ -331,7 +331,7 @@ void RunFolder::State::leave(const char* why) {
 RunFolder::RunFolder(io::Path folder, RunFolderOptions options, Location where) {
   if (!options.config.empty()) (void)io::parse_json(options.config, op, where, "config: ");
   if (!(options.page_every > 0)) raise<ValueError>({.op = op, .problem = "page_every is not above 0 seconds"}, where);
-  // An empty name is made by the log.
+  // The log creates a name for an empty path.
   std::optional<io::RunLog> named;
   if (folder.empty()) {
     named.emplace(folder, 0, 0, where);
@@ -350,7 +350,7 @@ RunFolder::~RunFolder() {
   try {
     finish("stopped", Location::none());
   } catch (const std::exception&) {
-    // A destructor has nobody to tell.
+    // A destructor must not throw.
   }
 }
 RunFolder::RunFolder(RunFolder&&) noexcept = default;
@@ -408,7 +408,7 @@ void RunFolder::checkpoint(const io::Path& path, int64_t step, bool best) {
   std::vector<Saved>& saved = state_->saved;
   std::erase_if(saved, [&](const Saved& s) { return best ? s.best : s.path == path.string(); });
   saved.push_back({path.string(), step, best});
-  // Those that were removed since.
+  // Drops checkpoints that were removed meanwhile.
   std::erase_if(saved, [](const Saved& s) { return !io::is_folder(s.path); });
 }
 

@@ -1,4 +1,4 @@
-// The page of a run: its look and the script that draws.
+// The HTML page of a run: its style and its script.
 #include <fmt/format.h>
 
 #include "../../hooks/detail/page_frame.hpp"
@@ -342,7 +342,7 @@ drawAll();
 setTimeout(refresh, location.protocol.startsWith('http') ? 2000 : Math.max(2, runs[0].every) * 1000);
 )js";
 
-// A '<' may end the element that the text stands in.
+// Escapes '<', which could end the surrounding element.
 std::string embedded(const std::string& json) {
   std::string out;
   for (const char c : json) {
@@ -352,7 +352,7 @@ std::string embedded(const std::string& json) {
   return out;
 }
 
-// What the script reads of every run that it draws.
+// Checks the fields that the script reads of each displayed run.
 void check_run(const io::JsonTree& tree, Location where) {
   const io::JsonPlace run(tree, "run_page", where);
   for (const char* name : {"title", "folder", "state"}) (void)run.at(name).text();
@@ -383,10 +383,10 @@ std::string run_page(const std::string& run, const std::vector<std::string>& oth
     try {
       io::JsonTree tree = io::parse_json(other, "run_page", Location::none());
       check_run(tree, Location::none());
-      // Only its curves are drawn.
+      // Only the curves of other runs are drawn.
       for (const char* name : {"samples", "checkpoints"}) tree[name] = io::JsonTree::list();
       runs += ",\n" + embedded(io::json_text(tree, "run_page", Location::none()));
-    } catch (const Error&) {  // a file that is none of ours
+    } catch (const Error&) {  // not a run file
     }
   }
   const io::JsonTree* const title = own.find("title");

@@ -1,5 +1,9 @@
 // Convolutions by oneDNN's kernels, which take channels in blocks. One image at a time is brought into that form, so
 // that its copies stay in the cache.
+//
+// Images are convolved one at a time: oneDNN uses blocked channels, and converting an image that stays in the cache
+// costs little. Its channels-last kernels took as long without the conversion, so networks keep no memory format. A
+// small batch is split by output channels.
 #include "onednn_convolution.hpp"
 
 #if WEFT_HAS_ONEDNN

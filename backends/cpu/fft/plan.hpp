@@ -3,6 +3,9 @@
 //   small    mixed radices, autosorting (Stockham); a register holds one number of several lines
 //   split    n = rows * columns: transforms of the columns, a twist, transforms of the rows (Bailey 1990)
 //   convolve n with a large prime factor: as a convolution by a power of two (Bluestein 1970)
+//
+// The transforms are written here because FFTW is under the GPL, kissfft uses no SIMD, and pocketfft and ducc have
+// no Debian package with headers. docs/performance.md has the times.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,7 @@
 // Whether elements get many of the terms of a sum by index, which are then added in a wider type.
+//
+// If destinations are few, all sums are in double and rounded once; if some of many are frequent, only theirs are
+// (`HotSums`). The choice depends on the indices alone, so results do not depend on the number of threads.
 #pragma once
 
 #include <bit>

@@ -1,3 +1,5 @@
+// Each SIMD lane holds one matrix of the batch, so factorizations and solves of up to 32 x 32 need no horizontal
+// operation and no branch per lane.
 #include "../simd/simd_targets.hpp"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "weft/backends/cpu/linalg/small.cpp"

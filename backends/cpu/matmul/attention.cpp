@@ -1,4 +1,8 @@
 // Attention without the matrix of all weights: blocks of scores stay in the cache between the matrix products.
+//
+// 24 queries are processed at a time, so that a causal mask skips nearly half of the products and the scores stay in
+// the cache. Keys and values are packed once for all queries of a head on a thread. log2(e) is folded into the
+// scale, and the weights are powers of two.
 #include "../kernels.hpp"
 
 #include <cmath>

@@ -1,4 +1,8 @@
 // One entry point for matrix products of floats on one thread: own kernels or oneDNN.
+//
+// OpenBLAS is not used. The serial library of Debian 12 hands out buffers without a lock, so concurrent products may
+// be wrong, and the threaded variant starts threads in every process. This GEMM computes f64, small products,
+// attention, f32 without AVX-512, and bfloat16 on AVX512_BF16.
 #pragma once
 
 #include <cstddef>

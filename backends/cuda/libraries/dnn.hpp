@@ -1,5 +1,8 @@
 // cuDNN's graph API: descriptors, the operations that a graph is made of, and plans of engines that serve it.
 // https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html
+//
+// cuDNN selects a fused engine by the pattern of operations, so attention and its gradient are written as formulas.
+// Only engines that return the same bits in every run are used.
 #pragma once
 
 #include "library.hpp"

@@ -1,4 +1,7 @@
 // Pointwise kernels' bodies: the formulas of backends/functors over one element.
+//
+// Two 16-bit floats are loaded and stored by one work-item if all operands have an even number of elements from a
+// word boundary on. Other operands use strides.
 #pragma once
 
 #include "../../functors/binary.hpp"

@@ -1,5 +1,8 @@
 // Products of rows with rows in tiles: a group of 16 x 16 work-items computes 16 T x 16 T of them. The rows are those
 // of a source, which says where a row and an element along it lie, and gives zeros outside.
+//
+// Matrix products, convolutions and attention use the same loop with different sources, so convolutions copy nothing
+// into columns. Sums that are split into pieces are added by a second launch, never by atomics.
 #pragma once
 
 #include "team.hpp"

@@ -1,4 +1,4 @@
-// Timing loop shared by every peer's benchmark programs (no dependency on any tensor library).
+// Timing loop of all peers' benchmark programs; depends on no tensor library.
 // Prints one JSON line per case:
 //   {"lib":"torch","case":"ovh.add_1.nograd","threads":1,"ns":<median>,"min_ns":<min>,"reps":n,"unit":"ns/op"[,"rate":r,"rate_unit":"GB/s"]}
 #pragma once
@@ -73,7 +73,7 @@ inline void report(const std::string& name, std::vector<double> per_op, double w
   std::fflush(stdout);
 }
 
-// fn() once = `ops` operations. work = bytes or flops per operation (work/ns = GB/s or GFLOP/s).
+// fn() runs `ops` operations. `work`: bytes or flops per operation (work/ns = GB/s or GFLOP/s).
 template <class F>
 void run(const std::string& name, F&& fn, double work = 0, const char* rate_unit = nullptr, double ops = 1) {
   if (!selected(name)) return;

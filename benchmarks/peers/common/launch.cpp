@@ -1,5 +1,5 @@
-// launch LIB CASE N prog args... : runs the program N times (stdout discarded), prints wall time exec->exit and peak
-// RSS as JSON.
+// Usage: launch LIB CASE N prog args... Runs the program N times, discards its stdout, and prints wall time from exec
+// to exit and peak RSS as JSON.
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>

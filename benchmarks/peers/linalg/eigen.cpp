@@ -1,4 +1,4 @@
-// Eigen's decompositions of one matrix of 512 x 512.
+// Eigen's decompositions of a 512 x 512 matrix.
 #include <Eigen/Dense>
 
 #include "timing.hpp"

@@ -1,4 +1,4 @@
-// LAPACK's decompositions of one matrix of 512 x 512, on the BLAS that it is linked with.
+// LAPACK's decompositions of a 512 x 512 matrix, with the linked BLAS.
 #include <random>
 #include <type_traits>
 #include <vector>

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What linear algebra could stand on: LAPACK on its own BLAS and on BLIS, and Eigen, each with its program's size; Eigen
-# last, since compiling it takes longer than all that is measured.
+# Compares candidates for linear algebra: LAPACK on its own BLAS and on BLIS, and Eigen, each with its program's size.
+# Eigen is last, because compiling it takes longer than all measurements.
 # On Debian: apt-get install libeigen3-dev liblapack-dev libblas-dev libblis-serial-dev gfortran
 # usage: run.sh [CORE [lapack|lapack-blis|eigen]...]
 set -euo pipefail

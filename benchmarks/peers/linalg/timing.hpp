@@ -1,4 +1,4 @@
-// The best of a few runs, in milliseconds of the processor's time, as benchmarks/linalg.py measures.
+// The best of a few runs, in milliseconds of CPU time, as in benchmarks/linalg.py.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Per-op overhead: tensors so small that the arithmetic costs nothing. ns per operation.
+// Overhead per op, in ns: the tensors are so small that the arithmetic is negligible.
 #include <torch/torch.h>
 #include "bench.h"
 using bench::run;
@@ -80,7 +80,7 @@ int main(int argc, char** argv) {
     run("ovh.chunk4", [&] { auto r = m16.chunk(4, 1); });
     run("ovh.unbind4", [&] { auto r = m4.unbind(0); });
     run("ovh.contiguous_t4x4", [&, t = m4.t()] { auto r = t.contiguous(); });
-    // indexing as a user writes it
+    // indexing as in user code
     run("ovh.getitem_int", [&] { auto r = m4[1]; });
     run("ovh.getitem_int_int", [&] { auto r = m4.index({1, 2}); });
     run("ovh.getitem_int_int_item", [&] {

@@ -1,11 +1,11 @@
-// Throughput of kernels. Names end in the size. work is bytes (GB/s: compulsory reads + writes) or flops (GFLOP/s).
+// Throughput of kernels. Names end with the size. `work` is bytes (GB/s: compulsory reads + writes) or flops (GFLOP/s).
 #include <torch/torch.h>
 #include "bench.h"
 using bench::run;
 namespace F = torch::nn::functional;
 using torch::Tensor;
 
-// forward and backward of a function with one leaf; the gradient is dropped each time
+// forward and backward of a function with one leaf; the gradient is discarded each time
 template <class Fn>
 static void run_grad(const std::string& name, std::vector<Tensor> leaves, Fn fn, double work = 0,
                      const char* u = nullptr) {

@@ -1,5 +1,4 @@
-// Whole training steps, as a user writes them in C++ against libtorch. --filter chooses one: run one per process for
-// RSS.
+// Complete training steps, as in user code with libtorch. --filter selects one: run one per process to measure RSS.
 #include <torch/torch.h>
 #include "bench.h"
 namespace nn = torch::nn;
@@ -59,7 +58,7 @@ struct XorNet : nn::Module {
   Tensor forward(Tensor x) { return b(torch::tanh(a(x))); }
 };
 
-/// A recurrent network, whose last step's state says the class.
+/// A recurrent network that classifies by the state after the last step.
 template <class Recurrent, class Options>
 struct Reader : nn::Module {
   Recurrent body;
