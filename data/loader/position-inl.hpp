@@ -9,13 +9,13 @@
 namespace weft::data::detail {
 
 /// The epoch, and how many batches of it were given out.
-struct Position {
+struct LoopPosition {
   int64_t epoch = 0, batch = 0;
 };
 
 /// With what an order depends on.
 struct SavedPosition {
-  Position position;
+  LoopPosition position;
   uint64_t seed = 0;
   /// -1 of a stream.
   int64_t samples = 0;
