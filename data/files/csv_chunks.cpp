@@ -34,6 +34,7 @@ struct CsvChunks::Impl {
     const io::ReadScope reading;
     if (rows < 1) raise<ValueError>({.op = op, .problem = fmt::format("parts of {} rows", rows)}, where);
     start(where);
+    reading.check(op, where);
   }
 
   std::string_view text() const { return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()}; }

@@ -319,7 +319,7 @@ struct LoaderEngine::Impl {
 
   SavedPosition saved() const {
     SavedPosition s;
-    s.position = finished ? Position{next_epoch(), 0} : position;
+    s.position = finished ? LoopPosition{next_epoch(), 0} : position;
     s.seed = known_seed.value_or(0);
     s.samples = source.size.value_or(-1);
     s.batch_size = options.batch_sampler ? 0 : options.batch_size;
@@ -338,7 +338,7 @@ struct LoaderEngine::Impl {
   Sampler sampler;
   std::optional<uint64_t> known_seed;
   bool has_drawn = false;  ///< the seed was drawn since the last loop began
-  Position position;
+  LoopPosition position;
   /// `begun`: a loop has begun since the position was set. `resumed`: the position was restored and no loop has begun.
   bool begun = false, resumed = false;
   bool finished = false;  ///< the last loop reached its end

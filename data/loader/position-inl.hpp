@@ -12,13 +12,13 @@
 namespace weft::data::detail {
 
 /// The epoch, and the number of its batches that were returned.
-struct Position {
+struct LoopPosition {
   int64_t epoch = 0, batch = 0;
 };
 
 /// A position, with everything that affects the order.
 struct SavedPosition {
-  Position position;
+  LoopPosition position;
   uint64_t seed = 0;
   /// -1 for a stream.
   int64_t samples = 0;

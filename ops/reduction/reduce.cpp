@@ -163,7 +163,7 @@ Tensor rows_of(const Tensor& x, const Dims& kept) {
 
 // By pairs, by ops that are recorded.
 Tensor complex_prod(const Tensor& x, const Reduced& to) {
-  if (x.numel() == 0) return ones(to.shape, {x.dtype(), x.device()});
+  if (x.numel() == 0) return sum(x, reduced_dims(to.kept), true).reshape(to.shape) + 1;
   Tensor left = rows_of(x, to.kept);
   while (left.size(1) > 1) {
     const int64_t n = left.size(1), half = n / 2;

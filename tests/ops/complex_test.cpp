@@ -308,6 +308,15 @@ TEST(ComplexSums, HaveGradientsToSecondOrder) {
   }
 }
 
+TEST(ComplexSums, ProductsOfNothingHaveAGradient) {
+  for (const Dims& shape : {Dims{0, 4}, Dims{4, 0}, Dims(0)}) {
+    const Tensor x = zeros(shape, c128).requires_grad_();
+    EXPECT_EQ(grad({real(prod(x))}, {x})[0].shape(), shape);
+    EXPECT_EQ(prod(x).item<Z>(), Z(1));
+    EXPECT_TRUE(prod(x, {0}, true).requires_grad());
+  }
+}
+
 TEST(ComplexSums, ProductsPastZerosHaveTheirGradient) {
   const Tensor x = tensor({Z(0, 0), Z(1, 2), Z(3, -1)}, c128).requires_grad_();
   real(prod(x)).backward();

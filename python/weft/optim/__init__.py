@@ -73,14 +73,7 @@ class _Group(dict):
         self._optimizer, self._number = optimizer, number
 
     def __setitem__(self, key, value):
-        optimizer = self._optimizer
-        if key == "params":
-            raise NotImplementedError("the parameters of a group cannot be changed; add_param_group adds a group")
-        if key in optimizer._options.parts:
-            optimizer._core._set_options(optimizer._options.named({key: value}), self._number)
-        else:
-            optimizer._extras[self._number][key] = value
-        super().__setitem__(key, value)
+        self.update({key: value})
 
     def setdefault(self, key, value=None):
         if key not in self:
@@ -88,13 +81,15 @@ class _Group(dict):
         return self[key]
 
     def update(self, *args, **kwargs):
-        """All of them, or none where one is refused."""
+        """Sets all given options, or none if one is refused."""
         new, optimizer = dict(*args, **kwargs), self._optimizer
+        if "params" in new:
+            raise NotImplementedError("the parameters of a group cannot be changed; add_param_group adds a group")
         options = {key: value for key, value in new.items() if key in optimizer._options.parts}
-        if "params" not in new and options:
+        if options:
             optimizer._core._set_options(optimizer._options.named(options), self._number)
-        for key, value in new.items():
-            self[key] = value
+        optimizer._extras[self._number].update((key, new[key]) for key in new.keys() - options.keys())
+        super().update(new)
 
 
 def _tensors(params):

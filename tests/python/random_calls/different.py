@@ -97,9 +97,12 @@ RULES = [
     Rule("`lp_pool` with norm 1", "lp_pool1d lp_pool2d lp_pool3d", "gradient", "expected -?0.0$",
          lambda call: re.search(r", 1[,)]", call.expression)),
     Rule("functions of floats, given integers without elements", "softmax log_softmax", "refused", "needs a floating-point", is_empty),
+    Rule("numbers out of the dtype's range as the threshold", "threshold", "value|accepted", "", lambda call: "uint8" in dtypes(call)),
+    Rule("0-d tensors out of the dtype's range as bounds", "maximum minimum fmax fmin clamp clip", "value", "", lambda call: "uint8" in dtypes(call) and
+         any(v < 0 for v in numbers(call))),
     Rule("| a number out of the dtype's range in", "", "refused", "is out of the range of"),
     Rule("`quantile` of nothing", "quantile nanquantile", "accepted"),
-    Rule("float16 with a complex64 of no dimensions", "", "value", "dtype (complex64|float32); expected (complex32|float16)", is_complex),
+    Rule("float16 with a complex64 of no dimensions", "", "value", "dtype (complex64|float32); expected (b?complex32|b?float16)", is_complex),
     Rule("| `special.ndtr`, `log_ndtr`, `erfcx` |", "ndtr log_ndtr erfcx ndtri", "value|gradient", "", lambda call: "float64" not in dtypes(call)),
     Rule("| `erf`, `gelu` of 16-bit floats |", "erf gelu", "value", when=lambda call: "float64" not in dtypes(call)),
     Rule("| gradients of `atan2` of tiny", "atan2 arctan2 hypot", "gradient", "",
