@@ -1,16 +1,20 @@
+// Script of the page that compares two runs. comparison_json (report.cpp) writes its `data`.
 const runs = data.runs, byName = runs.map(r => new Map(r.watched.map(w => [w.name, w])));
 const names = [...new Set(runs.flatMap(r => r.watched.map(w => w.name)))];
 let picked = null;
-const lastOf = list => { for (let i = (list || []).length - 1; i >= 0; --i) if (list[i] !== null) return list[i]; return null; };
+const lastOf = list => {
+  for (let i = (list || []).length - 1; i >= 0; --i) if (list[i] !== null) return list[i];
+  return null;
+};
 
-// Two courses over the same steps, each where it is known.
+// Draws the curves of both runs over a common axis of steps.
 function drawBoth(id, height, courses, log) {
   const svg = pick(id), width = Math.max(240, svg.parentNode.clientWidth), bottom = height - 24;
   svg.replaceChildren();
   svg.setAttribute('viewBox', '0 0 ' + width + ' ' + height);
   const fits = v => typeof v === 'number' && (!log || v > 0);
   const values = courses.flatMap(c => c || []).filter(fits);
-  if (!values.length) { svg.append(svgNode('text', {x: 4, y: 24}, 'nothing was recorded here')); return; }
+  if (!values.length) { svg.append(svgNode('text', {x: 4, y: 24}, 'no data was recorded')); return; }
   let low = values.reduce((a, b) => Math.min(a, b)), high = values.reduce((a, b) => Math.max(a, b)), ticks = [];
   if (log) {
     low = Math.floor(Math.log10(low)), high = Math.ceil(Math.log10(high));
@@ -19,7 +23,7 @@ function drawBoth(id, height, courses, log) {
     for (let e = Math.ceil(low / step) * step; e <= high; e += step) ticks.push({at: e, text: raised(e)});
   } else {
     if (high === low) high = low + (Math.abs(low) || 1);
-    for (const share of [0, .5, 1]) ticks.push({at: low * (1 - share) + high * share, text: show(low * (1 - share) + high * share)});
+    for (const at of [low, low * .5 + high * .5, high]) ticks.push({at, text: show(at)});
   }
   const left = 10 + Math.max(widthOf('step'), ...ticks.map(t => widthOf(t.text))), right = width - 10;
   const first = Math.min(...runs.map(r => r.steps.length ? r.from[0] : Infinity));
@@ -32,14 +36,18 @@ function drawBoth(id, height, courses, log) {
     svg.append(svgNode('text', {x: left - 6, y: y + 4, 'text-anchor': 'end'}, text));
   }
   svg.append(svgNode('text', {x: left - 6, y: bottom + 18, 'text-anchor': 'end'}, 'step'));
-  const longest = runs.reduce((a, b) => (b.steps[b.steps.length - 1] || 0) > (a.steps[a.steps.length - 1] || 0) ? b : a);
+  const lastStep = run => run.steps[run.steps.length - 1] || 0;
+  const longest = runs.reduce((a, b) => lastStep(b) > lastStep(a) ? b : a);
   labels(svg, longest.stepTicks, bottom + 18, left, width, step => ({at: xAt(step), text: String(step)}));
   courses.forEach((course, k) => {
     if (!course) return;
-    svg.append(svgNode('path', {d: path(course.map(v => fits(v) ? v : null), i => xAt(runs[k].steps[i]), yAt), fill: 'none',
-      stroke: css('run' + k), 'stroke-width': 1.8, 'stroke-dasharray': k ? '6 4' : 'none', 'stroke-linejoin': 'round', 'stroke-linecap': 'round'}));
+    svg.append(svgNode('path', {d: path(course.map(v => fits(v) ? v : null), i => xAt(runs[k].steps[i]), yAt),
+      fill: 'none', stroke: css('run' + k), 'stroke-width': 1.8, 'stroke-dasharray': k ? '6 4' : 'none',
+      'stroke-linejoin': 'round', 'stroke-linecap': 'round'}));
     course.forEach((v, i) => {
-      if (typeof v === 'string') svg.append(svgNode('rect', {x: xAt(runs[k].steps[i]) - 1.5, y: bottom - 6, width: 3, height: 6, fill: css('bad')}));
+      if (typeof v !== 'string') return;
+      const x = xAt(runs[k].steps[i]) - 1.5;
+      svg.append(svgNode('rect', {x, y: bottom - 6, width: 3, height: 6, fill: css('bad')}));
     });
   });
   const cursor = svgNode('line', {y1: 10, y2: bottom, stroke: css('mark'), opacity: 0});
@@ -91,7 +99,7 @@ function accuse(run, k) {
     item.style.setProperty('--colour', 'var(--' + s.trouble + ')');
     kind.textContent = s.trouble;
     item.append(kind, s.text);
-    // Dashed: the other run has not this one.
+    // A dashed outline marks a suspect that the other run does not have.
     item.classList.toggle('alone', !other.suspects.some(t => whom(other, t) === whom(run, s)));
     onPress(item, () => { if (run.watched[s.which]) choose(run.watched[s.which].name, true); });
     list.append(item);
@@ -104,7 +112,8 @@ function choose(name, scroll) {
   if (scroll) pick('picked').scrollIntoView({behavior: 'smooth', block: 'start'});
 }
 function fillTable() {
-  const far = (a, b) => a > 0 && b > 0 ? Math.abs(Math.log(a / b)) : a === b ? 0 : a === null || b === null ? -1 : Infinity;
+  const far = (a, b) => a > 0 && b > 0 ? Math.abs(Math.log(a / b)) : a === b ? 0 :
+    a === null || b === null ? -1 : Infinity;
   const rows = names.map(name => {
     const of = take => byName.map(m => m.has(name) ? lastOf(take(m.get(name))) : null);
     const gradient = of(w => w.gradient.rms), value = of(w => w.value.rms);
@@ -131,7 +140,8 @@ function fillTable() {
 }
 document.querySelector('h1').textContent = data.title;
 const shared = names.filter(n => byName.every(m => m.has(n))).length;
-pick('facts').textContent = shared + ' of ' + names.length + ' tensors are in both; what one run alone is suspected of has a dashed edge';
+pick('facts').textContent = shared + ' of ' + names.length +
+  ' tensors are in both runs; a dashed outline marks a suspect of only one run';
 runs.forEach(accuse);
 const table = fillTable();
 choose(table[0] ? table[0].name : null);

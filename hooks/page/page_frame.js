@@ -1,3 +1,4 @@
+// Functions of all pages. The scripts of the pages are appended to this file.
 'use strict';
 const data = JSON.parse(document.getElementById('data').textContent);
 const pick = id => document.getElementById(id);
@@ -11,7 +12,8 @@ const svgNode = (name, attributes, text) => {
 const show = v => v === null || v === undefined ? '–' : v === 0 ? '0' :
   Math.abs(v) >= 1e-3 && Math.abs(v) < 1e5 ? String(+v.toPrecision(3)) : v.toExponential(1).replace('e+', 'e');
 const percent = v => v === null || v === undefined ? '–' : show(100 * v) + ' %';
-// ---- the tip beside the pointer ----
+
+// ---- tooltip beside the pointer ----
 const tip = pick('tip');
 function tell(event, text) {
   tip.textContent = text;
@@ -21,11 +23,14 @@ function tell(event, text) {
   tip.style.top = Math.min(event.clientY + 14, innerHeight - box.height - 8) + 'px';
 }
 const hush = () => { tip.style.visibility = 'hidden'; };
+
+// ---- drawing ----
 const pen = document.createElement('canvas').getContext('2d');
 function widthOf(text, font) {
   pen.font = font || '11px ' + getComputedStyle(document.body).fontFamily;
   return pen.measureText(text).width;
 }
+// Returns the path data of a line through `values`. It has a gap where a value is not a number.
 function path(values, x, y) {
   let d = '', on = false;
   values.forEach((v, i) => {
@@ -36,7 +41,7 @@ function path(values, x, y) {
   });
   return d;
 }
-// What lies between two courses, as an area; an edge of one column is a hair wide.
+// Returns the path data of the area between two curves. An area of a single column is half a pixel wide.
 function band(low, high, x, y) {
   let d = '';
   for (let i = 0; i < low.length;) {
@@ -52,7 +57,8 @@ function band(low, high, x, y) {
   }
   return d;
 }
-// Labels in a row under an axis: of several lists, from dense to sparse, the first whose labels stand apart. Returns it.
+// Draws labels in a row under an axis. `lists` are ordered from dense to sparse. Uses and returns the first one whose
+// labels do not overlap.
 function labels(svg, lists, y, from, to, placed) {
   const tried = lists.map(list => list.map(tick => {
     const {at, text} = placed(tick), half = widthOf(text) / 2;
@@ -66,4 +72,5 @@ function labels(svg, lists, y, from, to, placed) {
   }
   return lists[chosen] || [];
 }
+// Returns 10 to the power of e, with a superscript.
 const raised = e => '10' + String(e).replace(/./g, c => c === '-' ? '⁻' : '⁰¹²³⁴⁵⁶⁷⁸⁹'[c]);

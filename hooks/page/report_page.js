@@ -1,27 +1,29 @@
-// What is the same everywhere was left out.
+// Script of the report page. report_json (report.cpp) writes its `data`.
+// Restores the lists that report_json leaves out if they are trivial.
 for (const w of data.watched) for (const side of ['gradient', 'value']) {
   const s = w[side];
   s.bad = s.bad || data.steps.map(() => 0);
   s.least = s.least || s.rms;
 }
 const merged = data.from.some((step, i) => step !== data.steps[i]);
-const stepsOf = i => data.from[i] === data.steps[i] ? 'step ' + data.steps[i] : 'steps ' + data.from[i] + ' to ' + data.steps[i];
+const stepsOf = i => data.from[i] === data.steps[i] ? 'step ' + data.steps[i] :
+  'steps ' + data.from[i] + ' to ' + data.steps[i];
 const seenIn = (v, w) => v.of(w).some(x => x !== null) || w[v.badSide || v.side].bad.some(n => n > 0);
 
-// ---- what may be shown: a figure per row and step, on a logarithmic scale or as a share ----
+// ---- views: one quantity per row and step, on a logarithmic scale or as a fraction ----
 const views = [
   {key: 'Gradient', about: 'rms of each parameter’s gradient', kind: 'parameter', side: 'gradient',
    of: w => w.gradient.rms, log: true},
-  {key: 'Update ÷ weight', about: 'how far a step moves each parameter, as a share of its norm', kind: 'parameter',
+  {key: 'Update ÷ weight', about: 'norm of each update divided by the norm of its parameter', kind: 'parameter',
    side: 'gradient', badSide: 'value', of: w => w.ratio, log: true},
-  {key: 'Zeros', about: 'share of each gradient that is exactly 0', kind: 'parameter', side: 'gradient',
+  {key: 'Zeros', about: 'fraction of each gradient that is exactly 0', kind: 'parameter', side: 'gradient',
    of: w => w.gradient.zeros, log: false},
   {key: 'Weights', about: 'rms of each parameter', kind: 'parameter', side: 'value', of: w => w.value.rms, log: true},
   {key: 'Activations', about: 'rms of each activation', kind: 'activation', side: 'value', of: w => w.value.rms,
    log: true},
   {key: 'Activation gradients', about: 'rms of the gradient of each activation', kind: 'activation', side: 'gradient',
    of: w => w.gradient.rms, log: true},
-  {key: 'Activation zeros', about: 'share of each activation that is exactly 0', kind: 'activation', side: 'value',
+  {key: 'Activation zeros', about: 'fraction of each activation that is exactly 0', kind: 'activation', side: 'value',
    of: w => w.value.zeros, log: false},
 ].filter(v => data.watched.some(w => w.kind === v.kind && seenIn(v, w)));
 const all = data.watched.map((w, index) => ({...w, index}));
@@ -31,10 +33,13 @@ for (const s of data.suspects) if (!ofTheRun(s) && !accused.has(s.which)) accuse
 for (const s of data.suspects) for (const f of s.followers) if (!accused.has(f)) accused.set(f, s.trouble);
 let view = views[0], rows = [], picked = null, blamed = null;
 
-const lastOf = list => { for (let i = list.length - 1; i >= 0; --i) if (list[i] !== null) return list[i]; return null; };
+const lastOf = list => {
+  for (let i = list.length - 1; i >= 0; --i) if (list[i] !== null) return list[i];
+  return null;
+};
 const isBad = (w, i) => w[view.badSide || view.side].bad[i] > 0;
 
-// ---- colours: dark for small, bright for large; nothing, zero and NaN have their own ----
+// ---- colours: dark is small, bright is large; missing values, 0 and NaN have separate colours ----
 const stops = [[48, 18, 98], [59, 82, 139], [33, 145, 140], [94, 201, 98], [253, 231, 37]];
 function ramp(t) {
   const at = Math.min(Math.max(t, 0), 1) * (stops.length - 1), i = Math.min(Math.floor(at), stops.length - 2);
@@ -44,26 +49,29 @@ function scaleOf(lists) {
   if (!view.log) return {share: v => v, ticks: [0, .25, .5, .75, 1].map(v => ({share: v, text: percent(v)}))};
   const values = lists.flat().filter(v => v !== null && v > 0).sort((a, b) => a - b);
   if (!values.length) values.push(1e-3, 1);
-  // A lone outlier must not squeeze the rest into one colour.
+  // Ignores the outer 0.5 %, so that outliers do not squeeze all other values into one colour.
   let low = Math.floor(Math.log10(values[Math.floor(values.length * .005)]));
   let high = Math.ceil(Math.log10(values[Math.ceil((values.length - 1) * .995)]));
   while (high - low < 2) { high += 1; if (high - low < 2) low -= 1; }
   const step = [1, 2, 5, 10, 20, 50, 100].find(s => s * 8 >= high - low), ticks = [];
-  for (let e = Math.ceil(low / step) * step; e <= high; e += step) ticks.push({share: (e - low) / (high - low), text: raised(e)});
+  for (let e = Math.ceil(low / step) * step; e <= high; e += step)
+    ticks.push({share: (e - low) / (high - low), text: raised(e)});
   return {share: v => (Math.log10(v) - low) / (high - low), ticks};
 }
 let scale;
 
+// Returns the tooltip of a tensor in column i.
 function describe(w, i) {
   const lines = [w.name + '  ·  ' + stepsOf(i)];
   const part = (name, s) => {
-    if (s.rms[i] === null && s.bad[i]) lines.push(name + ': NOT FINITE: all ' + s.bad[i]);
+    if (s.rms[i] === null && s.bad[i]) lines.push(name + ': all ' + s.bad[i] + ' elements are not finite');
     if (s.rms[i] === null) return;
-    const norm = s.rms[i] * Math.sqrt(w.count - s.bad[i]), least = s.least[i] < s.rms[i] ? ' (at least ' + show(s.least[i]) + ')' : '';
+    const norm = s.rms[i] * Math.sqrt(w.count - s.bad[i]);
+    const least = s.least[i] < s.rms[i] ? ' (minimum ' + show(s.least[i]) + ')' : '';
     lines.push(name + ': rms ' + show(s.rms[i]) + least + ', norm ' + show(norm) + ', mean ' + show(s.mean[i]) +
-      ', deviation ' + show(s.deviation[i]));
+      ', standard deviation ' + show(s.deviation[i]));
     lines.push('   from ' + show(s.low[i]) + ' to ' + show(s.high[i]) + ', zeros ' + percent(s.zeros[i]) +
-      (s.bad[i] ? ', NOT FINITE: ' + s.bad[i] : ''));
+      (s.bad[i] ? ', not finite: ' + s.bad[i] : ''));
   };
   part('gradient', w.gradient);
   part('value', w.value);
@@ -80,7 +88,7 @@ function sized(id, height, room) {
   svg.setAttribute('viewBox', '0 0 ' + width + ' ' + height);
   return [svg, width];
 }
-// Where a recorded or skipped step lies between the columns.
+// Returns the column of a step. It is fractional for steps that were not recorded.
 function columnOf(step) {
   const steps = data.steps, i = steps.findIndex(s => s >= step);
   return i < 0 ? steps.length - 1 : i === 0 ? 0 : i - (steps[i] - step) / (steps[i] - steps[i - 1]);
@@ -100,7 +108,8 @@ function markBad(svg, x, bottom, bad) {
 
 const lossText = v => typeof v === 'number' ? show(v) : v;
 function drawLoss() {
-  const values = [...data.loss, ...(data.lossLow || []), ...(data.lossHigh || [])].filter(v => typeof v === 'number'), bad = data.loss.some(v => typeof v === 'string');
+  const values = [...data.loss, ...(data.lossLow || []), ...(data.lossHigh || [])].filter(v => typeof v === 'number');
+  const bad = data.loss.some(v => typeof v === 'string');
   pick('loss').toggleAttribute('hidden', values.length < 2 && !bad);
   if (values.length < 2 && !bad) return;
   const [svg, width] = sized('loss', 96), bottom = 76, low = Math.min(...values), high = Math.max(...values);
@@ -116,7 +125,8 @@ function drawLoss() {
   svg.append(svgNode('line', {x1: left, x2: right, y1: bottom, y2: bottom, class: 'axis'}));
   svg.append(svgNode('text', {x: left - 6, y: bottom + 15, 'text-anchor': 'end'}, 'step'));
   stepLabels(svg, x, bottom + 15, left, width);
-  if (data.lossLow) svg.append(svgNode('path', {d: band(data.lossLow, data.lossHigh, x, y), fill: css('mark'), opacity: .3}));
+  if (data.lossLow)
+    svg.append(svgNode('path', {d: band(data.lossLow, data.lossHigh, x, y), fill: css('mark'), opacity: .3}));
   svg.append(svgNode('path', {d: path(data.loss, x, y), fill: 'none', stroke: css('mark'), 'stroke-width': 1.8,
     'stroke-linecap': 'round', 'stroke-linejoin': 'round'}));
   markBad(svg, x, bottom, i => typeof data.loss[i] === 'string');
@@ -144,7 +154,7 @@ function drawLegend(left) {
   }
 }
 
-// Names stand beside their rows where they fit, else above them, on as many lines as they take.
+// Names are drawn beside their rows if all of them fit, else above them, on as many lines as needed.
 function heatLayout(width) {
   const small = rows.length > 60, band = small ? 12 : 17, letter = small ? 10 : 11;
   const family = getComputedStyle(document.documentElement).getPropertyValue('--mono');
@@ -160,7 +170,7 @@ function heatLayout(width) {
   });
   return {small, band, letter, beside, places, height, left: beside ? longest + 14 : 0};
 }
-// Lines of at most `most` letters, which end after a dot where there is one.
+// Splits a name into lines of at most `most` characters, preferably after a dot.
 function broken(name, most) {
   const lines = [];
   while (name.length > most) {
@@ -170,7 +180,7 @@ function broken(name, most) {
   }
   return [...lines, name];
 }
-// Neighbouring cells of one colour become one rectangle.
+// Merges neighbouring cells of the same colour into one rectangle.
 function drawCells(group, w, top, high, left, cell) {
   const values = view.of(w), columns = data.steps.length;
   const colourOf = i => isBad(w, i) ? css('bad') : values[i] === null ? css('none') :
@@ -195,7 +205,7 @@ function drawBar(group, w, top, high, start, bars) {
       rx: 2, class: 'bar', fill: zero ? css('zero') : ramp(scale.share(last))}));
   }
 }
-// Rows are drawn as they come into sight.
+// Draws the rows that scrolling made visible.
 let drawRows = () => {};
 function drawHeat() {
   const box = pick('heat-box'), room = Math.max(240, box.parentNode.clientWidth), top = box.scrollTop;
@@ -213,7 +223,8 @@ function drawHeat() {
     const w = rows[r], {lines, top, cells} = places[r];
     const group = svgNode('g', {class: 'row', tabindex: 0, role: 'button', 'aria-label': w.name});
     lines.forEach((text, k) => {
-      const mark = svgNode('text', {x: beside ? left - 8 : 0, y: beside ? top + band / 2 + 4 : top + (k + 1) * (letter + 3),
+      const mark = svgNode('text', {x: beside ? left - 8 : 0,
+        y: beside ? top + band / 2 + 4 : top + (k + 1) * (letter + 3),
         'text-anchor': beside ? 'end' : 'start',
         class: 'name' + (small ? ' small' : '') + (picked === w ? ' picked' : '')}, text);
       if (accused.has(w.index) && picked !== w) mark.style.fill = css(accused.get(w.index));
@@ -267,11 +278,12 @@ function drawCurves() {
     svg.append(svgNode('line', {x1: left, x2: width - 8, y1: at, y2: at, class: 'axis'}));
     svg.append(svgNode('text', {x: left - 6, y: at + 4, 'text-anchor': 'end'}, text));
   }
-  const line = (list, colour, broad, opacity) => svg.append(svgNode('path', {d: list.map(w => path(view.of(w), x, y)).join(''),
-    fill: 'none', stroke: colour, 'stroke-width': data.steps.length === 1 ? 7 : broad, 'stroke-linejoin': 'round',
+  const line = (list, colour, broad, opacity) => svg.append(svgNode('path', {
+    d: list.map(w => path(view.of(w), x, y)).join(''), fill: 'none', stroke: colour,
+    'stroke-width': data.steps.length === 1 ? 7 : broad, 'stroke-linejoin': 'round',
     'stroke-linecap': 'round', opacity}));
   const others = rows.filter(w => w !== picked), plain = others.filter(w => !accused.has(w.index));
-  // Of very many the faint ones are a choice; what is said by colour is all there.
+  // At most about 200 of the grey lines, and at most 200 of each coloured kind.
   line(plain.filter((_, i) => i % Math.ceil(plain.length / 200) === 0), css('faint'), 1, .55);
   for (const trouble of new Set(accused.values()))
     line(others.filter(w => accused.get(w.index) === trouble).slice(0, 200), css(trouble), 1.6, .9);
@@ -300,15 +312,16 @@ function drawCurves() {
   svg.append(cursor, cover);
 }
 
-// One ridge per step, the newest in front; the last one is filled with colour.
+// One ridge per step. The newest is in front and is coloured.
 function drawBins() {
   const [svg, width] = sized('bins', 260), right = width - 8, bottom = 236;
   const list = (view.side === 'value' ? picked.valueBins : picked.gradientBins).map(h => ({...h, shares:
     Array.from({length: data.bins}, (_, b) => h.shares[b - h.first] || 0)}));
   const left = 14 + Math.max(52, ...list.map(h => widthOf('step ' + h.step)));
   pick('bins-about').textContent = !list.length ? '' :
-    'share of ' + picked.name + (view.side === 'value' ? '' : '’s gradient') + ' by size, over the steps';
-  if (!list.length) { svg.append(svgNode('text', {x: left, y: 120}, 'nothing was recorded here')); return; }
+    'elements of ' + picked.name + (view.side === 'value' ? '' : '’s gradient') +
+      ' by magnitude, one histogram per step';
+  if (!list.length) { svg.append(svgNode('text', {x: left, y: 120}, 'no data was recorded')); return; }
   let first = Infinity, last = -Infinity, top = 0;
   for (const h of list) h.shares.forEach((s, b) => {
     if (s > 0) { first = Math.min(first, b); last = Math.max(last, b); top = Math.max(top, s); }
@@ -335,7 +348,8 @@ function drawBins() {
       const y = base - peak * Math.sqrt((h.shares[b] || 0) / (top || 1));
       d += 'L' + x(b).toFixed(1) + ' ' + y.toFixed(1) + 'H' + x(b + 1).toFixed(1);
     }
-    const ridge = svgNode('path', {d: d + 'L' + x(last + 1) + ' ' + base + 'Z', fill: newest ? css('mark') : css('card'),
+    const ridge = svgNode('path', {d: d + 'L' + x(last + 1) + ' ' + base + 'Z', 
+      fill: newest ? css('mark') : css('card'),
       'fill-opacity': newest ? .75 : .9, stroke: newest ? css('mark') : css('faint'), 'stroke-width': 1});
     ridge.addEventListener('mousemove', event => {
       const box = svg.getBoundingClientRect(), at = (event.clientX - box.left) * width / box.width;
@@ -352,15 +366,16 @@ function drawBins() {
   });
 }
 
-// ---- where a tensor stands: its line in the program, what comes before it and behind it ----
+// ---- location of a tensor: its source line, and its neighbours in the graph ----
 const trace = data.trace;
 function passageOf(w) {
   if (!trace) return -1;
   const arrival = trace.arrivals.find(([which]) => which === w.index);
   if (arrival) return arrival[1];
-  return w.op ? trace.passages.findIndex(([site]) => trace.sites[site].op === w.op && trace.sites[site].place === w.place) : -1;
+  const isAt = site => trace.sites[site].op === w.op && trace.sites[site].place === w.place;
+  return w.op ? trace.passages.findIndex(([site]) => isAt(site)) : -1;
 }
-// Those at a site: the parameters that it reads, and what it makes.
+// Returns the parameters that a site reads, and its outputs.
 const tensorsAt = site => [...new Set([...site.parameters.map(i => all[i]),
   ...all.filter(w => w.op === site.op && w.place === site.place)])].filter(w => w);
 function placeItem(words, tensors, kind) {
@@ -377,20 +392,20 @@ function placeItem(words, tensors, kind) {
   if (tensors.length > 8) item.append(' …');
   return item;
 }
-// Picks a tensor, of whatever kind, in a view that has it.
+// Selects a tensor. Changes to another view if the current one does not contain it.
 function pickAny(w) {
   if (!rows.includes(w)) view = views.find(v => v.kind === w.kind && seenIn(v, w)) || view;
   choose(w);
 }
-// A norm that is not finite has no number.
+// Norms that are NaN or infinite are null in JSON.
 const normText = v => v === null ? 'NaN or infinity' : show(v);
 function drawPlace() {
   const list = document.querySelector('.place'), here = passageOf(picked);
   list.replaceChildren();
   if (here < 0) {
     const same = all.filter(w => w.kind === picked.kind), at = same.indexOf(picked);
-    pick('place-about').textContent = trace ? 'the last backward pass that was traced did not come here; beside it in the model' :
-      'no backward pass was traced; beside it in the model';
+    pick('place-about').textContent = trace ? 'not reached by the last traced backward pass; neighbours in the model:' :
+      'no backward pass was traced; neighbours in the model:';
     if (same[at - 1]) list.append(placeItem('before it', [same[at - 1]], ''));
     if (same[at + 1]) list.append(placeItem('after it', [same[at + 1]], ''));
     return;
@@ -398,26 +413,28 @@ function drawPlace() {
   const calls = site => trace.passages.filter(p => p[0] === site).length;
   const words = k => {
     const [site, , arrived, left] = trace.passages[k], s = trace.sites[site], n = calls(site);
-    return s.op + (s.place ? ' at ' + s.place : '') + (n > 1 ? ', one of ' + n + ' calls' : '') + ': a gradient of ' + normText(arrived) +
-      ' came, ' + normText(left) + ' went on';
+    return s.op + (s.place ? ' at ' + s.place : '') + (n > 1 ? ', one of ' + n + ' calls' : '') +
+      ': gradient norm ' + normText(arrived) + ' in, ' + normText(left) + ' out';
   };
   const item = (k, kind, before) => placeItem(before + words(k),
     tensorsAt(trace.sites[trace.passages[k][0]]).filter(w => w !== picked), kind);
-  pick('place-about').textContent = 'as the gradient passed in step ' + trace.step + ', from the loss on; norms';
+  pick('place-about').textContent = 'path of the gradient from the loss in step ' + trace.step +
+    '; norms before and after each operation';
   const above = [];
   for (let k = trace.passages[here][1]; k >= 0 && above.length < 3; k = trace.passages[k][1]) above.unshift(k);
   if (!above.length) list.append(placeItem('the loss', [], ''));
   else if (trace.passages[above[0]][1] >= 0) list.append(placeItem('… from the loss', [], ''));
   for (const k of above) list.append(item(k, '', ''));
-  list.append(item(here, 'here', picked.kind === 'parameter' ? picked.name + ' is read by ' : picked.name + ' is made by '));
+  list.append(item(here, 'here', picked.name + (picked.kind === 'parameter' ? ' is read by ' : ' is the output of ')));
   const behind = [];
   trace.passages.forEach((p, k) => { if (p[1] === here) behind.push(k); });
   for (const k of behind.slice(0, 4)) list.append(item(k, '', '→ '));
-  const leaves = trace.arrivals.filter(([which, from]) => from === here && which !== picked.index).map(([which]) => all[which]);
-  if (leaves.length) list.append(placeItem('→ it reads, too', leaves, ''));
+  const leaves = trace.arrivals.filter(([which, from]) => from === here && which !== picked.index)
+    .map(([which]) => all[which]);
+  if (leaves.length) list.append(placeItem('→ also reads', leaves, ''));
 }
 
-// ---- memory: one step over time by kind, what stands at its peak, and what is kept from step to step ----
+// ---- memory: one step over time by kind, the largest tensors at its peak, and totals by step ----
 const kinds = ['parameter', 'gradient', 'activation', 'optimizer', 'other'];
 function bytesText(v) {
   const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
@@ -425,11 +442,12 @@ function bytesText(v) {
   while (v >= 1024 && unit < units.length - 1) { v /= 1024; ++unit; }
   return +v.toPrecision(3) + ' ' + units[unit];
 }
-// Round numbers of the largest unit from 0 to the most.
+// Returns round numbers of bytes, in the largest fitting unit, from 0 to `most`.
 function bytesTicks(most) {
   let unit = 1;
   while (most / unit >= 1024) unit *= 1024;
-  const steps = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000].map(s => [s * unit / 10, s * unit]).flat().sort((a, b) => a - b);
+  const steps = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000].flatMap(s => [s * unit / 10, s * unit])
+    .sort((a, b) => a - b);
   const step = steps.find(s => most / s <= 5) || most, ticks = [];
   for (let v = 0; v <= most; v += step) ticks.push(v);
   return ticks;
@@ -453,7 +471,7 @@ function drawCourse(block, m) {
   const sum = p => p.slice(1).reduce((a, b) => a + b, 0), most = Math.max(1, ...m.curve.map(sum));
   const [svg, width] = memoryCanvas(block, 236, 'Memory over one step, by kind'), bottom = 212;
   const [left, y] = memoryAxes(svg, width, bottom, most), right = width - 8, x = at => left + (right - left) * at;
-  // Memory stays as it is between moments.
+  // A step curve: memory is constant between two moments.
   kinds.forEach((kind, k) => {
     const below = p => p.slice(1, k + 1).reduce((a, b) => a + b, 0);
     let upper = '', lower = '';
@@ -467,24 +485,26 @@ function drawCourse(block, m) {
   });
   const peak = m.curve.reduce((a, b) => sum(b) > sum(a) ? b : a, m.curve[0]), at = x(peak[0]);
   svg.append(svgNode('line', {x1: at, x2: at, y1: 10, y2: bottom, stroke: css('bad'), 'stroke-dasharray': '4 3'}));
-  svg.append(svgNode('text', {x: left, y: bottom + 18}, 'begin of step ' + m.step));
+  svg.append(svgNode('text', {x: left, y: bottom + 18}, 'start of step ' + m.step));
   svg.append(svgNode('text', {x: right, y: bottom + 18, 'text-anchor': 'end'}, 'end'));
   const cover = svgNode('rect', {x: left, y: 0, width: right - left, height: bottom, class: 'hit'});
   cover.addEventListener('mousemove', event => {
     const box = svg.getBoundingClientRect(), px = (event.clientX - box.left) * width / box.width;
     const p = [...m.curve].reverse().find(p => x(p[0]) <= px) || m.curve[0];
-    tell(event, kinds.map((kind, k) => kind + ': ' + bytesText(p[k + 1])).concat('together: ' + bytesText(sum(p))).join('\n'));
+    const lines = kinds.map((kind, k) => kind + ': ' + bytesText(p[k + 1]));
+    tell(event, [...lines, 'total: ' + bytesText(sum(p))].join('\n'));
   });
   cover.addEventListener('mouseleave', hush);
   svg.append(cover);
 }
 function drawTotals(block, m) {
-  const most = Math.max(1, ...m.totals.map(t => t[1])), [svg, width] = memoryCanvas(block, 136, 'Memory from step to step');
+  const most = Math.max(1, ...m.totals.map(t => t[1])), [svg, width] = memoryCanvas(block, 136, 'Memory by step');
   const bottom = 112, [left, y] = memoryAxes(svg, width, bottom, most), right = width - 8;
   const first = m.totals[0][0], last = m.totals[m.totals.length - 1][0];
   const x = step => left + (right - left) * (last > first ? (step - first) / (last - first) : .5);
-  const line = (which, colour) => svg.append(svgNode('path', {d: path(m.totals.map(t => t[which]), i => x(m.totals[i][0]), y),
-    fill: 'none', stroke: colour, 'stroke-width': 1.8, 'stroke-linejoin': 'round', 'stroke-linecap': 'round'}));
+  const line = (which, colour) => svg.append(svgNode('path', {
+    d: path(m.totals.map(t => t[which]), i => x(m.totals[i][0]), y), fill: 'none', stroke: colour,
+    'stroke-width': 1.8, 'stroke-linejoin': 'round', 'stroke-linecap': 'round'}));
   line(1, css('faint'));
   line(2, css('mark'));
   svg.append(svgNode('text', {x: left - 6, y: bottom + 18, 'text-anchor': 'end'}, 'step'));
@@ -505,20 +525,20 @@ function drawMemory() {
   for (const m of shown) {
     const block = add(section, 'div'), most = Math.max(...m.curve.map(p => p.slice(1).reduce((a, b) => a + b, 0)));
     add(block, 'h2', 'Memory of ' + m.device);
-    add(block, 'p', 'step ' + m.step + ' over time, ' + bytesText(most) + ' at most; the dashed line is its peak');
+    add(block, 'p', 'step ' + m.step + ' over time; the dashed line marks the peak of ' + bytesText(most));
     const legend = add(block, 'div', '', 'kinds');
     for (const kind of kinds) add(legend, 'span', kind).style.setProperty('--colour', 'var(--m-' + kind + ')');
     drawCourse(block, m);
-    add(block, 'p', 'What stands at the peak');
+    add(block, 'p', 'Allocated at the peak');
     const list = add(block, 'ul', '', 'place');
     for (const text of m.atPeak) add(list, 'li', text);
     if (m.totals.length > 1) {
-      const about = add(block, 'p', 'From step to step: what is left at the end of each, and above it the most in each');
+      const about = add(block, 'p', 'Allocated at the end of each step (blue) and at its peak (grey)');
       about.style.marginTop = '14px';
       drawTotals(block, m);
     }
     if (m.growth.length) {
-      add(block, 'p', 'What grows').style.marginTop = '14px';
+      add(block, 'p', 'Growing from step to step').style.marginTop = '14px';
       const growth = add(block, 'ul', '', 'place');
       for (const text of m.growth) add(growth, 'li', text, 'grows');
     }
@@ -533,9 +553,9 @@ function drawAll() {
     picked = suspect ? all[suspect.which] : rows[rows.length - 1];
   }
   scale = scaleOf(rows.map(view.of));
-  pick('about').textContent = view.about + '; the bars on the right are the last that was recorded';
+  pick('about').textContent = view.about + '; the bars on the right show the last recorded values';
   pick('curves-title').textContent = picked.name;
-  pick('curves-about').textContent = view.about + ', the other rows thin behind it';
+  pick('curves-about').textContent = view.about + '; thin lines are the other rows';
   for (const button of document.querySelectorAll('.tabs button'))
     button.setAttribute('aria-pressed', button.textContent === view.key);
   for (const item of document.querySelectorAll('.suspects li'))
@@ -549,7 +569,7 @@ function drawAll() {
   drawMemory();
 }
 function choose(w) { picked = w; drawAll(); }
-// The view in which a suspect's trouble is seen.
+// Returns the view that shows a suspect's trouble best.
 function viewOf(suspect) {
   const w = all[suspect.which], mine = views.filter(v => v.kind === w.kind);
   const wanted = {
@@ -573,11 +593,12 @@ function onPress(node, act) {
 }
 function accuse() {
   const list = document.querySelector('.suspects'), few = 6, none = !data.suspects.length;
-  const verdict = !views.length ? 'Nothing was recorded.' : 'None: every parameter gets a gradient and moves.';
+  const verdict = !views.length ? 'Nothing was recorded.' : 'None: every parameter receives a gradient and is updated.';
   pick('verdict').textContent = none ? verdict : '';
   pick('verdict').className = none && views.length ? 'well' : '';
   const entry = s => {
-    const item = document.createElement('li'), kind = document.createElement('b'), text = document.createElement('span');
+    const item = document.createElement('li'), kind = document.createElement('b');
+    const text = document.createElement('span');
     item.style.setProperty('--colour', 'var(--' + s.trouble + ')');
     item.suspect = s;
     kind.textContent = s.trouble;
@@ -601,7 +622,8 @@ function accuse() {
 }
 function start() {
   document.querySelector('h1').textContent = data.title;
-  const loss = data.loss.filter(v => v !== null), last = data.steps[data.steps.length - 1], whole = last - data.steps[0] + 1;
+  const loss = data.loss.filter(v => v !== null);
+  const last = data.steps[data.steps.length - 1], whole = last - data.steps[0] + 1;
   const counted = (n, word) => n + ' ' + word + (n === 1 ? '' : 's');
   const facts = [data.recorded > 1 && data.recorded < whole ? data.recorded + ' recorded steps up to step ' + last :
     counted(data.recorded, 'step'), ...['parameter', 'activation'].map(kind =>

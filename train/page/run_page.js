@@ -1,3 +1,5 @@
+// Script of the page of a training run. RunFolder::State::json (run_folder.cpp) writes each of `data.runs`. The first
+// is the run of this page.
 let runs = data.runs;
 const key = 'weft ' + location.pathname;
 const asked = Object.assign({log: false, smooth: 45, hidden: []}, JSON.parse(sessionStorage.getItem(key) || '{}'));
@@ -9,9 +11,10 @@ const make = (name, attributes, ...inside) => {
   return node;
 };
 
-// ---- words ----
-const number = v => typeof v === 'string' ? v : v === null ? '–' : v === 0 ? '0' : Math.abs(v) >= 1e6 || Math.abs(v) < 1e-4 ?
-  v.toExponential(2).replace('e+', 'e') : Math.abs(v) >= 100 ? v.toLocaleString('en', {maximumFractionDigits: Math.abs(v) < 1000 ? 1 : 0}) :
+// ---- texts ----
+const number = v => typeof v === 'string' ? v : v === null ? '–' : v === 0 ? '0' :
+  Math.abs(v) >= 1e6 || Math.abs(v) < 1e-4 ? v.toExponential(2).replace('e+', 'e') :
+  Math.abs(v) >= 100 ? v.toLocaleString('en', {maximumFractionDigits: Math.abs(v) < 1000 ? 1 : 0}) :
   String(+v.toPrecision(4));
 const span = s => s < 90 ? Math.round(s) + ' s' : s < 5400 ? Math.round(s / 60) + ' min' :
   s < 172800 ? (s / 3600).toFixed(1) + ' h' : (s / 86400).toFixed(1) + ' days';
@@ -26,21 +29,25 @@ const higherIsBetter = name => /accuracy|precision|recall|f1|auc|r2|score|top\d/
 const lowerIsBetter = name => /loss|error|perplexity|mae|mse/.test(name);
 const place = run => run.last > 0 ? number(run.step) + ' of ' + number(run.last) : number(run.step);
 
-// Runs of one title are told apart by their folders.
-const nameOf = run => runs.filter(r => r.title === run.title).length > 1 ? run.title + ' (' + run.folder + ')' : run.title;
+// Runs with the same title are distinguished by their folders.
+const nameOf = run => runs.filter(r => r.title === run.title).length > 1 ?
+  run.title + ' (' + run.folder + ')' : run.title;
 
-// ---- the head ----
+// ---- head ----
 function drawHead() {
-  const run = runs[0], silent = Date.now() / 1000 - run.written, lost = run.state === 'running' && silent > 60 + 10 * run.every;
+  const run = runs[0], silent = Date.now() / 1000 - run.written;
+  const lost = run.state === 'running' && silent > 60 + 10 * run.every;
   document.querySelector('h1').textContent = run.title;
-  const words = ['step ' + place(run), run.state === 'running' ? span(run.spent) + ' so far' : 'took ' + span(run.spent)];
+  const words = ['step ' + place(run),
+    run.state === 'running' ? span(run.spent) + ' so far' : 'took ' + span(run.spent)];
   if (run.state === 'running' && run.left !== null && !lost) words.push(span(run.left) + ' left');
-  if (lost) words.push('nothing was heard for ' + span(silent));
-  words.push('began ' + new Date(run.started * 1000).toLocaleString('sv').slice(0, 16));
+  if (lost) words.push('no update for ' + span(silent));
+  words.push('started ' + new Date(run.started * 1000).toLocaleString('sv').slice(0, 16));
   pick('about').textContent = words.join('  ·  ');
   const state = lost ? 'silent' : run.state;
   pick('state').textContent = state;
-  pick('state').style.setProperty('--colour', {running: '#2da44e', done: 'var(--mark)', failed: 'var(--bad)'}[state] || 'var(--zero)');
+  const colours = {running: '#2da44e', done: 'var(--mark)', failed: 'var(--bad)'};
+  pick('state').style.setProperty('--colour', colours[state] || 'var(--zero)');
   pick('done').style.width = run.last > 0 ? Math.min(100, 100 * run.step / run.last) + '%' : '0';
   document.querySelector('.bar').hidden = run.last <= 0;
   pick('failure').hidden = !run.failure;
@@ -48,7 +55,8 @@ function drawHead() {
 }
 function drawTiles() {
   pick('tiles').replaceChildren(...runs[0].figures.map(f => {
-    const last = f.points[f.points.length - 1], best = higherIsBetter(f.name) ? f.greatest : lowerIsBetter(f.name) ? f.least : null;
+    const last = f.points[f.points.length - 1];
+    const best = higherIsBetter(f.name) ? f.greatest : lowerIsBetter(f.name) ? f.least : null;
     const under = best ? 'best ' + number(best[1]) + ' at ' + number(best[0]) : 'at step ' + number(last[0]);
     return make('div', {}, make('span', {}, told(f.name)), make('b', {}, number(last[1])), make('span', {}, under));
   }));
@@ -58,7 +66,8 @@ function drawTiles() {
 const colourOf = index => css('run' + index % 9);
 const shownRuns = () => runs.map((run, index) => ({run, index})).filter(r => !asked.hidden.includes(r.run.folder));
 const finite = p => typeof p[1] === 'number' && (!asked.log || p[1] > 0);
-// A mean in which older points fade, begun without a bias; over the same part of a curve however many points it has.
+// Exponential moving average with bias correction. Its window is a fixed fraction of the curve, independent of the
+// number of points.
 function smoothed(points, strength) {
   const share = 1 - 1 / Math.max(1, points.length * .1 * strength ** 3);
   let sum = 0, weight = 0;
@@ -80,14 +89,19 @@ function ticksOf(low, high, most, least) {
 }
 function logTicks(low, high) {
   const decades = high - low, out = [];
-  const factors = decades < 1.5 ? [1, 2, 3, 5, 7] : decades < 3.5 ? [1, 3] : [1], every = Math.max(1, Math.ceil(decades / 6));
+  const factors = decades < 1.5 ? [1, 2, 3, 5, 7] : decades < 3.5 ? [1, 3] : [1];
+  const every = Math.max(1, Math.ceil(decades / 6));
   for (let e = Math.floor(low); e <= high; e += every)
-    for (const f of factors) if (e + Math.log10(f) >= low - 1e-9 && e + Math.log10(f) <= high + 1e-9) out.push(+(f * 10 ** e).toPrecision(6));
+    for (const f of factors) {
+      const at = e + Math.log10(f);
+      if (at >= low - 1e-9 && at <= high + 1e-9) out.push(+(f * 10 ** e).toPrecision(6));
+    }
   return out.length > 1 ? out : [10 ** low, 10 ** high];
 }
-// A lone outlier, as at the start of a run, must not squeeze the rest.
+// Limits the range, so that outliers, as at the start of a run, do not squeeze the rest.
 function rangeOf(lines) {
-  const values = lines.flatMap(l => l.points.filter(finite).map(p => asked.log ? Math.log10(p[1]) : p[1])).sort((a, b) => a - b);
+  const values = lines.flatMap(l => l.points.filter(finite).map(p => asked.log ? Math.log10(p[1]) : p[1]))
+    .sort((a, b) => a - b);
   if (!values.length) return null;
   const at = share => values[Math.round((values.length - 1) * share)];
   let low = values[0], high = values[values.length - 1];
@@ -104,17 +118,20 @@ function linesOf(group) {
   return shownRuns().flatMap(({run, index}) => run.figures.filter(f => groupOf(f.name) === group).map(f => ({
     ...f, run, held: isHeldBack(f.name), rare: f.points.length < 40,
     colour: alone && isHeldBack(f.name) ? css('second') : colourOf(index),
-    label: [alone ? '' : nameOf(run), alone ? told(f.name) : sideOf(f.name)].filter(t => t).join(' · ') || told(f.name)})));
+    label: [alone ? '' : nameOf(run), alone ? told(f.name) : sideOf(f.name)].filter(t => t).join(' · ') ||
+      told(f.name)})));
 }
 function drawPlot(group) {
   const lines = linesOf(group), room = Math.max(240, Math.min(pick('plots').clientWidth, 2000));
   const box = make('div', {}, make('h2', {}, told(group)));
   pick('plots').append(box);
   const width = box.clientWidth || room, height = 220, bottom = height - 24, top = 10, range = rangeOf(lines);
-  const svg = svgNode('svg', {viewBox: '0 0 ' + width + ' ' + height, role: 'img', 'aria-label': told(group) + ' over the steps'});
+  const svg = svgNode('svg', {viewBox: '0 0 ' + width + ' ' + height, role: 'img',
+    'aria-label': told(group) + ' by step'});
   box.append(svg);
   if (!range) {
-    svg.append(svgNode('text', {x: 8, y: height / 2}, lines.length ? 'no value can be drawn' : 'no run that is shown has it'));
+    const reason = lines.length ? 'no values to plot' : 'not recorded by the visible runs';
+    svg.append(svgNode('text', {x: 8, y: height / 2}, reason));
     return;
   }
   const [low, high] = range, y = v => {
@@ -123,21 +140,25 @@ function drawPlot(group) {
   };
   const ticks = asked.log ? logTicks(low, high) : ticksOf(low, high, 4).filter(v => v >= low && v <= high);
   const left = 10 + Math.max(...ticks.map(v => widthOf(number(v)))), right = width - 10;
-  const steps = lines.flatMap(l => [l.points[0][0], l.points[l.points.length - 1][0]]), from = Math.min(...steps), to = Math.max(...steps);
+  const steps = lines.flatMap(l => [l.points[0][0], l.points[l.points.length - 1][0]]);
+  const from = Math.min(...steps), to = Math.max(...steps);
   const x = s => to > from ? left + (right - left) * (s - from) / (to - from) : (left + right) / 2;
   for (const v of ticks) {
     svg.append(svgNode('line', {x1: left, x2: right, y1: y(v), y2: y(v), class: 'axis'}));
     svg.append(svgNode('text', {x: left - 6, y: y(v) + 4, 'text-anchor': 'end'}, number(v)));
   }
-  const lists = [9, 7, 5, 4, 3, 2, 1].map(most => ticksOf(from, to, most, 1).filter(s => s >= from && s <= to)).concat([[to]]);
+  const lists = [9, 7, 5, 4, 3, 2, 1].map(most => ticksOf(from, to, most, 1).filter(s => s >= from && s <= to))
+    .concat([[to]]);
   labels(svg, lists, height - 6, left - 6, right + 8, s => ({at: x(s), text: number(s)}));
-  const draw = (points, more) => svg.append(svgNode('path', {d: path(points.map(p => finite(p) ? p[1] : null), i => x(points[i][0]), y),
-    fill: 'none', 'stroke-linejoin': 'round', 'stroke-linecap': 'round', ...more}));
-  for (const l of [...lines].reverse()) {  // its own run lies over the others
+  const draw = (points, more) => svg.append(svgNode('path', {
+    d: path(points.map(p => finite(p) ? p[1] : null), i => x(points[i][0]), y), fill: 'none',
+    'stroke-linejoin': 'round', 'stroke-linecap': 'round', ...more}));
+  for (const l of [...lines].reverse()) {  // the own run last, so that it is drawn over the others
     const smooth = asked.smooth > 0 && !l.rare && !l.held && !isSetting(l.name);
     if (smooth) draw(l.points, {stroke: l.colour, 'stroke-width': 1, opacity: .28});
     l.drawn = smooth ? smoothed(l.points, asked.smooth / 100) : l.points;
-    draw(l.drawn, {stroke: l.colour, 'stroke-width': l.points.length === 1 ? 6 : 1.8, ...(l.held && shownRuns().length > 1 ? {'stroke-dasharray': '5 4'} : {})});
+    draw(l.drawn, {stroke: l.colour, 'stroke-width': l.points.length === 1 ? 6 : 1.8,
+      ...(l.held && shownRuns().length > 1 ? {'stroke-dasharray': '5 4'} : {})});
     if (l.rare) for (const p of l.points.filter(finite))
       svg.append(svgNode('circle', {cx: x(p[0]).toFixed(1), cy: y(p[1]).toFixed(1), r: 2.6, fill: l.colour}));
     for (const p of l.points) if (typeof p[1] === 'string')
@@ -148,8 +169,12 @@ function drawPlot(group) {
 }
 function drawNames(box, lines) {
   const names = make('p', {style: 'display: flex; flex-wrap: wrap; gap: 2px 14px; font-size: 12px'});
-  for (const l of lines) names.append(make('span', {}, make('i', {style: 'display: inline-block; width: 14px; height: 0; margin-right: 5px; vertical-align: middle; border-top: 2.5px ' +
-    (l.held && shownRuns().length > 1 ? 'dashed ' : 'solid ') + l.colour}), l.label));
+  for (const l of lines) {
+    const stroke = l.held && shownRuns().length > 1 ? 'dashed ' : 'solid ';
+    const key = make('i', {style: 'display: inline-block; width: 14px; height: 0; margin-right: 5px; ' +
+      'vertical-align: middle; border-top: 2.5px ' + stroke + l.colour});
+    names.append(make('span', {}, key, l.label));
+  }
   box.append(names);
 }
 function nearest(points, step) {
@@ -164,13 +189,16 @@ function watch(svg, lines, {x, left, right, top, bottom, width, from, to}) {
   const cursor = svgNode('line', {y1: top, y2: bottom, stroke: css('mark'), opacity: 0});
   const cover = svgNode('rect', {x: left, y: 0, width: Math.max(1, right - left), height: bottom, class: 'hit'});
   cover.addEventListener('mousemove', event => {
-    const box = svg.getBoundingClientRect(), share = ((event.clientX - box.left) * width / box.width - left) / (right - left);
+    const box = svg.getBoundingClientRect();
+    const share = ((event.clientX - box.left) * width / box.width - left) / (right - left);
     const step = from + (to - from) * share, [first] = lines, at = first.points[nearest(first.points, step)][0];
     for (const key of ['x1', 'x2']) cursor.setAttribute(key, x(at));
     cursor.setAttribute('opacity', .5);
     tell(event, ['step ' + number(at), ...lines.map(l => {
       const i = nearest(l.points, at), p = l.points[i], s = l.drawn[i];
-      return l.label + ': ' + number(p[1]) + (s !== p && typeof s[1] === 'number' ? '  (smooth ' + number(s[1]) + ')' : '') + (p[0] !== at ? '  at ' + number(p[0]) : '');
+      return l.label + ': ' + number(p[1]) +
+        (s !== p && typeof s[1] === 'number' ? '  (smoothed ' + number(s[1]) + ')' : '') +
+        (p[0] !== at ? '  at ' + number(p[0]) : '');
     })].join('\n'));
   });
   cover.addEventListener('mouseleave', () => { cursor.setAttribute('opacity', 0); hush(); });
@@ -185,7 +213,8 @@ function drawCurves() {
   pick('linear').setAttribute('aria-pressed', !asked.log);
   pick('runs').replaceChildren(...(runs.length < 2 ? [] : runs.map((run, index) => {
     const button = make('button', {onclick: () => {
-      asked.hidden = asked.hidden.includes(run.folder) ? asked.hidden.filter(f => f !== run.folder) : [...asked.hidden, run.folder];
+      asked.hidden = asked.hidden.includes(run.folder) ?
+        asked.hidden.filter(f => f !== run.folder) : [...asked.hidden, run.folder];
       remember();
       drawCurves();
     }}, nameOf(run));
@@ -206,21 +235,28 @@ function drawSamples() {
   pick('sampled').hidden = !all.length;
   pick('older').hidden = all.length <= few;
   pick('older').textContent = asked.older ? 'show fewer' : 'show ' + (all.length - few) + ' older';
-  pick('samples').replaceChildren(...list.map(s => make('figure', {className: s.kind === 'svg' ? 'wide' : ''}, make('figcaption', {}, s.name + '  ·  step ' + number(s.step)),
-    s.kind === 'svg' ? make('img', {alt: s.name, src: 'data:image/svg+xml;charset=utf-8,' + encodeURIComponent(s.content)}) : make('pre', {}, s.content))));
+  const imageOf = text => 'data:image/svg+xml;charset=utf-8,' + encodeURIComponent(text);
+  pick('samples').replaceChildren(...list.map(s => make('figure', {className: s.kind === 'svg' ? 'wide' : ''},
+    make('figcaption', {}, s.name + '  ·  step ' + number(s.step)),
+    s.kind === 'svg' ? make('img', {alt: s.name, src: imageOf(s.content)}) : make('pre', {}, s.content))));
 }
-const flat = (value, name) => value !== null && typeof value === 'object' && !(Array.isArray(value) && value.every(v => typeof v !== 'object')) ?
-  Object.entries(value).flatMap(([k, v]) => flat(v, name ? name + '.' + k : k)) : [[name, Array.isArray(value) ? value.join(', ') : String(value)]];
-const rowsOf = pairs => pairs.map(([name, ...rest]) => make('tr', {}, make('td', {}, name), ...rest.map(r => make('td', {}, r))));
+// Returns the pairs of dotted name and text of a configuration. A list without objects is one text.
+const flat = (value, name) => value !== null && typeof value === 'object' &&
+  !(Array.isArray(value) && value.every(v => typeof v !== 'object')) ?
+  Object.entries(value).flatMap(([k, v]) => flat(v, name ? name + '.' + k : k)) :
+  [[name, Array.isArray(value) ? value.join(', ') : String(value)]];
+const rowsOf = pairs => pairs.map(([name, ...rest]) =>
+  make('tr', {}, make('td', {}, name), ...rest.map(r => make('td', {}, r))));
 function drawFacts() {
   const run = runs[0], configured = flat(run.config, '').filter(([name]) => name);
   pick('saved').hidden = !run.checkpoints.length;
-  pick('states').replaceChildren(...rowsOf([...run.checkpoints].reverse().map(s => ['step ' + number(s.step) + (s.best ? ', best' : ''), s.path])));
+  pick('states').replaceChildren(...rowsOf([...run.checkpoints].reverse().map(s =>
+    ['step ' + number(s.step) + (s.best ? ', best' : ''), s.path])));
   pick('configured').hidden = !configured.length;
   pick('config').replaceChildren(...rowsOf(configured));
   pick('machine').replaceChildren(...rowsOf(Object.entries(run.machine)));
   pick('foot').replaceChildren('Written by Weft at ' + new Date(run.written * 1000).toLocaleString('sv') + '.',
-    ...(run.gradients ? [' ', make('a', {href: 'gradients.html'}, 'What the gradients did')] : []));
+    ...(run.gradients ? [' ', make('a', {href: 'gradients.html'}, 'Gradient report')] : []));
 }
 function drawAll() {
   drawHead();
@@ -230,7 +266,7 @@ function drawAll() {
   drawFacts();
 }
 
-// ---- the run goes on ----
+// ---- updates while the run is in progress ----
 let moved = 0;
 addEventListener('mousemove', () => { moved = Date.now(); });
 async function refresh() {
@@ -238,7 +274,8 @@ async function refresh() {
   if (runs[0].state !== 'running') return;
   if (!served && !busy) location.reload();
   if (served && !busy) try {
-    const page = new DOMParser().parseFromString(await (await fetch(location.href, {cache: 'no-store'})).text(), 'text/html');
+    const page = new DOMParser().parseFromString(await (await fetch(location.href, {cache: 'no-store'})).text(),
+      'text/html');
     const fresh = JSON.parse(page.getElementById('data').textContent).runs;
     if (fresh[0].written !== runs[0].written) { runs = fresh; drawAll(); } else drawHead();
   } catch (error) { drawHead(); }
