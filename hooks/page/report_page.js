@@ -348,7 +348,7 @@ function drawBins() {
       const y = base - peak * Math.sqrt((h.shares[b] || 0) / (top || 1));
       d += 'L' + x(b).toFixed(1) + ' ' + y.toFixed(1) + 'H' + x(b + 1).toFixed(1);
     }
-    const ridge = svgNode('path', {d: d + 'L' + x(last + 1) + ' ' + base + 'Z', 
+    const ridge = svgNode('path', {d: d + 'L' + x(last + 1) + ' ' + base + 'Z',
       fill: newest ? css('mark') : css('card'),
       'fill-opacity': newest ? .75 : .9, stroke: newest ? css('mark') : css('faint'), 'stroke-width': 1});
     ridge.addEventListener('mousemove', event => {
