@@ -63,9 +63,9 @@ function drawBoth(id, height, courses, log) {
     });
     for (const key of ['x1', 'x2']) cursor.setAttribute(key, Math.min(right, Math.max(left, px)));
     cursor.setAttribute('opacity', .5);
-    tell(event, words.join('\n'));
+    showTip(event, words.join('\n'));
   });
-  cover.addEventListener('mouseleave', () => { cursor.setAttribute('opacity', 0); hush(); });
+  cover.addEventListener('mouseleave', () => { cursor.setAttribute('opacity', 0); hideTip(); });
   svg.append(cursor, cover);
 }
 function drawAll() {

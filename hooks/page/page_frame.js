@@ -15,14 +15,14 @@ const percent = v => v === null || v === undefined ? '–' : show(100 * v) + ' %
 
 // ---- tooltip beside the pointer ----
 const tip = pick('tip');
-function tell(event, text) {
+function showTip(event, text) {
   tip.textContent = text;
   tip.style.visibility = 'visible';
   const box = tip.getBoundingClientRect();
   tip.style.left = Math.min(event.clientX + 14, innerWidth - box.width - 8) + 'px';
   tip.style.top = Math.min(event.clientY + 14, innerHeight - box.height - 8) + 'px';
 }
-const hush = () => { tip.style.visibility = 'hidden'; };
+const hideTip = () => { tip.style.visibility = 'hidden'; };
 
 // ---- drawing ----
 const pen = document.createElement('canvas').getContext('2d');

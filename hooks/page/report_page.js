@@ -236,9 +236,9 @@ function drawHeat() {
     const hit = svgNode('rect', {x: 0, y: top, width, height: cells + band - top, class: 'hit'});
     hit.addEventListener('mousemove', event => {
       const box = svg.getBoundingClientRect(), x = (event.clientX - box.left) * width / box.width;
-      tell(event, describe(w, Math.min(columns - 1, Math.max(0, Math.floor((x - left) / cell)))));
+      showTip(event, describe(w, Math.min(columns - 1, Math.max(0, Math.floor((x - left) / cell)))));
     });
-    group.addEventListener('mouseleave', hush);
+    group.addEventListener('mouseleave', hideTip);
     group.addEventListener('click', () => choose(w));
     group.addEventListener('keydown', event => { if (event.key === 'Enter' || event.key === ' ') choose(w); });
     group.append(hit);
@@ -306,9 +306,9 @@ function drawCurves() {
     }
     for (const key of ['x1', 'x2']) cursor.setAttribute(key, x(i));
     cursor.setAttribute('opacity', .5);
-    tell(event, describe(near, i));
+    showTip(event, describe(near, i));
   });
-  cover.addEventListener('mouseleave', () => { cursor.setAttribute('opacity', 0); hush(); });
+  cover.addEventListener('mouseleave', () => { cursor.setAttribute('opacity', 0); hideTip(); });
   svg.append(cursor, cover);
 }
 
@@ -354,10 +354,10 @@ function drawBins() {
     ridge.addEventListener('mousemove', event => {
       const box = svg.getBoundingClientRect(), at = (event.clientX - box.left) * width / box.width;
       const b = Math.min(last, Math.max(first, Math.floor(first + (at - left) / (right - left) * (last - first + 1))));
-      tell(event, 'step ' + h.step + ': ' + percent(h.shares[b]) + ' from ' + show(2 ** (b + data.lowest)) + ' to ' +
+      showTip(event, 'step ' + h.step + ': ' + percent(h.shares[b]) + ' from ' + show(2 ** (b + data.lowest)) + ' to ' +
         show(2 ** (b + data.lowest + 1)) + '\n' + percent(h.zeros) + ' exactly 0');
     });
-    ridge.addEventListener('mouseleave', hush);
+    ridge.addEventListener('mouseleave', hideTip);
     svg.append(ridge);
     if (newest || base - named >= 24 && bottom - base >= 16) {
       svg.append(svgNode('text', {x: left - 8, y: base + 3, 'text-anchor': 'end'}, 'step ' + h.step));
@@ -492,9 +492,9 @@ function drawCourse(block, m) {
     const box = svg.getBoundingClientRect(), px = (event.clientX - box.left) * width / box.width;
     const p = [...m.curve].reverse().find(p => x(p[0]) <= px) || m.curve[0];
     const lines = kinds.map((kind, k) => kind + ': ' + bytesText(p[k + 1]));
-    tell(event, [...lines, 'total: ' + bytesText(sum(p))].join('\n'));
+    showTip(event, [...lines, 'total: ' + bytesText(sum(p))].join('\n'));
   });
-  cover.addEventListener('mouseleave', hush);
+  cover.addEventListener('mouseleave', hideTip);
   svg.append(cover);
 }
 function drawTotals(block, m) {

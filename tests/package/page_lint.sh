@@ -23,6 +23,7 @@ for file in "${files[@]}"; do
 done
 refuse "scripts run no text and write no markup" \
   '\beval\b|\bFunction\(|innerHTML|outerHTML|insertAdjacentHTML|document\.write|srcdoc|setTimeout\(['\''"]' "${scripts[@]}"
+refuse "a script or style does not end its element" '</|<!--' $(printf '%s\n' "${pages[@]}" | grep -v 'html$')
 refuse "pages load nothing" 'https?:|['\''"(]//|@import|url\(|<link|<script|<iframe|src="|\bimport\b|XMLHttpRequest|sendBeacon|WebSocket' \
   "${pages[@]}"
 refuse "lines of pages have at most 120 characters" '.{121}' "${pages[@]}"

@@ -2,8 +2,8 @@
 // is the run of this page.
 let runs = data.runs;
 const key = 'weft ' + location.pathname;
-const asked = Object.assign({log: false, smooth: 45, hidden: []}, JSON.parse(sessionStorage.getItem(key) || '{}'));
-const remember = () => sessionStorage.setItem(key, JSON.stringify(asked));
+const settings = Object.assign({log: false, smooth: 45, hidden: []}, JSON.parse(sessionStorage.getItem(key) || '{}'));
+const saveSettings = () => sessionStorage.setItem(key, JSON.stringify(settings));
 const make = (name, attributes, ...inside) => {
   const node = document.createElement(name);
   for (const key in attributes) key === 'style' ? node.style.cssText = attributes[key] : node[key] = attributes[key];
@@ -18,7 +18,7 @@ const number = v => typeof v === 'string' ? v : v === null ? '–' : v === 0 ? '
   String(+v.toPrecision(4));
 const span = s => s < 90 ? Math.round(s) + ' s' : s < 5400 ? Math.round(s / 60) + ' min' :
   s < 172800 ? (s / 3600).toFixed(1) + ' h' : (s / 86400).toFixed(1) + ' days';
-const told = name => name.endsWith('_per_s') ? name.slice(0, -6).replaceAll('_', ' ') + ' per second' :
+const titleOf = name => name.endsWith('_per_s') ? name.slice(0, -6).replaceAll('_', ' ') + ' per second' :
   name === 'lr' ? 'learning rate' : name.replaceAll('_', ' ');
 const groupOf = name => name.replace(/^(train|val|valid|validation|test)_/, '');
 const sideOf = name => (name.match(/^(train|val|valid|validation|test)_/) || ['', ''])[1];
@@ -58,14 +58,14 @@ function drawTiles() {
     const last = f.points[f.points.length - 1];
     const best = higherIsBetter(f.name) ? f.greatest : lowerIsBetter(f.name) ? f.least : null;
     const under = best ? 'best ' + number(best[1]) + ' at ' + number(best[0]) : 'at step ' + number(last[0]);
-    return make('div', {}, make('span', {}, told(f.name)), make('b', {}, number(last[1])), make('span', {}, under));
+    return make('div', {}, make('span', {}, titleOf(f.name)), make('b', {}, number(last[1])), make('span', {}, under));
   }));
 }
 
 // ---- curves ----
 const colourOf = index => css('run' + index % 9);
-const shownRuns = () => runs.map((run, index) => ({run, index})).filter(r => !asked.hidden.includes(r.run.folder));
-const finite = p => typeof p[1] === 'number' && (!asked.log || p[1] > 0);
+const shownRuns = () => runs.map((run, index) => ({run, index})).filter(r => !settings.hidden.includes(r.run.folder));
+const finite = p => typeof p[1] === 'number' && (!settings.log || p[1] > 0);
 // Exponential moving average with bias correction. Its window is a fixed fraction of the curve, independent of the
 // number of points.
 function smoothed(points, strength) {
@@ -100,7 +100,7 @@ function logTicks(low, high) {
 }
 // Limits the range, so that outliers, as at the start of a run, do not squeeze the rest.
 function rangeOf(lines) {
-  const values = lines.flatMap(l => l.points.filter(finite).map(p => asked.log ? Math.log10(p[1]) : p[1]))
+  const values = lines.flatMap(l => l.points.filter(finite).map(p => settings.log ? Math.log10(p[1]) : p[1]))
     .sort((a, b) => a - b);
   if (!values.length) return null;
   const at = share => values[Math.round((values.length - 1) * share)];
@@ -110,7 +110,7 @@ function rangeOf(lines) {
     if (high - at(.98) > 3 * wide) high = at(.98) + wide * .5;
     if (at(.02) - low > 3 * wide) low = at(.02) - wide * .5;
   }
-  const room = high > low ? (high - low) * .04 : asked.log ? 1 : Math.abs(high) * .1 || 1;
+  const room = high > low ? (high - low) * .04 : settings.log ? 1 : Math.abs(high) * .1 || 1;
   return [low - room, high + room];
 }
 function linesOf(group) {
@@ -118,16 +118,16 @@ function linesOf(group) {
   return shownRuns().flatMap(({run, index}) => run.figures.filter(f => groupOf(f.name) === group).map(f => ({
     ...f, run, held: isHeldBack(f.name), rare: f.points.length < 40,
     colour: alone && isHeldBack(f.name) ? css('second') : colourOf(index),
-    label: [alone ? '' : nameOf(run), alone ? told(f.name) : sideOf(f.name)].filter(t => t).join(' · ') ||
-      told(f.name)})));
+    label: [alone ? '' : nameOf(run), alone ? titleOf(f.name) : sideOf(f.name)].filter(t => t).join(' · ') ||
+      titleOf(f.name)})));
 }
 function drawPlot(group) {
   const lines = linesOf(group), room = Math.max(240, Math.min(pick('plots').clientWidth, 2000));
-  const box = make('div', {}, make('h2', {}, told(group)));
+  const box = make('div', {}, make('h2', {}, titleOf(group)));
   pick('plots').append(box);
   const width = box.clientWidth || room, height = 220, bottom = height - 24, top = 10, range = rangeOf(lines);
   const svg = svgNode('svg', {viewBox: '0 0 ' + width + ' ' + height, role: 'img',
-    'aria-label': told(group) + ' by step'});
+    'aria-label': titleOf(group) + ' by step'});
   box.append(svg);
   if (!range) {
     const reason = lines.length ? 'no values to plot' : 'not recorded by the visible runs';
@@ -135,10 +135,10 @@ function drawPlot(group) {
     return;
   }
   const [low, high] = range, y = v => {
-    const at = bottom - (bottom - top) * ((asked.log ? Math.log10(v) : v) - low) / (high - low);
+    const at = bottom - (bottom - top) * ((settings.log ? Math.log10(v) : v) - low) / (high - low);
     return Math.max(top - 6, Math.min(bottom, at));
   };
-  const ticks = asked.log ? logTicks(low, high) : ticksOf(low, high, 4).filter(v => v >= low && v <= high);
+  const ticks = settings.log ? logTicks(low, high) : ticksOf(low, high, 4).filter(v => v >= low && v <= high);
   const left = 10 + Math.max(...ticks.map(v => widthOf(number(v)))), right = width - 10;
   const steps = lines.flatMap(l => [l.points[0][0], l.points[l.points.length - 1][0]]);
   const from = Math.min(...steps), to = Math.max(...steps);
@@ -154,9 +154,9 @@ function drawPlot(group) {
     d: path(points.map(p => finite(p) ? p[1] : null), i => x(points[i][0]), y), fill: 'none',
     'stroke-linejoin': 'round', 'stroke-linecap': 'round', ...more}));
   for (const l of [...lines].reverse()) {  // the own run last, so that it is drawn over the others
-    const smooth = asked.smooth > 0 && !l.rare && !l.held && !isSetting(l.name);
+    const smooth = settings.smooth > 0 && !l.rare && !l.held && !isSetting(l.name);
     if (smooth) draw(l.points, {stroke: l.colour, 'stroke-width': 1, opacity: .28});
-    l.drawn = smooth ? smoothed(l.points, asked.smooth / 100) : l.points;
+    l.drawn = smooth ? smoothed(l.points, settings.smooth / 100) : l.points;
     draw(l.drawn, {stroke: l.colour, 'stroke-width': l.points.length === 1 ? 6 : 1.8,
       ...(l.held && shownRuns().length > 1 ? {'stroke-dasharray': '5 4'} : {})});
     if (l.rare) for (const p of l.points.filter(finite))
@@ -194,14 +194,14 @@ function watch(svg, lines, {x, left, right, top, bottom, width, from, to}) {
     const step = from + (to - from) * share, [first] = lines, at = first.points[nearest(first.points, step)][0];
     for (const key of ['x1', 'x2']) cursor.setAttribute(key, x(at));
     cursor.setAttribute('opacity', .5);
-    tell(event, ['step ' + number(at), ...lines.map(l => {
+    showTip(event, ['step ' + number(at), ...lines.map(l => {
       const i = nearest(l.points, at), p = l.points[i], s = l.drawn[i];
       return l.label + ': ' + number(p[1]) +
         (s !== p && typeof s[1] === 'number' ? '  (smoothed ' + number(s[1]) + ')' : '') +
         (p[0] !== at ? '  at ' + number(p[0]) : '');
     })].join('\n'));
   });
-  cover.addEventListener('mouseleave', () => { cursor.setAttribute('opacity', 0); hush(); });
+  cover.addEventListener('mouseleave', () => { cursor.setAttribute('opacity', 0); hideTip(); });
   svg.append(cursor, cover);
 }
 function drawCurves() {
@@ -209,17 +209,17 @@ function drawCurves() {
   const rank = g => g === 'loss' ? 0 : isSpeed(g) ? 3 : g === 'lr' || g === 'grad_norm' || g === 'loss_scale' ? 2 : 1;
   groups.sort((a, b) => rank(a) - rank(b));
   pick('curves').hidden = !groups.length;
-  pick('log').setAttribute('aria-pressed', asked.log);
-  pick('linear').setAttribute('aria-pressed', !asked.log);
+  pick('log').setAttribute('aria-pressed', settings.log);
+  pick('linear').setAttribute('aria-pressed', !settings.log);
   pick('runs').replaceChildren(...(runs.length < 2 ? [] : runs.map((run, index) => {
     const button = make('button', {onclick: () => {
-      asked.hidden = asked.hidden.includes(run.folder) ?
-        asked.hidden.filter(f => f !== run.folder) : [...asked.hidden, run.folder];
-      remember();
+      settings.hidden = settings.hidden.includes(run.folder) ?
+        settings.hidden.filter(f => f !== run.folder) : [...settings.hidden, run.folder];
+      saveSettings();
       drawCurves();
     }}, nameOf(run));
     button.style.setProperty('--colour', colourOf(index));
-    button.setAttribute('aria-pressed', !asked.hidden.includes(run.folder));
+    button.setAttribute('aria-pressed', !settings.hidden.includes(run.folder));
     return button;
   })));
   const tall = pick('plots').clientHeight;
@@ -231,10 +231,10 @@ function drawCurves() {
 
 // ---- samples and facts ----
 function drawSamples() {
-  const all = [...runs[0].samples].reverse(), few = 6, list = asked.older ? all : all.slice(0, few);
+  const all = [...runs[0].samples].reverse(), few = 6, list = settings.older ? all : all.slice(0, few);
   pick('sampled').hidden = !all.length;
   pick('older').hidden = all.length <= few;
-  pick('older').textContent = asked.older ? 'show fewer' : 'show ' + (all.length - few) + ' older';
+  pick('older').textContent = settings.older ? 'show fewer' : 'show ' + (all.length - few) + ' older';
   const imageOf = text => 'data:image/svg+xml;charset=utf-8,' + encodeURIComponent(text);
   pick('samples').replaceChildren(...list.map(s => make('figure', {className: s.kind === 'svg' ? 'wide' : ''},
     make('figcaption', {}, s.name + '  ·  step ' + number(s.step)),
@@ -281,11 +281,11 @@ async function refresh() {
   } catch (error) { drawHead(); }
   setTimeout(refresh, served ? 2000 : 1000);
 }
-pick('smooth').value = asked.smooth;
-pick('smooth').oninput = event => { asked.smooth = +event.target.value; remember(); drawCurves(); };
-pick('log').onclick = () => { asked.log = true; remember(); drawCurves(); };
-pick('linear').onclick = () => { asked.log = false; remember(); drawCurves(); };
-pick('older').onclick = () => { asked.older = !asked.older; remember(); drawSamples(); };
+pick('smooth').value = settings.smooth;
+pick('smooth').oninput = event => { settings.smooth = +event.target.value; saveSettings(); drawCurves(); };
+pick('log').onclick = () => { settings.log = true; saveSettings(); drawCurves(); };
+pick('linear').onclick = () => { settings.log = false; saveSettings(); drawCurves(); };
+pick('older').onclick = () => { settings.older = !settings.older; saveSettings(); drawSamples(); };
 addEventListener('resize', drawCurves);
 matchMedia('(prefers-color-scheme: dark)').addEventListener('change', drawAll);
 drawAll();
