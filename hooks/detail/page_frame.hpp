@@ -12,7 +12,7 @@ struct PageParts {
   std::string_view title, style, body;
   /// Available to the script as `data`; must not contain '<'.
   std::string_view json;
-  /// May use the functions in page_frame.cpp: svgNode, show, tell, hush, path, labels.
+  /// May use the functions in page_frame.js: svgNode, show, showTip, hideTip, path, labels.
   std::string_view script;
 };
 

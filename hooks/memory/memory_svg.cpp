@@ -88,10 +88,10 @@ std::string MemoryHistory::svg(Device device) const {
     body += fmt::format("<path class=\"peak\" d=\"M{0:.1f} {1}V{2}\"/>\n", x_of(m.at), top, top + height);
     break;
   }
-  body += text_at("", left, top + height + line_height, "begin of the step");
+  body += text_at("", left, top + height + line_height, "start of the step");
   body += text_at("", width - right, top + height + line_height, "end", " text-anchor=\"end\"");
   double y = top + height + 3 * line_height;
-  body += text_at("head", left, y, "What stands at the peak");
+  body += text_at("head", left, y, "Allocated at the peak");
   for (const std::string& line : detail::lines_of(highest, named_lines)) {
     y += line_height;
     body += text_at("line", left, y, line, " xml:space=\"preserve\"");

@@ -197,7 +197,7 @@ std::string memory_lines(const History& history, size_t width) {
     if (m.curve.empty()) continue;
     size_t most = 0;
     for (const MemoryMoment& moment : m.curve) most = std::max(most, moment.sum());
-    out += fmt::format("\nmemory of {}: {} at most, as in step {}\n", m.device,
+    out += fmt::format("\nmemory of {}: peak of {} in step {}\n", m.device,
                        detail::bytes_text(static_cast<int64_t>(most)), m.step);
     for (size_t i = 0; i < std::min<size_t>(m.at_peak.size(), 3); ++i)
       out += "  " + wrapped(m.at_peak[i], width, 2) + '\n';
@@ -225,7 +225,7 @@ std::string report_text(const History& history, const std::string& title, const 
   out += fmt::format("\n{} steps up to step {}, {} parameters, {} activations\n", history.steps.size(),
                      history.steps.back().step, count(WatchedKind::parameter), count(WatchedKind::activation));
   out += loss_line(columns, {options.ascii}, width);
-  out += suspects.empty() ? "\nno suspects: every parameter gets a gradient and moves\n"
+  out += suspects.empty() ? "\nno suspects: every parameter receives a gradient and is updated\n"
                           : "\n" + suspects_text(suspects, static_cast<int>(width));
   const Table table(history, columns, suspects, width, {options.ascii});
   out += table.text(WatchedKind::parameter, "parameter", options.rows);
