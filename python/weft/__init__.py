@@ -1,7 +1,7 @@
 """Weft: an eager tensor library with autograd.
 
-Names, argument order and keywords follow PyTorch where it has the op. What is not there yet is not there: it raises
-AttributeError, or NotImplementedError where an op exists without the case asked for.
+Names, argument order and keywords follow PyTorch where it has the op. Missing functions raise AttributeError; missing
+cases of an existing op raise NotImplementedError.
 """
 
 import os as _os
@@ -27,12 +27,12 @@ for _name, _object in vars(_core).items():
     if isinstance(_object, dtype):
         globals()[_name] = _object
 
-# Every op of the library, by the name that it has there.
+# Every op of the library, by its name.
 for _name, _object in _core._ops.items():
     if not _name.startswith("_"):
         globals()[_name] = _object
     if _name.startswith("foreach_"):
-        globals()["_" + _name] = _object  # as PyTorch calls it
+        globals()["_" + _name] = _object  # PyTorch's name
 for _clamp, _same in (("clamp_min", "maximum"), ("clamp_max", "minimum")):
     globals()["_foreach_" + _clamp] = globals()["_foreach_" + _same]
 
@@ -62,7 +62,7 @@ _tools = ("BreakOn", "StepRecorder", "replay", "replay_step")
 
 
 def __getattr__(name):
-    # Imported when they are first looked at, so that `import weft` stays quick.
+    # Imported on first access, so that `import weft` is fast.
     if name in _modules:
         import importlib
 

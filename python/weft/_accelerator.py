@@ -1,10 +1,10 @@
-"""`weft.cuda` and `weft.hpu`: what PyTorch has for a kind of device, on this build's devices of that kind."""
+"""`weft.cuda` and `weft.hpu`: PyTorch's module of a device type, for this build's devices of that type."""
 
 from weft import _core
 
 
 class Accelerator:
-    """Questions about one kind of device; a device is a number, a name or None for the first."""
+    """Functions for one device type; a device is an index, a name, or None for the first one."""
 
     def __init__(self, kind):
         self._kind = kind
@@ -18,7 +18,7 @@ class Accelerator:
         return _core.device(f"{self._kind}:{device}" if isinstance(device, int) else device)
 
     def is_available(self):
-        """Whether there is such a device."""
+        """Whether there is a device of this type."""
         return self.device_count() > 0
 
     def device_count(self):
@@ -29,20 +29,20 @@ class Accelerator:
         _core.synchronize(self._device(device))
 
     def empty_cache(self):
-        """Gives memory that no tensor holds back to the devices."""
+        """Returns cached memory to the devices."""
         for i in range(self.device_count()):
             _core.empty_cache(self._device(i))
 
     def memory_allocated(self, device=None):
-        """Bytes that tensors hold."""
+        """Bytes held by tensors."""
         return _core.memory_stats(self._device(device))["allocated"]
 
     def max_memory_allocated(self, device=None):
-        """The most bytes that tensors held."""
+        """Peak of the bytes held by tensors."""
         return _core.memory_stats(self._device(device))["peak_allocated"]
 
     def memory_reserved(self, device=None):
-        """Bytes taken from the device."""
+        """Bytes allocated from the device, including the cache."""
         return _core.memory_stats(self._device(device))["reserved"]
 
     def manual_seed(self, seed):

@@ -1,4 +1,4 @@
-"""PyTorch's functions that are a few ops each."""
+"""PyTorch functions that are composed of a few ops."""
 
 import collections
 
@@ -19,12 +19,12 @@ def _required(name, argument, value):
 
 
 def clamp_min(input, min, *, out=None):
-    """input, or min where that is above it."""
+    """max(input, min), elementwise."""
     return clamp(input, _required("clamp_min", "min", min), out=out)
 
 
 def clamp_max(input, max, *, out=None):
-    """input, or max where that is below it."""
+    """min(input, max), elementwise."""
     return clamp(input, max=_required("clamp_max", "max", max), out=out)
 
 
@@ -47,7 +47,7 @@ resolve_conj, resolve_neg = _same("resolve_conj"), _same("resolve_neg")
 
 
 def get_device(input):
-    """The number of input's device, -1 for the CPU."""
+    """Index of input's device; -1 for the CPU."""
     _need_tensors("get_device", input=input)
     return -1 if input.device.type == "cpu" else input.device.index or 0
 
@@ -55,7 +55,7 @@ def get_device(input):
 # ---- shapes ----
 
 def adjoint(input):
-    """The conjugates of matrices, transposed; of real ones a view."""
+    """Conjugate transpose of matrices; a view if they are real."""
     _need_tensors("adjoint", input=input)
     if input.dim() == 0:
         return input.conj()
@@ -69,12 +69,12 @@ def diagflat(input, offset=0):
 
 
 def constant_pad_nd(input, pad, value=0):
-    """input with edges of one value."""
+    """input padded with a constant value."""
     return _ops["pad"](input, pad, "constant", value)
 
 
 def nonzero_static(input, *, size, fill_value=-1, out=None):
-    """The first `size` rows of nonzero, and rows of fill_value where there are fewer."""
+    """The first `size` rows of nonzero, padded with rows of fill_value."""
     if size < 0:
         raise ValueError(f"nonzero_static(): argument 'size' must not be negative, it is {size}")
     found = _ops["nonzero"](input)[:size]
@@ -83,8 +83,8 @@ def nonzero_static(input, *, size, fill_value=-1, out=None):
 
 
 def index_reduce(input, dim, index, source, reduce, *, include_self=True, out=None):
-    """input with the slices of source at index along dim: their 'prod', 'mean', 'amax' or 'amin', with input's own slice
-    unless include_self is False."""
+    """input with slices of source reduced into it at index along dim, by 'prod', 'mean', 'amax' or 'amin'. input's own
+    slice is included unless include_self is False."""
     _need_tensors("index_reduce", input=input, index=index, source=source)
     if reduce not in ("prod", "mean", "amax", "amin"):
         raise ValueError(f"index_reduce(): argument 'reduce' must be 'prod', 'mean', 'amax' or 'amin', not {reduce!r}")
@@ -98,7 +98,7 @@ def index_reduce(input, dim, index, source, reduce, *, include_self=True, out=No
 
 
 def unravel_index(indices, shape):
-    """The coordinates, in a tensor of that shape, of elements that are counted in row-major order."""
+    """The coordinates of row-major element indices in a tensor of that shape."""
     _need_tensors("unravel_index", indices=indices)
     if indices.dtype.is_floating_point or indices.dtype.is_complex or indices.dtype is _core.bool:
         raise TypeError(f"unravel_index(): argument 'indices' must be integers, not {indices.dtype.name}")
@@ -115,7 +115,7 @@ def unravel_index(indices, shape):
 
 
 def _derivative(x, dim, spacing, edge_order):
-    """The derivative along dim by parabolas through three neighbours, at the ends by lines where edge_order is 1."""
+    """The derivative along dim, from parabolas through three neighbours; at the ends from lines if edge_order is 1."""
     n, uneven = x.shape[dim], isinstance(spacing, Tensor) and spacing.ndim == 1
     if n <= edge_order:
         raise ValueError(f"gradient(): dimension {dim} needs more than {edge_order} elements, it has {n}")
@@ -149,8 +149,8 @@ def _derivative(x, dim, spacing, edge_order):
 
 
 def gradient(input, *, spacing=1, dim=None, edge_order=1):
-    """Estimates of the derivative along each dimension of dim. spacing is the distance of neighbours, or has one for each
-    dimension, or the coordinates of each dimension as tensors."""
+    """Estimates the derivative along each dimension in dim. spacing is the distance of neighbours, a list with one for
+    each dimension, or the coordinates along each dimension as tensors."""
     _need_tensors("gradient", input=input)
     if edge_order not in (1, 2):
         raise ValueError(f"gradient(): argument 'edge_order' must be 1 or 2, not {edge_order!r}")
@@ -179,7 +179,7 @@ def _dimension(name, dim, rank):
 # ---- linear algebra ----
 
 def frobenius_norm(input, dim, keepdim=False, *, out=None):
-    """The root of the sum of squares over dim: one dimension, two, or () for all."""
+    """Square root of the sum of squares over dim: one dimension, two, or () for all."""
     dims = [dim] if isinstance(dim, int) else list(dim)
     if len(dims) > 2:
         raise ValueError(f"frobenius_norm(): argument 'dim' must be at most two dimensions, not {tuple(dims)}")
@@ -194,7 +194,7 @@ def nuclear_norm(input, dim=(-2, -1), keepdim=False, *, out=None):
 
 
 def norm(input, p="fro", dim=None, keepdim=False, out=None, dtype=None):
-    """The p-norm over dim, as vector_norm: 'fro' is the Euclidean one, 'nuc' a matrix's sum of singular values."""
+    """The p-norm over dim, as vector_norm; 'fro' is the Euclidean norm, 'nuc' the sum of a matrix's singular values."""
     if not isinstance(p, str) or p != "nuc":
         return _ops["norm"](input, p, dim, keepdim, dtype=dtype, out=out)
     _need_tensors("norm", input=input)
@@ -204,7 +204,7 @@ def norm(input, p="fro", dim=None, keepdim=False, out=None, dtype=None):
 
 
 def norm_except_dim(v, pow=2, dim=0):
-    """The norm over all dimensions but dim, which are kept; over all for -1."""
+    """The norm over all dimensions but dim, which are kept as size 1; over all dimensions for dim -1."""
     _need_tensors("norm_except_dim", v=v)
     if dim == -1:
         return _ops["vector_norm"](v, pow)
@@ -219,7 +219,7 @@ _lu_unpack = collections.namedtuple("lu_unpack", "P L U")
 
 
 def svd(input, some=True, compute_uv=True):
-    """input = U diag(S) Vᴴ. Without `some` U and V are square; without compute_uv they are zeros."""
+    """input = U diag(S) Vᴴ. Without `some`, U and V are square; without compute_uv they are zeros."""
     _need_tensors("svd", input=input)
     if compute_uv:
         u, s, vh = _ops["linalg_svd"](input, not some)
@@ -229,7 +229,7 @@ def svd(input, some=True, compute_uv=True):
 
 
 def triangular_solve(input, A, upper=True, transpose=False, unitriangular=False):
-    """The x of A x = input, or of Aᵀ x = input, which reads one triangle of A; and a copy of A."""
+    """Solves A x = input, or Aᵀ x = input, reading only one triangle of A. Returns x and a copy of A."""
     _need_tensors("triangular_solve", input=input, A=A)
     for name, matrix in (("input", input), ("A", A)):
         if matrix.ndim < 2:
@@ -241,7 +241,7 @@ def triangular_solve(input, A, upper=True, transpose=False, unitriangular=False)
 
 
 def ormqr(input, tau, other, left=True, transpose=False, *, out=None):
-    """Q other, or other Q, with the square Q of linalg.householder_product; with transpose Qᴴ."""
+    """Q other, or other Q, with the square Q of linalg.householder_product; Qᴴ instead of Q with transpose."""
     _need_tensors("ormqr", input=input, tau=tau, other=other)
     size = other.shape[-2 if left else -1]
     if input.ndim < 2 or input.shape[-2] != size or input.shape[-1] > size:
@@ -253,7 +253,8 @@ def ormqr(input, tau, other, left=True, transpose=False, *, out=None):
 
 
 def lu(A, pivot=True, get_infos=False):
-    """linalg.lu_factor: (LU, pivots), with get_infos (LU, pivots, info), where info is not 0 for singular matrices."""
+    """linalg.lu_factor: (LU, pivots); with get_infos (LU, pivots, info), where info is nonzero for singular matrices.
+    """
     if not pivot:
         raise NotImplementedError("lu(): argument 'pivot' is there with its default alone")
     factors = _ops["linalg_lu_factor_ex"](A)
@@ -261,12 +262,12 @@ def lu(A, pivot=True, get_infos=False):
 
 
 def lu_solve(input, LU_data, LU_pivots, *, out=None):
-    """The x of A x = input from lu_factor(A)."""
+    """Solves A x = input from lu_factor(A)."""
     return _ops["linalg_lu_solve"](LU_data, LU_pivots, input, out=out)
 
 
 def lu_unpack(LU_data, LU_pivots, unpack_data=True, unpack_pivots=True):
-    """P, L and U with A = P L U from lu_factor(A); what is not asked for is an empty tensor."""
+    """P, L and U with A = P L U from lu_factor(A); results that are not requested are empty tensors."""
     _need_tensors("lu_unpack", LU_data=LU_data, LU_pivots=LU_pivots)
     *batch, m, n = LU_data.shape
     P = L = U = LU_data.new_empty(0)
@@ -284,7 +285,7 @@ def lu_unpack(LU_data, LU_pivots, unpack_data=True, unpack_pivots=True):
 # ---- layers ----
 
 def max_pool1d_with_indices(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False):
-    """max_pool1d and the places of what it chose."""
+    """max_pool1d and the indices of the maxima."""
     return _ops["max_pool1d"](input, kernel_size, stride, padding, dilation, ceil_mode, return_indices=True)
 
 
@@ -310,7 +311,7 @@ grid_sampler_3d = _grid_sampler("grid_sampler_3d", (5,))
 
 
 def feature_dropout(input, p, train):
-    """dropout of whole channels, the second dimension."""
+    """Dropout of whole channels, which are the second dimension."""
     _need_tensors("feature_dropout", input=input)
     if input.ndim < 2:
         raise ValueError(f"feature_dropout(): the input has {input.ndim} dimensions, fewer than 2")
@@ -319,7 +320,8 @@ def feature_dropout(input, p, train):
 
 
 def convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups):
-    """conv1d, conv2d or conv3d, or with `transposed` what goes the other way, as the weight's dimensions are."""
+    """conv1d, conv2d or conv3d, by the number of the weight's dimensions; the transposed convolution with `transposed`.
+    """
     _need_tensors("convolution", input=input, weight=weight)
     dims = weight.ndim - 2
     if dims not in (1, 2, 3) or input.ndim != weight.ndim:
@@ -331,6 +333,7 @@ def convolution(input, weight, bias, stride, padding, dilation, transposed, outp
 
 
 def conv_tbc(input, weight, bias, pad=0):
-    """A convolution along the first dimension of input [length, batch, channels], with weight [width, channels, outputs]."""
+    """A convolution along the first dimension of input [length, batch, channels], with weight [width, channels,
+    outputs]."""
     _need_tensors("conv_tbc", input=input, weight=weight)
     return _ops["conv1d"](input.permute(1, 2, 0), weight.permute(2, 1, 0), bias, padding=pad).permute(2, 0, 1)

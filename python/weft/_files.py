@@ -8,9 +8,9 @@ import tempfile
 from weft import _core
 from weft.io import load_file, save_file, save_stream  # noqa: F401
 
-# The entry of a safetensors file's metadata that holds the shape of what was saved, as JSON: a tensor is
-# {"tensor": its name}, a dict {"dict": [[key, value], ...]}, a list and a tuple {"list": [...]} and {"tuple": [...]}, and
-# numbers, texts, True, False and None are themselves.
+# Key of a safetensors file's metadata for the structure of the saved object, as JSON. A tensor is {"tensor": its name},
+# a dict {"dict": [[key, value], ...]}, a list or tuple {"list": [...]} or {"tuple": [...]}; numbers, strings, True,
+# False and None are written directly.
 _TREE = "weft.tree"
 
 
@@ -49,11 +49,11 @@ def _rebuilt(tree, tensors):
 
 
 def save(obj, f):
-    """Writes tensors, numbers, texts and None, and dicts, lists and tuples of those, such as a training's state, as
-    safetensors, into the file of that name or one that is open for binary writing.
+    """Writes tensors, numbers, strings and None, and dicts, lists and tuples of them, such as a training state, as
+    safetensors. `f` is a file name, or a file open for binary writing.
 
-    A dict of tensors, such as a state_dict, is a plain file that any reader of safetensors takes; of anything else the
-    file's metadata keep the shape. Tensors that share memory are written once.
+    A dict of tensors, such as a state_dict, becomes a plain file for any safetensors reader. For any other object the
+    metadata describe its structure. Tensors that share memory are written once.
     """
     tensors, metadata = {}, {}
     if isinstance(obj, dict) and all(isinstance(k, str) and isinstance(v, _core.Tensor) for k, v in obj.items()):
@@ -67,8 +67,8 @@ def save(obj, f):
 
 
 def load(f, map_location="cpu", *, weights_only=True, mmap=True):
-    """What save wrote, or PyTorch's torch.save (load_pt), from the file of that name or one that is open for binary
-    reading. No code of the file is run, so `weights_only` can only be True. mmap: as load_file."""
+    """Reads a file of save, or of PyTorch's torch.save (load_pt). `f` is a file name, or a file open for binary
+    reading. No code in the file is run, so `weights_only` can only be True. mmap: see load_file."""
     if not weights_only:
         raise ValueError("load(): no code of a file is run: weights_only can only be True")
     if hasattr(f, "read"):
@@ -91,17 +91,17 @@ def load(f, map_location="cpu", *, weights_only=True, mmap=True):
 
 
 def save_npy(tensor, filename):
-    """Writes one tensor as numpy.save does."""
+    """Writes one tensor in the format of numpy.save."""
     _core._save_npy(tensor, os.fspath(filename))
 
 
 def load_npy(filename, device="cpu"):
-    """Reads one array as numpy.load does."""
+    """Reads one array in the format of numpy.save."""
     return _core._load_npy(os.fspath(filename), device)
 
 
 def save_npz(tensors, filename, compressed=False):
-    """Writes named tensors as numpy.savez does, or as numpy.savez_compressed."""
+    """Writes named tensors in the format of numpy.savez or numpy.savez_compressed."""
     _core._save_npz(dict(tensors), os.fspath(filename), compressed)
 
 
@@ -111,8 +111,8 @@ def load_npz(filename, device="cpu"):
 
 
 def load_pt(filename, device="cpu"):
-    """What PyTorch's torch.save wrote: tensors, and dictionaries, lists, tuples, numbers and texts with them.
+    """Reads a file of PyTorch's torch.save: tensors, and dictionaries, lists, tuples, numbers and strings with them.
 
-    No code of the file is run: anything else in it is a ValueError. Tensors that shared memory share it again. The file
-    must be of PyTorch 1.6 or later; an OrderedDict becomes a dict, a torch.Size a tuple, a torch.device its name."""
+    No code in the file is run: any other object raises ValueError. Tensors that shared memory share it again. The file
+    must be of PyTorch 1.6 or later. An OrderedDict becomes a dict, a torch.Size a tuple, a torch.device its name."""
     return _core._load_pt(os.fspath(filename), device)

@@ -1,4 +1,4 @@
-"""Functions that are no ops of their own: keywords beyond an op's schema, PyTorch's other names, data from outside."""
+"""Functions that are not ops: keywords beyond an op's schema, other names from PyTorch, tensors from external data."""
 
 import collections
 
@@ -26,19 +26,19 @@ _python_types = {bool: _core.bool, int: _core.int64, float: _core.float64, compl
 
 
 def _named(dtype):
-    """The dtype that a type of Python's stands for; anything else as it is."""
+    """The dtype for a Python type; any other value unchanged."""
     return _python_types.get(dtype, dtype) if isinstance(dtype, type) else dtype
 
 
 class layout:
-    """How elements lie in memory: there is weft.strided alone."""
+    """Memory layout; only weft.strided exists."""
 
     def __repr__(self):
         return "weft.strided"
 
 
 class memory_format:
-    """An order of dimensions in memory. Copies are row-major, whichever is asked for."""
+    """Order of dimensions in memory. Copies are row-major for every format."""
 
     def __init__(self, name):
         self.name = name
@@ -50,7 +50,7 @@ class memory_format:
 strided = layout()
 contiguous_format, preserve_format = memory_format("contiguous_format"), memory_format("preserve_format")
 
-# Keywords of PyTorch's that change nothing here: the values that they may have beside None, and the ops.
+# PyTorch keywords without an effect here: the values that are allowed besides None, and the ops.
 _formats = (contiguous_format, preserve_format)
 _new = ("empty zeros ones full arange linspace eye rand randn randint randperm logspace geomspace normal hann_window "
         "hamming_window blackman_window bartlett_window kaiser_window ")
@@ -119,7 +119,7 @@ for _name in ("unique", "unique_consecutive"):
 
 @_public
 def clamp(input, min=None, max=None, *, out=None):
-    """input held between min and max: numbers, tensors or None."""
+    """input clamped to [min, max]; each bound is a number, a tensor or None."""
     return _ops["clip"](input, min, max, out=out)
 
 
@@ -161,7 +161,7 @@ def tensordot(a, b, dims=2, out=None):
 
 @_public
 def cross(input, other, dim=None, *, out=None):
-    """The cross product along dim: the first dimension of size 3 unless it is given."""
+    """The cross product along dim; by default the first dimension of size 3."""
     if dim is None:
         dim = next((d for d, n in enumerate(input.shape) if n == 3), -1)
     return _ops["linalg_cross"](input, other, dim, out=out)
@@ -169,7 +169,7 @@ def cross(input, other, dim=None, *, out=None):
 
 @_public
 def pinverse(input, rcond=1e-15):
-    """Moore and Penrose's inverse; singular values up to rcond times the largest count as 0."""
+    """The Moore-Penrose pseudo-inverse; singular values up to rcond times the largest count as 0."""
     return _ops["linalg_pinv"](input, rtol=rcond)
 
 
@@ -188,7 +188,7 @@ def broadcast_shapes(*shapes):
     return tuple(result)
 
 
-# ---- data from outside ----
+# ---- external data ----
 
 def _finish(result, dtype, device):
     if device is not None:
@@ -202,8 +202,8 @@ def _no_pinned_memory(name, pin_memory):
 
 
 def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=False):
-    """A copy of numbers, nested sequences, an array or a tensor. float gives float32, int int64, bool bool; arrays keep
-    their dtype."""
+    """A copy of a number, nested sequences, an array or a tensor. float gives float32, int int64, bool bool; arrays
+    keep their dtype."""
     _no_pinned_memory("tensor", pin_memory)
     result = _core._tensor(data, dtype)
     if device is not None:
@@ -212,8 +212,8 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
 
 
 def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False):
-    """obj as a tensor: without a copy where its memory can be shared and copy is not True. With copy=False ValueError
-    where it cannot. Read-only memory is copied, since a tensor can always be written."""
+    """obj as a tensor, sharing its memory if possible and copy is not True. With copy=False, raises ValueError if it
+    cannot be shared. Read-only memory is copied, since tensors are always writable."""
     if copy is not None and not isinstance(copy, bool):
         raise TypeError(f"asarray(): argument 'copy' must be a bool or None, not {type(copy).__name__}")
     if isinstance(obj, Tensor):
@@ -237,8 +237,8 @@ def as_tensor(data, dtype=None, device=None):
 
 
 def from_numpy(ndarray):
-    """A tensor over the array's memory: writes to one show in the other. A read-only array is copied. TypeError for
-    anything but an array and for dtypes that weft lacks, ValueError for elements that are not aligned."""
+    """A tensor that shares the array's memory. A read-only array is copied. Raises TypeError for anything but an array
+    and for dtypes that weft lacks, and ValueError for unaligned elements."""
     if not any(c.__module__ == "numpy" and c.__name__ == "ndarray" for c in type(ndarray).__mro__):
         raise TypeError(f"from_numpy(): argument 'ndarray' must be a numpy.ndarray, not {type(ndarray).__name__}")
     if not ndarray.dtype.isnative:
@@ -247,14 +247,14 @@ def from_numpy(ndarray):
 
 
 def from_dlpack(x, /, *, device=None, copy=None):
-    """A tensor over memory that another library offers by __dlpack__, or by a capsule, which is consumed."""
+    """A tensor that shares the memory of an object with __dlpack__, or of a capsule, which is consumed."""
     if isinstance(x, Tensor):
         return x.clone() if copy else x
     return _finish(_core._from_dlpack(x, copy), None, device)
 
 
 def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False):
-    """A 1-d tensor over the bytes of a buffer; those of a read-only one are copied."""
+    """A 1-d tensor that shares the bytes of a buffer; a read-only buffer is copied."""
     view = memoryview(buffer).cast("B")[offset:]
     if count >= 0:
         view = view[:count * dtype.itemsize]
@@ -263,19 +263,19 @@ def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False):
 
 
 def is_tensor(obj):
-    """True for a weft.Tensor."""
+    """Whether obj is a weft.Tensor."""
     return isinstance(obj, Tensor)
 
 
 def is_floating_point(input):
-    """True for floats of any size."""
+    """Whether input's dtype is floating-point."""
     return input.dtype.is_floating_point
 
 
 # ---- dtypes ----
 
 def result_type(*arrays_and_dtypes):
-    """The dtype that an op on these tensors, dtypes and numbers computes in."""
+    """The dtype in which an op on these tensors, dtypes and numbers computes."""
     if not arrays_and_dtypes:
         raise ValueError("result_type() needs at least one argument")
     dimensioned, weak = None, []
@@ -299,12 +299,12 @@ def result_type(*arrays_and_dtypes):
 
 
 def is_complex(input):
-    """Whether a tensor's numbers are complex."""
+    """Whether input's dtype is complex."""
     return input.dtype.is_complex
 
 
 def complex_of(dtype):
-    """The complex dtype whose parts are of a floating-point dtype."""
+    """The complex dtype with parts of this floating-point dtype."""
     return _core.complex128 if dtype is _core.float64 else _core.complex64
 
 
@@ -313,7 +313,7 @@ def _category(dtype):
 
 
 def can_cast(from_, to, /):
-    """True where the dtype `from_` converts to `to` without leaving its kind (bool, integer, float)."""
+    """Whether `from_` converts to `to` without leaving its category (bool, integer, float, complex)."""
     from_, to = from_.dtype if isinstance(from_, Tensor) else _named(from_), _named(to)
     if not isinstance(from_, _dtype) or not isinstance(to, _dtype):
         raise TypeError("can_cast(): arguments 'from_' and 'to' must be dtypes")

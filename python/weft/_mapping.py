@@ -1,4 +1,4 @@
-"""How the tensors of one model become those of another."""
+"""Conversion of one model's tensors to another's."""
 
 import os as _os
 
@@ -6,17 +6,17 @@ from weft import _core
 
 
 class Mapping:
-    """Statements by which the tensors of one model become those of another, one a line.
+    """Statements that map the tensors of one model to those of another, one per line:
 
-    a -> b                                   another name
-    q, k, v -> qkv, axis=0                   joined
+    a -> b                                   renamed
+    q, k, v -> qkv, axis=0                   concatenated
     c_attn -> q, k, v, axis=1, permute=[]    split evenly, and each part transposed
     w -> w, dtype="float32"                  converted
     x -> _                                   dropped
-    _ -> y                                   y stays as the model initialised it
-    l.$LAYER.a -> l.$LAYER.b                 for all the numbers that are there
+    _ -> y                                   y keeps its initial value
+    l.$LAYER.a -> l.$LAYER.b                 for all layer numbers that occur
 
-    What no statement reads keeps its name. weft/io/mapping.hpp has the rest.
+    Tensors that no statement reads keep their names. See weft/io/mapping.hpp for the full syntax.
     """
 
     def __init__(self, text):
@@ -24,27 +24,27 @@ class Mapping:
 
     @staticmethod
     def read(filename):
-        """The statements of a text file."""
+        """Reads the statements from a text file."""
         out = Mapping("")
         out._mapping = _core._Mapping.read(_os.fspath(filename))
         return out
 
     def __call__(self, tensors):
-        """A dictionary of tensors, mapped. Errors name line and column."""
+        """Maps a dictionary of tensors. Errors have line and column."""
         return _core._map_tensors(dict(tensors), self._mapping, False)
 
     def optimizer(self, tensors):
-        """What an optimizer keeps of the weights, by their names (optimizer.safetensors of a training state): tensors
-        follow the statements and keep their dtypes, scalars are renamed only."""
+        """Maps an optimizer's state by weight name (optimizer.safetensors of a training state): tensors follow the
+        statements and keep their dtypes; scalars are only renamed."""
         return _core._map_tensors(dict(tensors), self._mapping, True)
 
     def leaves(self, name):
-        """Whether a statement says that this tensor is not loaded."""
+        """Whether a statement excludes this tensor from loading."""
         return self._mapping.leaves(name)
 
 
 def core_of(mapping):
-    """Of a Mapping, or of its text."""
+    """The core object of a Mapping or of its text."""
     if mapping is None:
         return None
     return (mapping if isinstance(mapping, Mapping) else Mapping(mapping))._mapping

@@ -1,9 +1,9 @@
-"""What weft.Tensor gets beside the operators and properties that its type has: every op as a method, hooks, pickling."""
+"""Methods of weft.Tensor besides its operators and properties: every op, hooks, pickling."""
 
 from weft import _compositions, _core, _functions
 from weft._core import Tensor, _ops
 
-# Ops that take no tensor first are functions alone.
+# Ops whose first argument is not a tensor are only functions.
 _not_methods = {"empty", "zeros", "ones", "full", "arange", "linspace", "logspace", "eye", "rand", "randn", "randint",
                 "randperm", "cat", "stack", "where", "tensor", "_view", "tri", "tril_indices", "triu_indices", "broadcast_tensors",
                 "meshgrid", "hstack", "vstack", "dstack", "row_stack", "column_stack", "block_diag", "cartesian_prod", "polygamma"}
@@ -41,7 +41,7 @@ def _in_place(name):
     def method(self, *arguments, **keywords):
         operands = (self, *arguments, *keywords.values())
         recorded = any(isinstance(t, Tensor) and t.requires_grad for t in operands)
-        result = op(self.clone() if recorded else self, *arguments, **keywords)  # gradients read the old value
+        result = op(self.clone() if recorded else self, *arguments, **keywords)  # its backward needs the old value
         if tuple(result.shape) != tuple(self.shape):
             raise ValueError(f"{name}_(): the result has shape {tuple(result.shape)}, the tensor {tuple(self.shape)}")
         kept = result.dtype is self.dtype if name == "float_power" else _functions.can_cast(result.dtype, self.dtype)
@@ -67,7 +67,7 @@ for _alias, _name in {**_functions._aliases, "ndimension": "dim", "nelement": "n
 
 @_method
 def bernoulli_(self, p=0.5, *, generator=None):
-    """Overwrites self with 1 where a draw is below the probability p, else 0: a number, or a tensor that broadcasts."""
+    """Overwrites self with 1 with probability p, else 0; p is a number, or a tensor that broadcasts."""
     if isinstance(p, Tensor):
         return self.copy_(_ops["bernoulli"](p.detach().expand(self.shape), generator=generator))
     return _ops["bernoulli_"](self, p, generator=generator)
@@ -75,7 +75,7 @@ def bernoulli_(self, p=0.5, *, generator=None):
 
 @_method
 def cumsum_(self, dim, exclusive=False, reverse=False, *, dtype=None):
-    """In place: prefix sums along dim. The dtype, if it is given, is self's."""
+    """In place: prefix sums along dim. dtype must be self's, if given."""
     if dtype not in (None, self.dtype):
         raise TypeError(f"cumsum_(): a {dtype.name} result cannot be written into {self.dtype.name}")
     return _ops["cumsum_"](self, dim, exclusive, reverse)
@@ -98,7 +98,7 @@ for _name in ("repeat", "tile", "flip", "count_nonzero"):
 
 @_method
 def view(self, *shape):
-    """The same elements with other sizes, or view(dtype): the same bytes as elements of another dtype."""
+    """The same elements with other sizes; view(dtype) reinterprets the bytes as elements of another dtype."""
     if len(shape) == 1 and isinstance(dtype := _functions._named(shape[0]), _core.dtype):
         return self._view_as_dtype(dtype)
     return _ops["_view"](self, *shape)
@@ -106,7 +106,7 @@ def view(self, *shape):
 
 @_method
 def where(self, condition, other):
-    """self where condition holds, else other."""
+    """self where condition is true, else other."""
     return _ops["where"](condition, self, other)
 
 
@@ -132,7 +132,7 @@ def type_as(self, other):
 
 @_method
 def sum_to_size(self, size, *more):
-    """The sum over the dimensions that expand() would add or stretch to come from this size to self's."""
+    """Sums over the dimensions that expand() would add or stretch to get from this size to self's."""
     sizes = [size, *more] if isinstance(size, int) else list(size)
     added = self.ndim - len(sizes)
     if added < 0 or any(n not in (1, old) for n, old in zip(sizes, self.shape[added:])):
@@ -143,8 +143,8 @@ def sum_to_size(self, size, *more):
 
 @_method
 def fill_diagonal_(self, fill_value, wrap=False):
-    """Writes one value where all coordinates are the same; with wrap a tall matrix gets a diagonal in each square of its
-    width, with a row between two."""
+    """Writes one value to all elements with equal coordinates. With wrap, a tall matrix has a diagonal in each square
+    block of its width, with one row between blocks."""
     if self.ndim < 2 or self.ndim > 2 and len(set(self.shape)) > 1:
         raise ValueError(f"fill_diagonal_(): {tuple(self.shape)} is neither a matrix nor a cube")
     rows, columns = self.shape[:2]
@@ -158,8 +158,8 @@ def fill_diagonal_(self, fill_value, wrap=False):
 
 @_method
 def random_(self, *bounds, generator=None, **named):
-    """Overwrites self with integers from [from, to); random_(to) counts from 0. Without `to` they go to the highest that the
-    dtype holds, of floats to the first after which there are gaps; of int64 and uint64 to 2**63 - 2."""
+    """Overwrites self with integers from [from, to); random_(to) starts at 0. Without `to`, the range ends at the
+    dtype's largest value; for floats at the last of the consecutive integers; for int64 and uint64 at 2**63 - 2."""
     known = dict(zip(("to",) if len(bounds) == 1 and "to" not in named else ("from", "to"), bounds)) | named
     if len(bounds) > 2 or known.keys() - {"from", "to"} or len(known) < len(bounds) + len(named):
         raise TypeError("random_(): takes 'from' and 'to'")
@@ -208,7 +208,7 @@ def cpu(self, memory_format=None):
 
 @_method
 def cuda(self, device=None, non_blocking=False, memory_format=None):
-    """self on a GPU, the first unless `device` says otherwise."""
+    """self on a GPU; by default the first one."""
     device = f"cuda:{device or 0}" if device is None or isinstance(device, int) else device
     return self.to(device, non_blocking=non_blocking, memory_format=memory_format)
 
@@ -235,8 +235,8 @@ _kinds = {"float32": "Float", "float64": "Double", "float16": "Half", "bfloat16"
 
 
 def _type(self, dtype=None, non_blocking=False):
-    """self as that dtype, which may be told by PyTorch's name for its tensors, "weft.FloatTensor"; without one self's
-    name."""
+    """self converted to that dtype, which may be a PyTorch tensor type name such as "weft.FloatTensor". Without a
+    dtype, returns the type name of self."""
     if dtype is None:
         place = "" if self.device.type == "cpu" else f"{self.device.type}."
         return f"weft.{place}{_kinds[self.dtype.name]}Tensor"
@@ -248,7 +248,7 @@ def _type(self, dtype=None, non_blocking=False):
     return self.to(dtype, non_blocking=non_blocking)
 
 
-_type.__name__ = "type"  # which in this file is Python's
+_type.__name__ = "type"  # the name `type` is the builtin in this file
 _method(_type)
 
 
@@ -281,25 +281,26 @@ def new_tensor(self, data, dtype=None, device=None, requires_grad=False, pin_mem
 
 @_method
 def record_stream(self, stream):
-    """Says that work outside the library uses self on `stream`: the memory is not reused before that is done."""
+    """Declares that work outside the library uses self on `stream`; the memory is not reused before that work is done.
+    """
     _core._record_stream(self, stream)
 
 
 @_method
 def register_hook(self, hook):
-    """Calls hook with the gradient of self once it is complete; a tensor that it returns replaces the gradient."""
+    """Calls hook with the gradient of self once it is complete; a returned tensor replaces the gradient."""
     return _core._register_hook(self, hook)
 
 
 @_method
 def register_post_accumulate_grad_hook(self, hook):
-    """Calls hook with this leaf after each backward that reached it, once its .grad holds the sum."""
+    """Calls hook with this leaf after each backward that reached it, once .grad holds the sum."""
     return _core._register_post_accumulate_grad_hook(self, hook)
 
 
 @_method
 def register_node_pre_hook(self, hook):
-    """Calls hook with a GradEvent before the op that made self runs backward; it may return other gradients."""
+    """Calls hook with a GradEvent before the backward of the op that produced self; it may return other gradients."""
     return _core._register_node_pre_hook(self, hook)
 
 
@@ -321,7 +322,7 @@ def __array__(self, dtype=None, copy=None):
     return array.copy() if copy else array
 
 
-# NumPy's operators leave the work to weft's.
+# Makes NumPy's operators defer to weft's.
 Tensor.__array_ufunc__ = None
 Tensor.__array_priority__ = 1000
 
@@ -385,7 +386,7 @@ def __deepcopy__(self, memo):
 
 @_method
 def to_device(self, device, /, *, stream=None):
-    """self on another device, as the array API names it."""
+    """self on another device, by the array API's name."""
     if stream is not None:
         raise NotImplementedError("to_device(): argument 'stream' is there with its default alone")
     return self.to(device)
@@ -405,7 +406,7 @@ def _grad_fn(self):
 
 
 class GraphNode:
-    """The op that produced a tensor, and the line that called it."""
+    """The op that produced a tensor, and its call site."""
 
     def __init__(self, op, place):
         self.op, (self.file, self.line) = op, place

@@ -1,4 +1,4 @@
-"""Models as files: a module's tree as JSON, and folders of tree and weights, loaded without naming the class."""
+"""Models as files: a module's tree as JSON, and folders with tree and weights that load without naming the class."""
 
 import json as _json
 import math as _math
@@ -8,23 +8,23 @@ from weft import _core
 
 
 class ModuleRegistry:
-    """Module classes by name, those of weft.nn included, and how older versions of a class become the present one.
+    """Module classes by name, including those of weft.nn, and migrations from older versions of a class.
 
     registry = weft.io.ModuleRegistry()
     registry.add(Net, version=2)
     registry.add_migration("Net", 1, lambda tree: tree["config"].update(hidden=tree["config"].pop("size")))
 
-    A migration changes a module's part of the tree, a dict as io::to_json documents it, with lists as tuples.
+    A migration changes a module's tree in place: a dict as documented for io::to_json, with tuples for lists.
     """
 
     def __init__(self, *classes):
-        """With these classes, each of version 1."""
+        """Registers these classes with version 1."""
         self._classes, self._migrations = {}, {}
         for cls in classes:
             self.add(cls)
 
     def add(self, cls, version=1):
-        """ValueError for a name that is there. 0 is the version of a class that still changes."""
+        """Raises ValueError for a name that exists. Version 0 marks a class that still changes."""
         name = cls.__name__
         if name in self._classes or version < 0:
             raise ValueError(f"ModuleRegistry.add(): there is a {name} already, or its version is negative")
@@ -32,19 +32,20 @@ class ModuleRegistry:
         return self
 
     def add_migration(self, name, from_version, migration):
-        """Called with every tree of this type and version; those of one version run in order. What they leave is of the
-        next version, unless they set another or change the type."""
+        """Registers a function that is called with every tree of this type and version; those of one version run in
+        order of registration. The tree then has the next version, unless they set another version or change the type.
+        """
         if from_version < 1:
             raise ValueError(f"ModuleRegistry.add_migration(): there is no version {from_version} to migrate from")
         self._migrations.setdefault((name, from_version), []).append(migration)
         return self
 
     def version(self, name):
-        """1 for a type that is not there."""
+        """Version of a type; 1 if it is not registered."""
         return self._classes[name][1] if name in self._classes else 1
 
     def find(self, name, path):
-        """The class of a name; `path` is for the KeyError where there is none."""
+        """The class with this name; `path` is for the message of the KeyError if there is none."""
         if name in self._classes:
             return self._classes[name][0]
         import weft.nn as nn
@@ -55,7 +56,7 @@ class ModuleRegistry:
                        f"class, weft.io.ModuleRegistry({name})")
 
     def migrate(self, tree, path="", allow_unreleased=False):
-        """The tree in the present versions, changed in place."""
+        """The tree migrated to the current versions, in place."""
         for _ in range(1000):
             name, version = tree["type"], tree.get("version", 1)
             steps = self._migrations.get((name, version))
@@ -80,7 +81,8 @@ def _joined(path, name):
 
 
 def _plain(value):
-    """An option as Python has it: a list is written with the type of its elements, what JSON has no number for as text."""
+    """An option as a Python value: JSON lists carry their element type, and strings stand for numbers that JSON lacks.
+    """
     if isinstance(value, dict):
         (kind, items), = value.items()
         return tuple(float(item) if kind == "f64" else item for item in items)
@@ -88,12 +90,12 @@ def _plain(value):
 
 
 def _tell_configs(module, strict):
-    """Gives the C++ modules what the Python ones were made with."""
+    """Passes the arguments of Python modules to their C++ counterparts."""
     from weft.nn.module import NativeModule, _Unkept
     from weft.nn.utils.parametrizations import _Native
     for path, part in module.named_modules():
         if type(part) is NativeModule or isinstance(part, _Native):
-            continue  # C++ made it, and knows
+            continue  # created by C++, which has its config
         try:
             config = part.get_config()
             unkept = [f"{name!r} is a {value.kind}" for name, value in config.items() if isinstance(value, _Unkept)]
@@ -121,16 +123,17 @@ def _tree(module, registry):
 
 
 def to_json(module, registry=None):
-    """A module's tree as JSON text, without its weights; io/model.hpp documents it.
+    """A module's tree as JSON text, without its weights; see io/model.hpp for the format.
 
-    The options of a module are what its __init__ was given. ValueError where those are no numbers, texts or lists of
-    them, and no get_config says otherwise."""
+    A module's options are the arguments of its __init__. Raises ValueError if they are not numbers, strings or lists of
+    them, unless the class defines get_config."""
     return _core._checked_model(_json.dumps(_tree(module, registry or ModuleRegistry())))
 
 
 def from_json(text, registry=None, *, allow_unreleased=False):
-    """A module with first values from such a text, of C++ or of Python. KeyError, with the path, for a type that
-    neither weft.nn nor the registry has; ValueError where a class does not fit what is described, or is of another version."""
+    """A newly initialized module from the text of to_json, of C++ or of Python. Raises KeyError, with the path, for a
+    type that neither weft.nn nor the registry has, and ValueError if a class does not fit its description or has
+    another version."""
     registry = registry or ModuleRegistry()
     return _build(registry.migrate(_model_of(text), "", allow_unreleased), registry)
 
@@ -140,7 +143,7 @@ def _model_of(text):
 
 
 def _prepared(tree, path):
-    """Options as Python has them, and with every tensor the name that the file of the weights has for it."""
+    """Converts options to Python values, and sets `stored_as`, the name of each tensor in the weights file."""
     tree["config"] = {name: _plain(value) for name, value in tree.get("config", {}).items()}
     for tensor in _tensors(tree):
         tensor["stored_as"] = tensor.get("tied_to") or _joined(path, tensor["name"])
@@ -186,7 +189,7 @@ def _is_of_parametrizations(tree):
 
 
 def _parametrize(tree, module, registry, made, path=""):
-    """Parametrizes the tensors that are described so, but for those of a class that does it itself."""
+    """Registers the described parametrizations, except those that a class registers itself."""
     from weft.nn.utils.parametrizations import _described, _weight
     from weft.nn.utils.parametrize import is_parametrized, register_parametrization
 
@@ -206,7 +209,7 @@ def _parametrize(tree, module, registry, made, path=""):
 
 
 def _adapt(tree, model):
-    """Gives the layers that are described with an adapter one."""
+    """Adds the described LoRA adapters."""
     from weft.nn import lora
 
     def walk(tree, path):
@@ -245,7 +248,7 @@ def _compare(wanted, built, path):
 
 
 def _set(tree, module):
-    """Gives the module the dtypes, requires_grad and training that are described."""
+    """Sets dtypes, requires_grad and training as described."""
     if "shared_with" in tree:
         return
     module.training = tree.get("training", True)
@@ -263,7 +266,8 @@ def _set(tree, module):
 
 
 def _check_types(tree, registry, path):
-    """Refuses what load_model would find no class for. Classes other than containers make their members themselves."""
+    """Raises ValueError for classes that load_model could not find. Only containers are checked recursively; other
+    classes construct their own members."""
     try:
         cls = registry.find(tree["type"], path)
     except KeyError:
@@ -275,7 +279,7 @@ def _check_types(tree, registry, path):
 
 
 def save_model(folder, module, registry=None, *, max_shard_size="5GB", documents=None):
-    """Writes a module's tree and its weights to a folder; an older model of this name is replaced as a whole. ValueError
+    """Writes a module's tree and its weights to a folder, and replaces an existing model as a whole. Raises ValueError
     for a class that neither weft.nn nor the registry has."""
     registry = registry or ModuleRegistry()
     document = _tree(module, registry)
@@ -286,8 +290,8 @@ def save_model(folder, module, registry=None, *, max_shard_size="5GB", documents
 
 
 def load_model(folder, registry=None, *, device="cpu", dtype=None, allow_unreleased=False):
-    """The model that save_model wrote, in C++ or in Python, or that a training state holds, with its weights. ValueError
-    for a tree that describes a model far larger than them."""
+    """The model in a folder of save_model (C++ or Python) or of a training state, with its weights. Raises ValueError
+    if the tree describes a model far larger than the weights."""
     registry = registry or ModuleRegistry()
     path = _os.path.join(_os.fspath(folder), "model.json")
     with open(path, encoding="utf-8") as file:

@@ -1,4 +1,4 @@
-"""Whether ops are recorded: context managers that are decorators too."""
+"""Modes of autograd and numerics: context managers that also work as decorators."""
 
 import functools
 
@@ -35,7 +35,7 @@ class _Mode:
         return type(self)()
 
     def __new__(cls, function=None, *arguments, **keywords):
-        # `@no_grad` without brackets.
+        # `@no_grad` without parentheses.
         self = super().__new__(cls)
         if callable(function):
             self.__init__()
@@ -44,21 +44,21 @@ class _Mode:
 
 
 class no_grad(_Mode):
-    """No recording: results require no gradient."""
+    """Disables recording: results require no gradient."""
 
     def _wanted(self, enabled, inference):
         return False, inference
 
 
 class enable_grad(_Mode):
-    """Recording again, inside no_grad."""
+    """Enables recording inside no_grad."""
 
     def _wanted(self, enabled, inference):
         return True, False
 
 
 class inference_mode(_Mode):
-    """No recording, and the tensors made here can never enter a graph later."""
+    """Disables recording; tensors created inside can never become part of a graph."""
 
     def __init__(self, mode=True):
         super().__init__()
@@ -74,7 +74,7 @@ class inference_mode(_Mode):
 
 
 class set_grad_enabled(_Mode):
-    """Switches recording on or off, at once and until the end of a `with` block."""
+    """Switches recording on or off, immediately and until the end of a `with` block."""
 
     def __init__(self, mode):
         super().__init__()
@@ -98,7 +98,7 @@ class set_grad_enabled(_Mode):
 
 
 def is_grad_enabled():
-    """True where ops are recorded."""
+    """Whether ops are recorded."""
     return _core._grad_mode()[0]
 
 
@@ -107,8 +107,8 @@ def is_inference_mode_enabled():
 
 
 class autocast:
-    """Mixed precision in a `with` block or, as a decorator, in a function: products, convolutions and attention run in
-    `dtype`, losses, norms, softmax, powers and sums in float32. Without a dtype it is bfloat16 on the CPU, float16
+    """Mixed precision in a `with` block or, as a decorator, in a function. Products, convolutions and attention run in
+    `dtype`; losses, norms, softmax, powers and sums in float32. The default dtype is bfloat16 on the CPU, float16
     elsewhere."""
 
     def __init__(self, device_type="cpu", dtype=None, enabled=True, cache_enabled=True):
@@ -137,12 +137,12 @@ class autocast:
 
 
 def is_autocast_enabled(device_type="cpu"):
-    """True inside an autocast of devices of this kind."""
+    """Whether autocast is active for this device type."""
     return _core._autocast_dtype(device_type) is not None
 
 
 def get_autocast_dtype(device_type="cpu"):
-    """The dtype in which products run there now; float32 outside every autocast."""
+    """The dtype of products on this device type; float32 outside of autocast."""
     return _core._autocast_dtype(device_type) or _core.float32
 
 
@@ -150,9 +150,11 @@ _debug_modes = ("default", "warn", "error")
 
 
 def use_deterministic_algorithms(mode, *, warn_only=False):
-    """Refuses what may differ from run to run, or warns of it: registered ops that say so. Weft's own never do.
+    """Raises an error, or warns, for registered ops that are declared nondeterministic. Weft's own ops are
+    deterministic.
 
-    What `empty` makes is NaN then, or the largest integer. WEFT_DETERMINISTIC=1 sets the mode from the start.
+    In this mode, `empty` fills with NaN, or with the largest integer. WEFT_DETERMINISTIC=1 enables the mode at
+    start-up.
     """
     _core._set_deterministic(0 if not mode else 1 if warn_only else 2)
 
@@ -179,18 +181,18 @@ def get_deterministic_debug_mode():
 
 
 def set_tf32(matmul=False):
-    """Whether products of float32 on CUDA round their factors to 10 bits of fraction; off at first. NVIDIA_TF32_OVERRIDE=0
-    or 1 wins over it."""
+    """Whether float32 products on CUDA round their operands to 10 mantissa bits; off by default. NVIDIA_TF32_OVERRIDE=0
+    or 1 takes precedence."""
     _core._set_tf32(bool(matmul))
 
 
 def tf32_state():
-    """Whether they do in this thread now."""
+    """Whether this thread currently uses TF32."""
     return _core._tf32()
 
 
 class _ThreadScope:
-    """A `with` statement that sets a state of this thread by `_set`, which returns what held before."""
+    """A `with` statement that sets a state of this thread by `_set`, which returns the previous state."""
 
     def __init__(self, on):
         self._on = bool(on)
@@ -204,7 +206,7 @@ class _ThreadScope:
 
 
 class tf32(_ThreadScope):
-    """Sets it for this thread, in a `with` statement."""
+    """Sets TF32 for this thread, in a `with` statement."""
     _set = staticmethod(_core._set_thread_tf32)
 
     def __init__(self, matmul=True):
@@ -212,8 +214,8 @@ class tf32(_ThreadScope):
 
 
 class check_indices(_ThreadScope):
-    """In a `with` statement each kernel that reads indices on an HPU or a GPU is waited for, so that IndexError comes from
-    the call itself and before anything is written, not from the next wait."""
+    """In a `with` statement, waits for each kernel that reads indices on an HPU or a GPU. So the call itself raises
+    IndexError, before anything is written, instead of the next synchronization."""
     _set = staticmethod(_core._set_thread_index_checks)
 
     def __init__(self, on=True):

@@ -1,4 +1,4 @@
-"""The loop that trains, of which C++ has the order of steps, evaluations, states and logs."""
+"""The training loop; C++ implements the order of steps, evaluations, saved states and logs."""
 
 import json
 import os
@@ -12,7 +12,7 @@ from weft._training_state import RunState, _run
 
 @dataclass(frozen=True)
 class TrainEvent:
-    """Where a run stands when a listener is called; the figures are those of the step, or of the evaluation."""
+    """Position of a run when a listener is called, with the figures of the step or of the evaluation."""
 
     step: int
     epoch: int
@@ -39,29 +39,30 @@ class SavedState:
 
 
 class Checkpoints:
-    """States of a run while it trains: the last ones, and in `folder`/best the best. Saves in the background; a state that
-    cannot be written does not end the run."""
+    """Saves states of a run during training: the last ones, and the best in `folder`/best. Saves in the background; a
+    failed save does not end the run."""
 
     def __init__(self, folder, *, keep_last=2, keep_best=True):
         self._core = _train._Checkpoints(os.fspath(folder), keep_last, keep_best)
 
     def save(self, module, optimizer=None, state=None, *, best=False, generators=None, masters=None):
-        """A state among the last ones, and as the best; weft.io.load_training_state reads both."""
+        """Saves a state among the last ones, and also as the best one with best=True; weft.io.load_training_state reads
+        both."""
         self._core.save(best, _run(module, optimizer, generators, masters), (state or RunState())._fields())
 
     def wait(self):
-        """Waits for the last save, and raises what it failed with."""
+        """Waits for the last save, and raises its error."""
         self._core.wait()
 
 
 class Evaluation:
-    """Figures of one evaluation, gathered by name while a loop goes over the data that was held back."""
+    """Figures of one evaluation, collected by name in a loop over validation data."""
 
     def __init__(self):
         self._metrics = {}
 
     def metric(self, name, kind, *args, **kwargs):
-        """The metric of this name: kind(*args, **kwargs), made when it is first asked for."""
+        """The metric with this name, created as kind(*args, **kwargs) on first use."""
         metric = self._metrics.get(name)
         if metric is None:
             metric = self._metrics[name] = kind(*args, **kwargs)
@@ -73,29 +74,29 @@ class Evaluation:
         return self.metric(name, _train.MeanStd)
 
     def set(self, name, value):
-        """A figure that is known."""
+        """Sets a figure to a known value."""
         self.mean(name).update(float(value))
 
     def figures(self):
-        """The value of every metric that has no picture, in the order in which they were first asked for."""
+        """The value of every metric without a picture, in order of first use."""
         return {name: metric.compute() for name, metric in self._metrics.items() if not hasattr(metric, "svg")}
 
     def pictures(self):
-        """SVG of those that have a picture, such as a confusion matrix."""
+        """SVG pictures of metrics that have one, such as a confusion matrix."""
         return {name: metric.svg() for name, metric in self._metrics.items() if hasattr(metric, "svg")}
 
 
 def _words_of(error):
-    """What an error says, with its notes."""
+    """The message of an error, with its notes."""
     return "\n".join([f"{type(error).__name__}: {error}", *getattr(error, "__notes__", ())])
 
 
 def _samples_in(batch):
-    """The length of a list of samples, each a tuple or a dict; else the first size of the first tensor, or of an object's first
-    attribute."""
+    """Number of samples in a batch: the length of a list of tuples or dicts; else the first size of the first tensor in
+    it, or in an object's first attribute."""
     if isinstance(batch, list) and batch and all(isinstance(sample, (tuple, dict)) for sample in batch):
         return len(batch)
-    for _ in range(8):  # an object may hold itself
+    for _ in range(8):  # limited, as an object may contain itself
         if isinstance(batch, Tensor):
             return batch.shape[0] if batch.dim() > 0 else 1
         if not isinstance(batch, (dict, tuple, list)):
@@ -112,7 +113,7 @@ _TENSOR = "weft.tensor"
 
 
 def _told(state):
-    """A state as a JSON text, where the names of the tensors stand for them, and the tensors by name."""
+    """A state as JSON text, in which names replace tensors; and the tensors by name."""
     tensors, names = {}, {}
 
     def name_of(tensor, path):
@@ -137,12 +138,12 @@ def _told(state):
 
 
 def _state_in(text, tensors):
-    """The state that was told so."""
+    """Inverse of _told."""
     return json.loads(text, object_hook=lambda found: tensors[found[_TENSOR]] if set(found) == {_TENSOR} else found)
 
 
 def _saved_part(name, part):
-    """How the state of a part is told and restored."""
+    """Functions that save and restore the state of a part."""
     def restore(text, tensors):
         try:
             part.load_state_dict(_state_in(text, tensors))
@@ -154,31 +155,35 @@ def _saved_part(name, part):
 
 
 def _place_of(loader):
-    """How a loader's place is saved and restored; nothing where it has none."""
+    """Functions that save and restore a loader's position; (None, None) if it has no state_dict."""
     has_place = hasattr(loader, "state_dict") and hasattr(loader, "load_state_dict")
     return _saved_part("loader", loader) if has_place else (None, None)
 
 
 class Trainer:
-    """A loop that trains: steps, evaluations, states, logs, and going on where a run stood.
+    """A training loop: steps, evaluations, saved states, logs, and resuming.
 
     with weft.train.RunFolder("runs/a") as run:
         trainer = weft.train.Trainer(model, optimizer, epochs=10, clip_norm=1.0, save="runs/a/states", resume=True, log=run)
         trainer.schedule(scheduler)
         trainer.fit(loader, lambda batch: loss_of(model(batch[0]), batch[1]), validation, evaluate)
 
-    A step is: forward and backward of `accumulate` batches, which count by their samples or by the weights that loss_of
-    returns, `reduce`, unscaling, clipping, the optimizer, the schedule,
-    zero; then on_step_end, the evaluation and the state where they are due. Steps count updates alone.
+    A step runs forward and backward of `accumulate` batches, then `reduce`, unscaling, clipping, the optimizer, the
+    scheduler, and zero_grad; then on_step_end, and evaluation and saving if they are due. Batches count by their
+    samples, or by the weights that loss_of returns. Steps count optimizer updates only.
 
-    mean_weight: with `reduce` to the mean over processes, the mean over them of a step's weights, of which it is given this
-    process's: weft.distributed.mean_weight. epochs, steps: the end, whichever comes first. autocast: a dtype for the forward passes. masters: the MasterWeights that
-    the optimizer was made of, which it steps in place of the model's 16-bit weights. evaluate_every: steps, 0 is
-    each epoch. metric: the figure that tells the best state, with maximize, and after patience evaluations without a
-    better one the end; a ValueError where an evaluation has it not. Left out, it is val_loss, where evaluations have that.
-    save: a folder for states, one every save_every steps (0: each epoch), of which keep_last stay, and the best, as it was
-    evaluated. generators: those of the program's own, by name. log: a RunFolder. unit: what a sample is called in the
-    speed's name. end_by_signal: SIGINT, SIGTERM and SIGHUP end the run after its step, with a state.
+    reduce: averages gradients over processes. mean_weight: with it, maps this process's weight of a step to the mean
+    over processes: weft.distributed.mean_weight. epochs, steps: the run ends at the first one reached. autocast: a
+    dtype for the forward passes. masters: the MasterWeights from which the optimizer was created, if it steps these
+    instead of the model's 16-bit weights. evaluate_every: in steps; 0 means each epoch.
+
+    metric: the figure that selects the best state (the largest with maximize); after `patience` evaluations without
+    improvement the run ends. Raises ValueError if an evaluation lacks it. The default is val_loss, if evaluations have
+    it.
+
+    save: a folder for states, one every save_every steps (0: each epoch); the last keep_last are kept, and the best as
+    it was evaluated. generators: the program's own generators, by name. log: a RunFolder. unit: the name of a sample in
+    the logged speed. end_by_signal: SIGINT, SIGTERM and SIGHUP end the run after the current step, with a saved state.
     """
 
     def __init__(self, model, optimizer, *, epochs=0, steps=0, accumulate=1, clip_norm=0.0, autocast=None, scaler=None,
@@ -223,11 +228,11 @@ class Trainer:
         return listener
 
     def on_update(self, listener):
-        """listener() after each update, before the gradients are dropped."""
+        """Calls listener() after each update, before the gradients are dropped."""
         return self._listen("update", listener)
 
     def on_step_end(self, listener):
-        """listener(TrainEvent); this and the others serve as decorators, too."""
+        """Calls listener(TrainEvent) after each step; all on_ methods can be used as decorators."""
         return self._listen("step_end", listener)
 
     def on_epoch_end(self, listener):
@@ -237,7 +242,7 @@ class Trainer:
         return self._listen("evaluate", listener)
 
     def on_save(self, listener):
-        """listener(SavedState) once a state is complete on the disk."""
+        """Calls listener(SavedState) once a state is complete on disk."""
         return self._listen("save", listener)
 
     def schedule(self, scheduler):
@@ -246,12 +251,12 @@ class Trainer:
         self.keep("scheduler", scheduler)
 
     def keep(self, name, part):
-        """Saves and restores something else with the run: its state_dict() is what JSON can hold, and tensors within.
-        Where a part's load_state_dict raises, it and all else of the run get the state back that they had."""
+        """Saves and restores an additional object with the run. Its state_dict() contains JSON values and tensors. If
+        its load_state_dict raises, all parts of the run are restored to their previous state."""
         self._core.keep(name, *_saved_part(name, part))
 
     def stop(self):
-        """Ends the run after the step that runs."""
+        """Ends the run after the current step."""
         self._core.stop()
 
     @property
@@ -259,13 +264,14 @@ class Trainer:
         return self._core.steps()
 
     def fit(self, loader, loss_of, validation=None, each=None, *, evaluate=None):
-        """Trains on the loader's batches; a FitResult.
+        """Trains on the loader's batches; returns a FitResult.
 
-        loss_of(batch) is a batch's mean loss, or a tuple of it and its weight, such as the number of tokens that count:
-        (F.cross_entropy(y, t, reduction="sum") / n, n); without one, a batch counts by its samples. each(batch, evaluation) gathers figures of the batches of `validation`, or
-        evaluate(evaluation) does all of it; both run without gradients and with the model in eval(). The loader can be
-        gone over anew for each epoch; one without state_dict is, on resuming, gone over to where it stood. A part that is
-        wrong raises what it raises, and the last state that was saved is there.
+        loss_of(batch) returns the batch's mean loss, or a tuple of it and its weight, such as the number of counted
+        tokens: (F.cross_entropy(y, t, reduction="sum") / n, n). Without a weight, a batch counts by its samples. Either
+        each(batch, evaluation) collects figures from the batches of `validation`, or evaluate(evaluation) does the
+        whole evaluation; both run without gradients and with the model in eval(). The loader must be iterable once for
+        each epoch. On resuming, batches of a loader without state_dict are skipped up to the saved position. Errors of
+        callbacks are raised unchanged; the last saved state remains.
         """
         if (validation is None) != (each is None) or (each is not None and evaluate is not None):
             raise TypeError("fit() takes validation and each, or evaluate, or neither")
@@ -309,8 +315,8 @@ class Trainer:
 
 
 class _Modes:
-    """C++ sets the mode of all modules; a train() of the user's own, which may keep some of them as they are, is called
-    after it."""
+    """C++ sets the mode of all modules. A train() overridden by the user, which may exclude some of them, is called
+    afterwards."""
 
     def __init__(self, model):
         self._model, self._trains = model, False

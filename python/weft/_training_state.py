@@ -1,4 +1,4 @@
-"""Runs that can go on from where they stood: a folder for each saved state, complete or not there."""
+"""Training states from which a run can resume: one folder per state, either complete or absent."""
 
 import json as _json
 import os as _os
@@ -12,8 +12,8 @@ from weft._model import _tell_configs
 
 @_dataclass
 class RunState:
-    """Where a run stands. `documents` are values that JSON can hold, by name: "config", "scheduler", …; `tensors` are
-    others by name, no two of which share memory."""
+    """Position of a run. `documents` are JSON values by name: "config", "scheduler", …; `tensors` are additional
+    tensors by name, which must not share memory."""
 
     step: int = 0
     epoch: int = 0
@@ -40,11 +40,11 @@ def _state(fields):
 
 
 def save_training_state(folder, module, optimizer=None, state=None, *, generators=None, masters=None, keep_last=0):
-    """Writes a state of the run and returns its folder, FOLDER/step-00001000; keeps the last ones, 0 for all.
+    """Writes a state of the run and returns its folder, FOLDER/step-00001000. Keeps the last keep_last states; 0 keeps
+    all.
 
-    A run that loads it goes on bit for bit: weights, the optimizer's state, its `masters` (MasterWeights) where it has
-    these, the random generators, what `state` holds, and with `accumulated` above 0 the gradients. Where it fails, the
-    states that were there stay.
+    A run that loads it resumes bit for bit: weights, the optimizer's state, `masters` (MasterWeights) if given, random
+    generators, `state`, and gradients if `accumulated` is above 0. If saving fails, older states are kept.
     """
     run, fields = _run(module, optimizer, generators, masters), (state or RunState())._fields()
     return _core._save_training_state(_os.fspath(folder), run, fields, keep_last)
@@ -52,17 +52,17 @@ def save_training_state(folder, module, optimizer=None, state=None, *, generator
 
 def load_training_state(folder, module, optimizer=None, *, generators=None, masters=None, weights_only=False,
                         mapping=None):
-    """Loads the newest complete state of a folder, or the state whose own folder is given; returns its RunState.
+    """Loads the newest complete state in a folder, or the state in the given folder itself; returns its RunState.
 
-    `mapping`, a Mapping or its text, says how the weights that were saved become those of this module, with what the
-    optimizer keeps of them and accumulated gradients; what it leaves keeps its values.
+    `mapping`, a Mapping or its text, converts the saved weights to those of this module, including the optimizer's
+    state and accumulated gradients; excluded tensors keep their values.
     """
     run = _run(module, optimizer, generators, masters)
     return _state(_core._load_training_state(_os.fspath(folder), run, weights_only, _core_of(mapping)))
 
 
 def read_run_state(folder):
-    """The RunState alone, for example to build the module from its "config"."""
+    """Only the RunState, for example to build the module from its "config"."""
     return _state(_core._read_run_state(_os.fspath(folder)))
 
 
@@ -72,15 +72,15 @@ def training_states(folder):
 
 
 class BackgroundSaver:
-    """Saves in the background: `save` returns once everything is copied, and the training may change it at once."""
+    """Saves in the background: `save` returns once everything is copied; training may then continue."""
 
     def __init__(self, folder, *, keep_last=0):
         self._saver = _core._BackgroundSaver(_os.fspath(folder), keep_last)
 
     def save(self, module, optimizer=None, state=None, *, generators=None, masters=None):
-        """Raises what the save before this one failed with."""
+        """Saves a state. Raises the error of the previous save."""
         self._saver.save(_run(module, optimizer, generators, masters), (state or RunState())._fields())
 
     def wait(self):
-        """Waits for the save that runs, and raises what it failed with; the last state's folder."""
+        """Waits for the running save, and raises its error; returns the last state's folder."""
         return self._saver.wait()

@@ -6,8 +6,8 @@ from weft._modes import autocast, get_autocast_dtype, is_autocast_enabled  # noq
 
 
 class GradScaler:
-    """Scales the loss so that small float16 gradients are not rounded to zero, passes over steps whose gradients are
-    not finite, and adapts the scale (Micikevicius et al. 2018)."""
+    """Scales the loss so that small float16 gradients do not underflow, skips steps with non-finite gradients, and
+    adapts the scale (Micikevicius et al. 2018)."""
 
     def __init__(self, device="cpu", init_scale=65536.0, growth_factor=2.0, backoff_factor=0.5, growth_interval=2000,
                  enabled=True):
@@ -16,21 +16,21 @@ class GradScaler:
         self._core = _core._GradScaler(init_scale, growth_factor, backoff_factor, growth_interval, self._enabled)
 
     def scale(self, outputs):
-        """The loss, or each of several, times the scale."""
+        """The loss, or each of several losses, times the scale."""
         if isinstance(outputs, Tensor):
             return self._core._scale(outputs)
         return type(outputs)(self.scale(t) for t in outputs)
 
     def unscale_(self, optimizer):
-        """Takes the scale out of the gradients, so that they can be clipped."""
+        """Divides the gradients by the scale, so that they can be clipped."""
         self._core._unscale(optimizer._core)
 
     def step(self, optimizer, *args, **kwargs):
-        """optimizer.step(…) and what it returns; None where a gradient is not finite."""
+        """Returns optimizer.step(…); skips the step and returns None if a gradient is not finite."""
         return self._core._step(optimizer._core, lambda: optimizer.step(*args, **kwargs))[1]
 
     def update(self, new_scale=None):
-        """Ends the iteration: the scale grows, falls, or becomes `new_scale`."""
+        """Ends the iteration: the scale grows, shrinks, or is set to `new_scale`."""
         if new_scale is not None:
             if self._enabled:
                 self._core._set(float(new_scale), self._core._tracker)
@@ -53,7 +53,7 @@ class GradScaler:
         return self._options[2]
 
     def state_dict(self):
-        """The scale, the options and the steps in a row that went well; empty where it is not enabled."""
+        """The scale, the options and the number of consecutive good steps; empty if scaling is disabled."""
         if not self._enabled:
             return {}
         growth_factor, backoff_factor, growth_interval = self._options

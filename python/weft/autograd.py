@@ -1,4 +1,4 @@
-"""Gradients: grad, backward, checks against finite differences, and functions written in Python."""
+"""Gradients: grad, backward, checks against finite differences, and custom functions in Python."""
 
 from weft import _core
 from weft._core import Tensor
@@ -23,7 +23,7 @@ def _seeds(seeds, function, argument):
 
 def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=False, only_inputs=True,
          allow_unused=False):
-    """Gradients of the outputs with respect to the inputs; no .grad is touched."""
+    """Gradients of the outputs with respect to the inputs; .grad is not changed."""
     if not only_inputs:
         raise NotImplementedError("grad(): argument 'only_inputs' is there with its default alone")
     return tuple(_core._grad(_several(outputs, "grad", "outputs"), _several(inputs, "grad", "inputs"),
@@ -31,38 +31,38 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
 
 
 def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False):
-    """Fills the .grad of every leaf that the tensors depend on."""
+    """Accumulates gradients into the .grad of every leaf that the tensors depend on."""
     _core._backward(_several(tensors, "backward", "tensors"), _seeds(grad_tensors, "backward", "grad_tensors"),
                     retain_graph, create_graph)
 
 
 def gradcheck(func, inputs, *, eps=1e-6, atol=1e-5, rtol=1e-3, raise_exception=True):
-    """Compares the gradients of func with central differences, for float64 inputs that require one."""
+    """Compares the gradients of func with central differences, for float64 inputs that require gradients."""
     return _core._gradcheck(func, _several(inputs, "gradcheck", "inputs"), eps, atol, rtol, raise_exception)
 
 
 def gradgradcheck(func, inputs, *, eps=1e-6, atol=1e-5, rtol=1e-3, raise_exception=True):
-    """The same for the second derivative."""
+    """gradcheck for second derivatives."""
     return _core._gradgradcheck(func, _several(inputs, "gradgradcheck", "inputs"), eps, atol, rtol, raise_exception)
 
 
 class FunctionCtx:
-    """What one call of a Function keeps from its forward for its backward."""
+    """Values that one call of a Function keeps from its forward for its backward."""
 
     def __init__(self):
         self._to_save = self._non_differentiable = self._dirty = ()
         self.saved_tensors, self.needs_input_grad = (), ()
 
     def save_for_backward(self, *tensors):
-        """Inputs, outputs or tensors of the forward's own, kept with the version that they have."""
+        """Saves inputs, outputs or intermediate tensors, together with their current version."""
         self._to_save = tensors
 
     def mark_non_differentiable(self, *tensors):
-        """Outputs that get no gradient, as integer outputs never do."""
+        """Marks outputs that get no gradient; integer outputs never do."""
         self._non_differentiable = tensors
 
     def mark_dirty(self, *tensors):
-        """Inputs that forward wrote in place and returns; apply gives back the same object."""
+        """Marks inputs that forward wrote in place and returns; apply returns the same object."""
         self._dirty = tensors
 
     def set_materialize_grads(self, value):
@@ -71,7 +71,8 @@ class FunctionCtx:
 
 
 class Function:
-    """A differentiable function with static methods `forward(ctx, ...)` and `backward(ctx, ...)`; call it by `apply`."""
+    """A differentiable function with static methods `forward(ctx, ...)` and `backward(ctx, ...)`; call it by `apply`.
+    """
 
     @staticmethod
     def forward(ctx, *args):

@@ -1,4 +1,5 @@
-"""The Python array API standard, 2024.12, with its extensions `linalg` and `fft`. `missing()` lists what is not there."""
+"""The Python array API standard, 2024.12, with its extensions `linalg` and `fft`. `missing()` lists missing functions.
+"""
 
 import collections as _collections
 import functools as _functools
@@ -17,7 +18,7 @@ newaxis = None
 # ---- elementwise ----
 
 def _together(*operands):
-    """Arrays of one dtype: 0-d arrays count as any other does. Numbers stay numbers."""
+    """Promotes arrays to one dtype; 0-d arrays count like others. Numbers are unchanged."""
     kinds = [x.dtype for x in operands if isinstance(x, _Tensor)]
     if len(set(kinds)) < 2:
         return operands
@@ -207,14 +208,14 @@ def astype(x, dtype, /, *, copy=True, device=None):
 # ---- reductions ----
 
 def _reduced(name, x, axis, keepdims, **options):
-    """An empty tuple of axes reduces nothing: as a new axis of size 1 does."""
+    """Reduces over axes; an empty tuple of axes reduces nothing, like reducing a new axis of size 1."""
     if isinstance(axis, (tuple, list)) and len(axis) == 0:
         return _ops[name](x.unsqueeze(0), 0, keepdim=False, **options)
     return _ops[name](x, axis, keepdim=keepdims, **options)
 
 
 def _total(x, dtype, compute):
-    """What compute(x, dtype) gives: of unsigned integers in uint64."""
+    """compute(x, dtype), with uint64 as the default dtype for unsigned integers."""
     unsigned = not x.dtype.is_floating_point and not x.dtype.is_signed and x.dtype is not bool
     return compute(x, uint64 if dtype is None and unsigned else dtype)
 
@@ -385,7 +386,7 @@ def iinfo(type, /):
 
 
 def result_type(*arrays_and_dtypes):
-    """The dtype that arrays, dtypes and numbers are computed in; 0-d arrays count as any other."""
+    """The dtype in which arrays, dtypes and numbers are computed; 0-d arrays count like others."""
     kinds = [x if isinstance(x, _dtype) else x.dtype for x in arrays_and_dtypes if isinstance(x, (_dtype, _Tensor))]
     if not kinds:
         raise ValueError("result_type() needs at least one array or dtype")
@@ -404,7 +405,7 @@ _kinds = {"bool": lambda t: t is bool,
 
 
 def isdtype(dtype, kind):
-    """True where dtype is of a kind: a name such as "integral", a dtype, or a tuple of these."""
+    """Whether dtype is of a kind: a name such as "integral", a dtype, or a tuple of these."""
     if isinstance(kind, tuple):
         return True in {isdtype(dtype, k) for k in kind}
     if isinstance(kind, str):
@@ -415,7 +416,7 @@ def isdtype(dtype, kind):
 
 
 class _Info:
-    """What the standard's inspection asks about a library."""
+    """The standard's inspection namespace."""
 
     def capabilities(self):
         return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 8}
@@ -453,7 +454,7 @@ tensordot tile tril triu trunc unique_all unique_counts unique_inverse unique_va
 zeros_like abs""".split()
 
 def missing():
-    """The functions of the standard that are not there yet."""
+    """The functions of the standard that are missing."""
     return sorted(name for name in _standard if name not in globals())
 
 

@@ -1,4 +1,4 @@
-"""The extension for Fourier transforms of the array API standard, 2024.12."""
+"""The Fourier transform extension of the array API standard, 2024.12."""
 
 import weft.fft as _fft
 from weft import _core
@@ -30,12 +30,12 @@ del _make, _names, _name
 
 
 def fftfreq(n, /, *, d=1.0, dtype=None, device=None):
-    """The frequencies of the numbers of fft(), in cycles per unit of the spacing d."""
+    """The frequencies of the elements of fft(), in cycles per unit of the spacing d."""
     return _fft.fftfreq(n, d, dtype=dtype, device=device)
 
 
 def rfftfreq(n, /, *, d=1.0, dtype=None, device=None):
-    """The frequencies of the numbers of rfft(), in cycles per unit of the spacing d."""
+    """The frequencies of the elements of rfft(), in cycles per unit of the spacing d."""
     return _fft.rfftfreq(n, d, dtype=dtype, device=device)
 
 
@@ -44,7 +44,7 @@ def _axes(axes):
 
 
 def fftshift(x, /, *, axes=None):
-    """The number of frequency 0 brought into the middle."""
+    """Shifts the element of frequency 0 to the middle."""
     return _core._ops["fft_fftshift"](x, _axes(axes))
 
 

@@ -1,4 +1,4 @@
-"""The extension for linear algebra of the array API standard, 2024.12."""
+"""The linear algebra extension of the array API standard, 2024.12."""
 
 import collections as _collections
 
@@ -55,7 +55,7 @@ def matrix_power(x, n, /):
 
 
 def _bound(x, rtol):
-    """One bound, or one for each matrix."""
+    """rtol as a number, or one value per matrix."""
     return None if rtol is None else rtol.item() if isinstance(rtol, _weft.Tensor) and rtol.ndim == 0 else rtol
 
 
@@ -82,12 +82,12 @@ def slogdet(x, /):
 
 def solve(x1, x2, /):
     x1, x2 = _xp._together(x1, x2)
-    # A batch of vectors is none here: only a 1-d x2 is a vector.
+    # By the standard, only a 1-d x2 is a vector.
     return _linalg.solve(x1, x2.unsqueeze(-1)).squeeze(-1) if x2.ndim == 1 else _linalg.solve(*_alike(x1, x2))
 
 
 def _alike(a, b):
-    """Both with one batch, so that b is matrices whatever its shape."""
+    """Broadcasts the batch dimensions, so that b is read as matrices whatever its shape."""
     batch = _weft.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     return a.expand(*batch, *a.shape[-2:]), b.expand(*batch, *b.shape[-2:])
 

@@ -1,10 +1,10 @@
-"""Datasets, samplers and loaders, in PyTorch's shape; files of tables, lines and pictures, transforms of images, and
+"""Datasets, samplers and loaders with PyTorch's interface; files of tables, lines and images, image transforms, and
 tokenizers.
 
-A loader's workers are threads: they share the dataset, start at once and live as long as the loader. What a loop sees
-depends on the dataset, the options and the seed alone, never on the number of workers: batches come in order, and what
-weft draws inside a dataset belongs to the sample. `loader.state_dict()` says where a loop stands, and
-`loader.load_state_dict` goes on there, bit for bit.
+A loader's workers are threads: they share the dataset, start at once and live as long as the loader. Batches depend
+only on the dataset, the options and the seed, never on the number of workers: they come in order, and each sample has
+its own random stream. `loader.state_dict()` returns the position of a loop, and `loader.load_state_dict` resumes from
+it bit for bit.
 """
 
 from weft.data._collate import Padded, default_collate, default_convert, pad

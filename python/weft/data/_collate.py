@@ -1,4 +1,4 @@
-"""From samples to a batch, and what a loader does with every tensor of one."""
+"""Collation of samples into batches, and functions applied to every tensor of a batch."""
 
 from collections.abc import Mapping
 
@@ -13,7 +13,7 @@ class Padded:
         self.values, self.lengths = values, lengths
 
     def mask(self):
-        """bool [batch, length]: true where `values` has an element of the sample."""
+        """bool [batch, length]: true where `values` has an element of the sample, false at padding."""
         from weft import arange
 
         return arange(self.values.shape[1], device=self.lengths.device) < self.lengths.unsqueeze(1)
@@ -30,7 +30,7 @@ def _is_array(x):
 
 
 def _like(kind, fields):
-    """A tuple, named or not, or a list."""
+    """Rebuilds a tuple, a named tuple, or a list."""
     if hasattr(kind, "_fields"):
         return kind(*fields)
     return list(fields)
@@ -60,14 +60,15 @@ def _collate(samples, join):
 
 
 def default_collate(batch):
-    """Tensors and arrays are stacked, numbers become a tensor, strings a list; mappings, tuples and lists are collated
+    """Stacks tensors and arrays; numbers become a tensor, strings a list; mappings, tuples and lists are collated
     member by member."""
     return _collate(list(batch), _core._stack_samples)
 
 
 def pad(value=0, multiple_of=1, length=None, lengths=False):
-    """A collate_fn as default_collate, with tensors of at least one dimension, and lists of integers, padded behind their
-    end along dimension 0 to the longest of the batch, rounded up, or to `length`. With `lengths`, each becomes a Padded."""
+    """A collate_fn like default_collate that pads sequences along dimension 0 at their end: to the longest one of the
+    batch, rounded up to multiple_of, or to `length`. Sequences are tensors of at least one dimension and lists of
+    integers. With `lengths`, each becomes a Padded."""
 
     def join(samples):
         values, known = _core._pad([as_tensor(s) for s in samples], value, multiple_of, length or 0)
@@ -86,12 +87,12 @@ def pad(value=0, multiple_of=1, length=None, lengths=False):
 
 
 def default_convert(sample):
-    """Arrays as tensors; all else stays."""
+    """Converts arrays to tensors; other values are unchanged."""
     return _each(sample, lambda t: t, lambda a: as_tensor(a))
 
 
 def _each(x, function, of_array=lambda a: a, of_other=lambda other: other):
-    """x with function(t) for every tensor in it."""
+    """x with function(t) for every tensor t in it."""
     def each(part):
         return _each(part, function, of_array, of_other)
 

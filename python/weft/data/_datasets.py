@@ -1,4 +1,4 @@
-"""Datasets: what has a length and gives sample i, and what is read from its beginning."""
+"""Datasets: map-style ones with a length and sample i, and iterable ones."""
 
 import bisect
 import itertools
@@ -8,7 +8,7 @@ from weft._core import Tensor
 
 
 class Dataset:
-    """Sample i is `dataset[i]`; a loader also asks for `len(dataset)`."""
+    """A map-style dataset: `dataset[i]` is sample i; a loader also needs `len(dataset)`."""
 
     def __getitem__(self, index):
         raise NotImplementedError(f"{type(self).__name__} has no __getitem__")
@@ -17,18 +17,18 @@ class Dataset:
         return ConcatDataset([self, other])
 
     def map(self, function):
-        """The dataset of function(sample), computed whenever a sample is asked for."""
+        """The dataset of function(sample), computed on each access."""
         return MapDataset(self, function)
 
     def filter(self, predicate):
-        """The samples for which the predicate holds; it is asked once for each, here."""
+        """The samples for which the predicate is true; it is called once for each sample, here."""
         return Subset(self, [i for i in range(len(self)) if predicate(self[i])])
 
 
 class IterableDataset(Dataset):
-    """Samples come from `iter(dataset)`. A loader has one iterator an epoch, which one worker at a time reads, so every
-    sample comes once whatever the number of workers, and get_worker_info() is None in there. Where the workers are
-    processes, each has an iterator of its own, and get_worker_info() says whose it is."""
+    """Samples are read from `iter(dataset)`. A loader has one iterator per epoch, read by one worker at a time, so that
+    every sample occurs once for any number of workers; get_worker_info() is None there. If the workers are processes,
+    each has its own iterator, and get_worker_info() identifies it."""
 
     def __iter__(self):
         raise NotImplementedError(f"{type(self).__name__} has no __iter__")
@@ -51,7 +51,7 @@ class ChainDataset(IterableDataset):
 
 
 class TensorDataset(Dataset):
-    """Sample i is row i of each tensor. Loaders gather whole batches of it, without the interpreter."""
+    """Sample i is row i of each tensor. Loaders gather whole batches of it without the interpreter."""
 
     def __init__(self, *tensors):
         for t in tensors:
@@ -72,7 +72,7 @@ class TensorDataset(Dataset):
 
 
 class StackDataset(Dataset):
-    """Samples of several datasets side by side: a tuple, or a dict where they were given by name."""
+    """Samples of several datasets side by side: a tuple, or a dict if the datasets were passed by name."""
 
     def __init__(self, *args, **kwargs):
         if bool(args) == bool(kwargs):
@@ -115,7 +115,7 @@ class ConcatDataset(Dataset):
 
 
 class Subset(Dataset):
-    """Some samples of a dataset, in an order of their own."""
+    """The samples of a dataset at the given indices."""
 
     def __init__(self, dataset, indices):
         self.dataset, self.indices = dataset, indices
@@ -128,7 +128,7 @@ class Subset(Dataset):
 
 
 class MapDataset(Dataset):
-    """function(sample) of every sample of a dataset."""
+    """function(sample) for every sample of a dataset."""
 
     def __init__(self, dataset, function):
         self.dataset, self.function = dataset, function
@@ -141,8 +141,8 @@ class MapDataset(Dataset):
 
 
 class TokenWindows(Dataset):
-    """Windows of `context` tokens that begin at 0, stride, 2 * stride, …: a sample is (inputs, targets), the targets one
-    token further. A stride of None is `context`: an epoch reads each token once."""
+    """Windows of `context` tokens that begin at 0, stride, 2 * stride, …. A sample is (inputs, targets); targets are
+    shifted by one token. stride=None means `context`: an epoch reads each token once."""
 
     def __init__(self, tokens, context, stride=None):
         self.tokens, self.context, self.stride = tokens, int(context), int(stride or context)
@@ -163,8 +163,8 @@ class TokenWindows(Dataset):
 
 
 def random_split(dataset, lengths, generator=None, *, seed=None):
-    """Parts of a dataset with no sample in common: by counts, or by fractions that add up to 1. They depend on the seed
-    alone, which is drawn from the generator, or else the default one, where it is not given."""
+    """Splits a dataset into disjoint subsets: by counts, or by fractions that sum to 1. The split depends only on the
+    seed; without one, it is drawn from the generator, or else from the default one."""
     fractions = abs(sum(lengths) - 1) < 1e-9 and any(not isinstance(n, int) for n in lengths)
     if seed is None:
         seed = _core._draw_seed(generator)

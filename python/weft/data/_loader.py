@@ -1,4 +1,4 @@
-"""The loader: C++ makes the order, counts the position and runs the workers."""
+"""The loader; C++ computes the order, tracks the position and runs the workers."""
 
 import atexit
 import json
@@ -17,13 +17,13 @@ _open: weakref.WeakSet = weakref.WeakSet()
 
 @atexit.register
 def _close_all():
-    """Before the interpreter ends: workers that wait for it then would wait for ever."""
+    """Before the interpreter exits: workers that wait for it then would wait forever."""
     for loader in list(_open):
         loader._core.close()
 
 
 def _rows_of(dataset):
-    """The TensorDataset under subsets of subsets, and its rows in their order; None where there is none."""
+    """The TensorDataset under nested subsets, and its row indices in order; None if there is none."""
     rows = None
     while type(dataset) is Subset:
         inner = dataset.indices
@@ -35,17 +35,19 @@ def _rows_of(dataset):
 class DataLoader:
     """Batches of a dataset.
 
-    Every `for` over a loader is an epoch, the next one each time. `num_workers` threads make batches ahead of the loop;
-    the results do not depend on how many. Where samples are computed by much Python code, threads take turns at the
-    interpreter: with multiprocessing_context="fork" the workers are processes instead, copies of this one at the first
-    loop. An IterableDataset is read by one thread at a time, each sample once; processes read a copy of it each, as
-    PyTorch's do, which get_worker_info tells apart, and their batches take turns. `seed` is that of the order and of
-    what samples draw; without it, it is drawn from `generator` or the default generator when the first loop begins. An
-    error of a dataset is raised in the loop, with the sample and the worker as its note. A dataset
-    without samples gives no batch, and is a ValueError with shuffle.
+    Each `for` loop over a loader is an epoch, the next one each time. `num_workers` threads make batches ahead of the
+    loop; results do not depend on their number. Threads share the interpreter: if samples need much Python code, use
+    multiprocessing_context="fork", which forks worker processes from this one at the first loop.
 
-    Beyond PyTorch's: `seed`; `device`, where batches are given out; `rank` and `world`, for every world-th sample;
-    `state_dict` and `load_state_dict`.
+    An IterableDataset is read by one thread at a time, each sample once. Worker processes each read a copy of it, as in
+    PyTorch; get_worker_info distinguishes them, and their batches alternate.
+
+    `seed` determines the order and the random numbers of samples; by default it is drawn from `generator` or the
+    default generator when the first loop begins. An error of a dataset is raised in the loop, with a note that names
+    the sample and the worker. A dataset without samples yields no batch, and raises ValueError with shuffle.
+
+    Beyond PyTorch: `seed`; `device` of the batches; `rank` and `world`, for every world-th sample; `state_dict` and
+    `load_state_dict`.
     """
 
     def __init__(self, dataset, batch_size=1, shuffle=None, sampler=None, batch_sampler=None, num_workers=0,
@@ -80,7 +82,7 @@ class DataLoader:
         if generator is not None:
             options["generator"] = generator
         if sampler is not None and not hasattr(sampler, "__len__") and batch_sampler is None:
-            # How many there are is known at their end alone.
+            # The number of samples is known only at their end.
             batch_sampler = BatchSampler(sampler, batch_size or 1, drop_last)
             options |= {"batch_size": 1, "drop_last": False}
         elif sampler is not None:
@@ -90,7 +92,7 @@ class DataLoader:
             options["batch_sampler"] = _core._batch_sampler(type(batch_sampler).__name__,
                                                             lambda seed, epoch: _batches_of(batch_sampler, seed, epoch))
         place = pin_memory_device or device
-        self._pin_device = None if not place or str(place).startswith("cpu") else place  # None: whatever there is
+        self._pin_device = None if not place or str(place).startswith("cpu") else place  # None: any device
         self._pins = bool(pin_memory) and _core._can_pin(self._pin_device)
         self._core = self._make(collate_fn, options)
         _open.add(self)
@@ -120,7 +122,7 @@ class DataLoader:
             functions[:2] = dataset.__getitem__, getattr(dataset, "__getitems__", None)
         self._functions = functions[:4]
         if self._forks and self._iterable:
-            options["workers"] = 1  # one thread takes what the processes have made
+            options["workers"] = 1  # one thread receives the processes' batches
             functions[2] = pin
             functions[3] = lambda worker: None
             functions[4] = lambda epoch: _batches(reference(), epoch)
@@ -164,24 +166,25 @@ class DataLoader:
         return self._core.epoch()
 
     def set_epoch(self, epoch):
-        """The next loop is this epoch, of a DistributedSampler, too. A loader that was restored within this epoch goes
-        on in it."""
+        """Sets the epoch of the next loop, also for a DistributedSampler. A loader restored within this epoch continues
+        in it."""
         self._core.set_epoch(epoch)
         sampler = getattr(self.batch_sampler, "sampler", None) if self.sampler is None else self.sampler
         if isinstance(sampler, DistributedSampler):
             sampler.set_epoch(epoch)
 
     def state(self):
-        """Where the loop stands, as the JSON text that C++ loaders read, too."""
+        """The position of the loop, as JSON text that C++ loaders can also read."""
         return self._core.state()
 
     def restore(self, state):
-        """The next loop goes on behind the batch that had been given out last when `state` was asked for; where the
-        loop had ended by then, it is the next epoch."""
+        """Continues the next loop after the last batch that had been returned when `state` was called; if the loop had
+        ended, with the next epoch."""
         self._core.restore(state)
 
     def state_dict(self):
-        """Where the loop stands, such as for documents={"sampler": loader.state_dict()} of a weft.io.RunState."""
+        """The position of the loop, for example for documents={"sampler": loader.state_dict()} of a weft.io.RunState.
+        """
         return json.loads(self.state())
 
     def load_state_dict(self, state_dict):
@@ -193,7 +196,7 @@ def _batches(loader, epoch):
 
 
 def _end(core, processes):
-    """Threads first: they speak with the processes."""
+    """Threads first, since they communicate with the processes."""
     core.close()
     processes.close()
 

@@ -1,5 +1,5 @@
-"""Workers that are processes: copies of this one, which make batches in Python at the same time. Tensors come back in
-shared memory, all else as pickles."""
+"""Worker processes: forks of this process, which make batches in parallel Python interpreters. They return tensors in
+shared memory, and other values pickled."""
 
 import collections
 import hashlib
@@ -18,7 +18,7 @@ from weft.data._workers import WorkerInfo, here
 
 
 class _Shared:
-    """A tensor on its way between processes."""
+    """A tensor sent between processes."""
 
     def __init__(self, handle):
         self.handle = handle
@@ -31,7 +31,7 @@ def _send(fd, message):
 
 
 def _receive(fd):
-    """None where the other side is gone."""
+    """The next message; None if the other side has exited."""
     head = _read(fd, 8)
     return None if head is None else _read(fd, struct.unpack("q", head)[0])
 
@@ -60,9 +60,9 @@ def _incoming(batch):
 
 
 def _portable(error):
-    """The error, or where it cannot be sent its text, with where it came from as a note."""
+    """The error, or its text if it cannot be pickled, with the traceback as a note."""
     trace = traceback.format_tb(error.__traceback__)
-    if isinstance(error, StopIteration):  # it would end the loop without a word
+    if isinstance(error, StopIteration):  # it would silently end the loop
         error = RuntimeError("a DataLoader's function raised StopIteration")
     error.add_note("in the worker:\n" + "".join(trace).rstrip())
     try:
@@ -79,7 +79,7 @@ _living: weakref.WeakSet = weakref.WeakSet()
 
 
 class _Forked:
-    """Copies of this process, each with a pipe of requests and one of answers, spoken with by one thread at a time."""
+    """Forks of this process, each with a pipe for requests and one for answers, used by one thread at a time."""
 
     def __init__(self, count):
         self._pipes, self._ids, self._made = [], [], os.getpid()
@@ -96,7 +96,7 @@ class _Forked:
             self._ids.append(child)
 
     def _live(self, worker, requests, answers, others):
-        """The life of a worker."""
+        """Main function of a worker."""
         code = 1
         try:
             copies = [others]
@@ -120,7 +120,7 @@ class _Forked:
             raise RuntimeError("the worker processes belong to the process that forked this one")
 
     def _ask(self, worker, request):
-        """False where the worker is gone."""
+        """Sends a request. Returns False if the worker has exited."""
         try:
             _send(self._pipes[worker][1], pickle.dumps(request))
         except BrokenPipeError:
@@ -148,10 +148,10 @@ class _Forked:
     def close(self):
         pipes, self._pipes = self._pipes, []
         for answers, requests in pipes:
-            os.close(answers)  # a worker in the middle of an answer ends
+            os.close(answers)  # ends a worker that is writing an answer
             if os.getpid() == self._made:
                 try:
-                    _send(requests, b"")  # another process may have a copy of this end, so that closing it tells nothing
+                    _send(requests, b"")  # other processes may have a copy of this end, so that closing it signals nothing
                 except BrokenPipeError:
                     pass
             os.close(requests)
@@ -164,7 +164,7 @@ class _Forked:
 
 
 class Processes(_Forked):
-    """A process for each worker of a loader, which makes the batches that it is asked for."""
+    """One process for each worker of a loader, which makes the requested batches."""
 
     def __init__(self, count, make, start):
         self._make, self._start = make, start
@@ -173,8 +173,8 @@ class Processes(_Forked):
     def _serve(self, worker, requests, answers):
         self._start(worker)
         kept = []
-        while request := _receive(requests):  # an empty one, or none where the parent is gone, is the end
-            kept.clear()  # the parent has opened what the last answer told of
+        while request := _receive(requests):  # empty: quit; None: the parent has exited
+            kept.clear()  # the parent has opened the tensors of the last answer
             try:
                 answer = pickle.dumps((True, _outgoing(self._make(*pickle.loads(request)), kept)))
             except BaseException as error:
@@ -192,15 +192,16 @@ class Processes(_Forked):
 
 
 class _Rest:
-    """Samples at the end of a worker's iterator that fill no batch, and those of a group that has none for each rank."""
+    """Samples left at the end of a worker's iterator: an incomplete batch, and an incomplete group of `world` samples.
+    """
 
     def __init__(self, samples, group):
         self.samples, self.group = samples, group
 
 
 class StreamBatches:
-    """The batches of one worker's own iterator over an iterable dataset. What workers have left over at their ends is put
-    together, so that drop_last and world leave out as little as with one iterator."""
+    """The batches of one worker's iterator over an iterable dataset. Samples left at the ends of all workers are
+    combined, so that drop_last and world leave out no more than with one iterator."""
 
     def __init__(self, dataset, batch_size, drop_last, collate, share):
         self.dataset, self._size, self._drop_last, self._collate = dataset, batch_size or 1, drop_last, collate
@@ -224,7 +225,7 @@ class StreamBatches:
             yield rest
 
     def of_rests(self, rests):
-        """The batches of what all workers have left over."""
+        """The batches of all workers' left-over samples."""
         grouped = self._own(iter([sample for rest in rests for sample in rest.group]), _Rest([], []))
         samples = iter([sample for rest in rests for sample in rest.samples] + list(grouped))
         while batch := list(itertools.islice(samples, self._size)):
@@ -233,8 +234,8 @@ class StreamBatches:
 
 
 class StreamProcesses(_Forked):
-    """A process for each worker of a loader, which reads a copy of an iterable dataset. It makes batches on its own, up to
-    `ahead` of them before the first is taken. The loop takes one from each in turn, and passes over those at their end."""
+    """One process for each worker of a loader, which reads a copy of an iterable dataset and makes up to `ahead`
+    batches in advance. The loop takes one from each in turn, skipping those that have ended."""
 
     def __init__(self, count, batches, start, ahead):
         self._batches, self._start, self._ahead, self._runs, self._count = batches, start, ahead, 0, count
@@ -260,7 +261,7 @@ class StreamProcesses(_Forked):
                 if number != run:
                     run, batches, credit = number, self._begin(worker, epoch, seed), self._ahead
                 else:
-                    credit += 1  # one more has been taken
+                    credit += 1  # one more batch was taken
             credit -= 1
             kept.append([])
             try:
@@ -276,7 +277,7 @@ class StreamProcesses(_Forked):
             _send(answers, pickle.dumps(answer))
 
     def batches(self, epoch, seed):
-        """Those of an epoch, in turns."""
+        """The batches of an epoch, alternating between workers."""
         self._check_owner()
         self._runs += 1
         run, left, rests = self._runs, collections.deque(range(len(self._pipes))), {}
@@ -285,7 +286,7 @@ class StreamProcesses(_Forked):
         while left:
             worker = left.popleft()
             number = None
-            while number != run:  # what an earlier loop left behind
+            while number != run:  # skips answers to an earlier loop
                 self._check_owner()
                 number, good, batch = self._answer(worker)
             if not good:

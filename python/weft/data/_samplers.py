@@ -1,11 +1,11 @@
-"""Samplers: in which order an epoch's samples come, by seed and epoch alone. A seed that is not given is drawn from the
-generator, so that a new sampler has another order."""
+"""Samplers: the order of an epoch's samples, a function of seed and epoch only. A missing seed is drawn from the
+generator, so that each new sampler has another order."""
 
 from weft import _core, as_tensor
 
 
 def whole_numbers(**arguments):
-    """ValueError, as PyTorch has it, for what is no whole number of 64 bits; their ranges are looked at where they serve."""
+    """Raises ValueError, as PyTorch does, unless all arguments are integers of 64 bits; callers check their ranges."""
     for name, value in arguments.items():
         number = None if isinstance(value, bool) else getattr(type(value), "__index__", lambda _: None)(value)
         if number is None or not -2**63 <= number < 2**63:
@@ -13,7 +13,8 @@ def whole_numbers(**arguments):
 
 
 class Sampler:
-    """One of your own has `__iter__`, which gives indices, and `__len__`. A loader asks it anew in every epoch."""
+    """Base class of custom samplers: `__iter__` yields indices, and `__len__` is their number. A loader iterates it
+    anew in every epoch."""
 
     def __init__(self, data_source=None):
         pass
@@ -23,14 +24,14 @@ class Sampler:
 
 
 class _Ordered(Sampler):
-    """A sampler of C++. Outside a loader, each `iter` is an epoch, the next one each time."""
+    """A sampler implemented in C++. Outside of a loader, each `iter` is the next epoch."""
 
     def __init__(self, core, generator=None, seed=None):
         self._core, self._seed, self._next = core, seed, 0
         self.generator, self._drawn = generator, None
 
     def _own_seed(self):
-        """Drawn when it is first asked for."""
+        """Drawn on first use."""
         if self._drawn is None:
             self._drawn = _core._draw_seed(self.generator)
         return self._drawn
@@ -57,7 +58,7 @@ class SequentialSampler(_Ordered):
 
 
 class RandomSampler(_Ordered):
-    """A random order, another in every epoch."""
+    """A random order, different in every epoch."""
 
     def __init__(self, data_source, replacement=False, num_samples=None, generator=None, *, seed=None):
         super().__init__(_core._random_sampler(len(data_source), replacement, num_samples), generator, seed)
@@ -82,8 +83,8 @@ class WeightedRandomSampler(_Ordered):
 
 
 class DistributedSampler(_Ordered):
-    """Every num_replicas-th sample of one order that all ranks share, from number `rank` on. All ranks get as many: some
-    samples come again at the end, or with drop_last the last ones are left out."""
+    """Every num_replicas-th sample, from number `rank` on, of one order that all ranks share. All ranks get the same
+    number: some samples repeat at the end, or with drop_last the last ones are left out."""
 
     def __init__(self, dataset, num_replicas, rank, shuffle=True, seed=0, drop_last=False):
         whole = _core._random_sampler(len(dataset), False, None) if shuffle else _core._sequential_sampler(len(dataset))
@@ -91,8 +92,8 @@ class DistributedSampler(_Ordered):
         self.num_replicas, self.rank, self.epoch = num_replicas, rank, 0
 
     def set_epoch(self, epoch):
-        """The order of the next loops; without it, each is that of epoch 0, so that ranks agree however often each of
-        them looped."""
+        """Sets the epoch of the next loops. Without it, each loop is epoch 0, so that ranks agree whatever number of
+        loops each of them ran."""
         whole_numbers(epoch=epoch)
         if epoch < 0:
             raise ValueError(f"there is no epoch {epoch}")
@@ -127,8 +128,8 @@ class BatchSampler(Sampler):
 
 
 class LengthBatchSampler(Sampler):
-    """Batches of samples of similar length, so that padding adds little: a random order is cut into buckets of so many
-    batches, each is sorted by length and cut into batches, and these are shuffled."""
+    """Batches of samples of similar length, which reduces padding. A random order is cut into buckets of `bucket`
+    batches; each bucket is sorted by length and cut into batches, which are shuffled."""
 
     def __init__(self, lengths, batch_size, bucket=100, shuffle=True, drop_last=False, *, seed=None):
         self._core = _core._length_batch_sampler([int(n) for n in lengths], batch_size, bucket, shuffle, drop_last)

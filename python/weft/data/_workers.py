@@ -1,4 +1,4 @@
-"""Which worker of a loader calls a dataset."""
+"""Identification of the loader worker that calls a dataset."""
 
 import threading
 from dataclasses import dataclass
@@ -16,6 +16,6 @@ class WorkerInfo:
 
 
 def get_worker_info():
-    """Inside a dataset with a length, and inside an iterable one whose workers are processes, which worker of how many
-    calls it; None elsewhere."""
+    """Worker index and count, inside a map-style dataset and inside an iterable one with worker processes; None
+    elsewhere."""
     return getattr(here, "info", None)

@@ -1,4 +1,4 @@
-"""Files of tables, lines and pictures."""
+"""Files of tables, lines and images."""
 
 import json
 import os
@@ -14,11 +14,11 @@ __all__ = ["CsvChunks", "Table", "decode_image", "encode_jpeg", "encode_png", "i
 
 
 class Table:
-    """Columns by name: table["a"] is a tensor, or a list of texts. Columns of categories are codes, and
-    table.categories["a"] says what for."""
+    """Columns by name: table["a"] is a tensor, or a list of strings. Columns of categories are integer codes;
+    table.categories["a"] has their names."""
 
     def __init__(self, columns=(), categories=None):
-        """columns: a dictionary, or pairs, of names with tensors or lists of texts of one length."""
+        """columns: a dictionary, or pairs, of names with tensors or lists of strings of equal length."""
         self._columns = dict(columns)
         self.categories = dict(categories or {})
         if len({len(values) for values in self._columns.values()}) > 1:
@@ -33,7 +33,7 @@ class Table:
         return len(next(iter(self._columns.values()), ()))
 
     def __getitem__(self, name):
-        """KeyError where there is no such column."""
+        """Raises KeyError if there is no such column."""
         return self._columns[name]
 
     def __contains__(self, name):
@@ -43,7 +43,7 @@ class Table:
         return list(self._columns)
 
     def tensor(self, names, dtype=None):
-        """Columns of numbers side by side, [rows, len(names)]; float32 unless a dtype is given."""
+        """Numeric columns side by side, [rows, len(names)]; float32 by default."""
         for name in names:
             if not isinstance(self[name], weft.Tensor):
                 raise TypeError(f"tensor(): column {name!r} holds texts")
@@ -65,13 +65,14 @@ def _type(dtype):
 
 def read_csv(source, *, delimiter=",", header=True, comment="", names=(), dtype=None, missing=_MISSING,
              floating="float32", skip_lines=0, max_rows=None, text=False):
-    """A Table from a CSV file; text=True takes source for the text itself.
+    """A Table from a CSV file; with text=True, source is the text itself.
 
     dtype: a type for all columns, or a dictionary of types by name: weft.float32, weft.float64, weft.int64, bool, str,
-    "category" (codes) or "skip". What is not named is inferred: bool, int64, `floating`, texts. A field that is listed in
-    `missing` is NaN among fractions and -1 among codes.
+    "category" (codes) or "skip". Other columns are inferred: bool, int64, `floating`, strings. A field listed in
+    `missing` is NaN in a column of floats and -1 in one of codes.
 
-    ValueError, with line and column, for rows of unequal lengths, bad quotes and fields that are not of their type.
+    Raises ValueError, with line and column, for rows of unequal length, bad quotes and fields that do not match their
+    type.
     """
     options = _csv_options(delimiter, header, comment, names, dtype, missing, floating, skip_lines, max_rows)
     return Table._of(_core._read_csv(source if text else os.fspath(source), not text, options))
@@ -86,15 +87,14 @@ def _csv_options(delimiter=",", header=True, comment="", names=(), dtype=None, m
 
 
 class CsvChunks(IterableDataset):
-    """The table of read_csv in parts of up to `rows` rows, for a file that may be larger than memory.
+    """The table of read_csv in chunks of up to `rows` rows, for a file that may be larger than memory.
 
     for table in weft.data.CsvChunks("large.csv", 100000, dtype={"kind": "category"}):
         ...
 
-    One after the other the parts are that table, with the same types: columns without a type are read once before the
-    first part. What read_csv takes, but text, is taken here too, and errors are its. `state_dict` is the place behind the
-    last part that was given, and load_state_dict goes there, without reading what is before it. The worker processes of a
-    loader share the parts among them.
+    The chunks concatenated are that table, with the same types; columns without a type are read once before the first
+    chunk. Takes the options of read_csv except text, and raises its errors. `state_dict` is the position after the last
+    returned chunk; load_state_dict seeks there. Worker processes of a loader share the chunks.
     """
 
     def __init__(self, path, rows, **options):
@@ -105,7 +105,7 @@ class CsvChunks(IterableDataset):
         return _core._CsvParts(*self._arguments)
 
     def __iter__(self):
-        """From the start, or once from where load_state_dict went to."""
+        """From the start, or once from the position of load_state_dict."""
         if not self._restored:
             self._parts = self._open()
         self._restored = False
@@ -123,33 +123,33 @@ class CsvChunks(IterableDataset):
 
 
 def write_csv(table, path, delimiter=","):
-    """Writes a Table, or a dictionary of columns. The file is replaced as a whole."""
+    """Writes a Table, or a dictionary of columns. Replaces the file as a whole."""
     categories = getattr(table, "categories", {})
     _core._write_csv([(name, table[name], categories.get(name, [])) for name in table.keys()], os.fspath(path),
                      delimiter)
 
 
 def read_lines(path):
-    """The lines of a text file without their ends."""
+    """The lines of a text file without line endings."""
     return _core._read_lines(os.fspath(path))
 
 
 def read_json_lines(path):
-    """An iterator over the values of a file with one JSON value on each line."""
+    """An iterator over the values of a file with one JSON value per line."""
     return _core._JsonLines(os.fspath(path))
 
 
 def read_json_table(path, fields=()):
-    """Chosen fields of all lines as a Table; those of the first line where none is named."""
+    """Selected fields of all lines as a Table; by default the fields of the first line."""
     return Table._of(_core._read_json_table(os.fspath(path), list(fields)))
 
 
 def load_image(path, channels=0, keep_16_bits=False, max_pixels=1 << 27, *, apply_exif_orientation=False):
-    """A PNG or JPEG as uint8 [channels, height, width]; a PNG of 16 bits as uint16 with keep_16_bits.
+    """A PNG or JPEG as uint8 [channels, height, width]; a 16-bit PNG as uint16 with keep_16_bits.
 
-    channels: 1 grey, 2 grey and opacity, 3 colours, 4 colours and opacity, 0 what the picture has. More pixels than
-    max_pixels are refused before memory is asked for. apply_exif_orientation turns and mirrors the picture as its Exif
-    data say that the camera was held, which PIL.ImageOps.exif_transpose does.
+    channels: 1 grey, 2 grey and alpha, 3 RGB, 4 RGBA, 0 those of the image. Images with more than max_pixels pixels are
+    refused before memory is allocated. apply_exif_orientation rotates and flips the image by its Exif orientation, as
+    PIL.ImageOps.exif_transpose does.
     """
     return _core._load_image(os.fspath(path), channels, keep_16_bits, apply_exif_orientation, max_pixels)
 
@@ -160,50 +160,50 @@ def decode_image(data, channels=0, keep_16_bits=False, max_pixels=1 << 27, *, ap
 
 
 def encode_png(image):
-    """The bytes of a PNG of an image uint8 or uint16 [channels, height, width]."""
+    """An image, uint8 or uint16 [channels, height, width], as the bytes of a PNG."""
     return _core._encode_png(image)
 
 
 def encode_jpeg(image, quality=75):
-    """The bytes of a JPEG of an image uint8 with 1 or 3 channels."""
+    """An image, uint8 with 1 or 3 channels, as the bytes of a JPEG."""
     return _core._encode_jpeg(image, quality)
 
 
 def save_png(image, path):
-    """Writes an image uint8 or uint16 [channels, height, width]."""
+    """Writes an image, uint8 or uint16 [channels, height, width]."""
     _core._save_png(image, os.fspath(path))
 
 
 def save_jpeg(image, path, quality=75):
-    """Writes an image uint8 with 1 or 3 channels."""
+    """Writes an image, uint8 with 1 or 3 channels."""
     _core._save_jpeg(image, os.fspath(path), quality)
 
 
 def image_folder(path, extensions=(".png", ".jpg", ".jpeg")):
-    """The pictures below each folder in path, a class each: (files, labels, classes)."""
+    """The images below each subfolder of path, one class each: (files, labels, classes)."""
     return _core._image_folder(os.fspath(path), list(extensions))
 
 
 def load_mnist(folder, train=True):
-    """(images uint8 [n, 1, height, width], labels int64 [n]) of a folder with MNIST's IDX files, unzipped."""
+    """(images uint8 [n, 1, height, width], labels int64 [n]) from a folder with MNIST's IDX files, unzipped."""
     return _core._load_mnist(os.fspath(folder), train)
 
 
 def load_cifar10(folder, train=True):
-    """(images uint8 [n, 3, 32, 32], labels int64 [n]) of a folder with CIFAR-10's binary files."""
+    """(images uint8 [n, 3, 32, 32], labels int64 [n]) from a folder with CIFAR-10's binary files."""
     return _core._load_cifar10(os.fspath(folder), train)
 
 
 def load_cifar100(folder, train=True):
-    """(images, labels, coarse labels) of a folder with CIFAR-100's binary files."""
+    """(images, labels, coarse labels) from a folder with CIFAR-100's binary files."""
     return _core._load_cifar100(os.fspath(folder), train)
 
 
 def read_cifar10(files):
-    """load_cifar10 for named files."""
+    """load_cifar10 for given files."""
     return _core._read_cifar10([os.fspath(file) for file in files])
 
 
 def read_cifar100(files):
-    """load_cifar100 for named files."""
+    """load_cifar100 for given files."""
     return _core._read_cifar100([os.fspath(file) for file in files])

@@ -6,8 +6,8 @@ from weft import _core
 
 
 class Tokenizer:
-    """Text as numbers of tokens and back, by byte-level byte-pair encoding, as GPT-2, Llama 3, Qwen, DeepSeek and SmolLM
-    have it.
+    """Converts text to token ids and back by byte-level byte-pair encoding, as in GPT-2, Llama 3, Qwen, DeepSeek and
+    SmolLM.
 
     tokenizer = weft.data.Tokenizer.load("tokenizer.json")
     tokenizer.decode(tokenizer.encode("any text"))
@@ -18,27 +18,28 @@ class Tokenizer:
 
     @classmethod
     def load(cls, path):
-        """From a tokenizer.json. NotImplementedError, by name, for what would change ids and is not supported."""
+        """Loads a tokenizer.json. Raises NotImplementedError, with its name, for any unsupported feature that would
+        change ids."""
         return cls(_core._Tokenizer.load(os.fspath(path)))
 
     @classmethod
     def from_json(cls, text):
-        """From the text of a tokenizer.json."""
+        """Parses the text of a tokenizer.json."""
         return cls(_core._Tokenizer.from_json(text))
 
     @classmethod
     def load_gpt2(cls, vocab_json, merges_txt):
-        """From GPT-2's two files."""
+        """Loads GPT-2's two files."""
         return cls(_core._Tokenizer.load_gpt2(os.fspath(vocab_json), os.fspath(merges_txt)))
 
     @classmethod
     def train(cls, texts, vocab_size=30000, min_frequency=0, special_tokens=(), pattern="gpt2", add_prefix_space=False,
               progress=None):
-        """Learns merges from texts: of the pairs of tokens in all words the most frequent becomes a token, again and
-        again; of pairs of one frequency that of the lowest ids.
+        """Learns merges from texts: repeatedly turns the most frequent pair of tokens in all words into a new token;
+        among equally frequent pairs, the one with the lowest ids.
 
-        special_tokens get the first ids, behind them come the 256 bytes. pattern: "gpt2", "gpt4", "qwen2" or "none".
-        progress is called with the number of tokens and vocab_size from time to time.
+        special_tokens get the first ids, followed by the 256 bytes. pattern: "gpt2", "gpt4", "qwen2" or "none".
+        progress is called from time to time with the number of tokens and vocab_size.
         """
         return cls(_core._Tokenizer.train(list(texts), vocab_size, min_frequency, list(special_tokens), pattern,
                                           add_prefix_space, progress))
@@ -52,13 +53,13 @@ class Tokenizer:
         return self._held.to_json()
 
     def encode(self, text, special="allow", add_special_tokens=True):
-        """The ids of a text, or of bytes. Special tokens in it are tokens ("allow"), text like any other ("plain"), or
-        a ValueError ("forbid"); add_special_tokens puts around it what the file's template says."""
+        """The ids of a text, or of bytes. Special tokens in it are encoded as tokens ("allow"), as ordinary text
+        ("plain"), or raise ValueError ("forbid"); add_special_tokens adds those of the file's template around it."""
         encode = self._held.encode_bytes if isinstance(text, (bytes, bytearray)) else self._held.encode
         return encode(bytes(text) if isinstance(text, bytearray) else text, special, add_special_tokens)
 
     def encode_with_offsets(self, text, special="allow", add_special_tokens=True):
-        """(ids, [(begin, end), …]): the bytes of the UTF-8 text that each token stands for."""
+        """(ids, [(begin, end), …]): the byte range of the UTF-8 text for each token."""
         return self._held.encode_with_offsets(text, special, add_special_tokens)
 
     def encode_batch(self, texts, special="allow", add_special_tokens=True):
@@ -66,7 +67,7 @@ class Tokenizer:
         return self._held.encode_batch(list(texts), special, add_special_tokens)
 
     def decode(self, ids, skip_special_tokens=False):
-        """The text of ids, a list or a tensor; bytes that are no UTF-8 become U+FFFD."""
+        """The text of ids, a list or a tensor; bytes that are not valid UTF-8 become U+FFFD."""
         return self._held.decode(_ids(ids), skip_special_tokens)
 
     def decode_bytes(self, ids, skip_special_tokens=False):
@@ -74,18 +75,18 @@ class Tokenizer:
         return self._held.decode_bytes(_ids(ids), skip_special_tokens)
 
     def token(self, id):
-        """As files write it: "Ġthe" for " the"."""
+        """The token as written in files: "Ġthe" for " the"."""
         return self._held.token(id)
 
     def id(self, token):
-        """None where there is no such token."""
+        """The id of a token; None if there is no such token."""
         return self._held.id(token)
 
     def is_special(self, id):
         return self._held.is_special(id)
 
     def merges(self):
-        """Pairs of tokens in the order of their ranks."""
+        """Pairs of tokens in order of their ranks."""
         return self._held.merges()
 
     def __len__(self):

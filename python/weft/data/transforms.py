@@ -1,6 +1,5 @@
-"""Transforms of images [channels, height, width] and of batches [n, channels, height, width], under the names that
-torchvision gave them. What is random takes `generator`, a weft.Generator, when it is called; each image of a batch is
-drawn for itself."""
+"""Transforms of images [channels, height, width] and of batches [n, channels, height, width], with torchvision's names.
+Random ones take `generator`, a weft.Generator, when called, and draw separately for each image of a batch."""
 
 from weft import _core
 
@@ -18,7 +17,7 @@ def _numbers(values):
 
 
 def to_float(image):
-    """float32 from 0 to 1 for uint8 and uint16; floating images as they are."""
+    """Converts uint8 and uint16 to float32 in [0, 1]; floating images are unchanged."""
     return _core._to_float(image)
 
 
@@ -28,27 +27,27 @@ def normalize(image, mean, std):
 
 
 def crop(image, top, left, height, width):
-    """A view of a part."""
+    """A view of a rectangle of the image."""
     return _core._crop(image, top, left, height, width)
 
 
 def center_crop(image, size):
-    """A view of the middle; size is (height, width) or one number for both."""
+    """A view of the centre; size is (height, width) or one number for both."""
     return _core._center_crop(image, _sizes(size))
 
 
 def flip_horizontal(image):
-    """Left and right changed over."""
+    """Mirrors left and right."""
     return _core._flip_horizontal(image)
 
 
 def flip_vertical(image):
-    """Top and bottom changed over."""
+    """Mirrors top and bottom."""
     return _core._flip_vertical(image)
 
 
 def resize(image, size, antialias=True, mode="bilinear"):
-    """Another size, (height, width), or one number for the shorter side; mode is "bilinear" or "bicubic"."""
+    """Resizes to (height, width), or the shorter side to one number; mode is "bilinear" or "bicubic"."""
     if mode not in ("bilinear", "bicubic"):
         raise ValueError(f"resize(): argument 'mode' must be 'bilinear' or 'bicubic', not {mode!r}")
     return _core._resize(image, _sizes(size), antialias, mode == "bicubic")
@@ -105,7 +104,7 @@ class Resize(_Transform):
 
 
 class RandomCrop(_Transform):
-    """A part at a random place of the image with `padding` rows and columns of `fill` on each side."""
+    """A crop at a random position of the image, padded with `padding` rows and columns of `fill` on each side."""
 
     _options = ("size", "padding", "fill")
 
@@ -136,7 +135,7 @@ class RandomVerticalFlip(RandomHorizontalFlip):
 
 
 class RandomResizedCrop(_Transform):
-    """A part with a random share of the area and a random ratio of width to height, resized."""
+    """A crop with a random fraction of the area and a random aspect ratio (width / height), resized."""
 
     _options = ("size", "scale", "ratio", "antialias", "mode")
 
@@ -149,7 +148,7 @@ class RandomResizedCrop(_Transform):
 
 
 class ColorJitter(_Transform):
-    """Brightness, contrast and saturation by random factors within 1 - s and 1 + s."""
+    """Scales brightness, contrast and saturation by random factors in [1 - s, 1 + s]."""
 
     _options = ("brightness", "contrast", "saturation")
 
@@ -161,7 +160,7 @@ class ColorJitter(_Transform):
 
 
 class RandomErasing(_Transform):
-    """With probability p a random rectangle becomes `value`."""
+    """With probability p, sets a random rectangle to `value`."""
 
     _options = ("p", "scale", "ratio", "value")
 
@@ -173,7 +172,8 @@ class RandomErasing(_Transform):
 
 
 class CropFlipNormalize(_Transform):
-    """RandomCrop, RandomHorizontalFlip, ToFloat and Normalize of uint8 images in one pass, with the same draws."""
+    """RandomCrop, RandomHorizontalFlip, ToFloat and Normalize of uint8 images in one pass, with the same random
+    numbers."""
 
     _options = ("size", "padding", "p", "mean", "std")
 
@@ -191,7 +191,7 @@ def _is_random(step):
 
 
 class Compose(_Transform):
-    """Transforms one after the other; those that have an argument `generator` get the one of the call."""
+    """Applies transforms one after the other; those with an argument `generator` get that of the call."""
 
     _options = ("transforms",)
 

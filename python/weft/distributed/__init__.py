@@ -1,8 +1,8 @@
-"""Ranks that compute together: names and arguments as torch.distributed has them, where the meaning is the same.
+"""Ranks that compute together: names and arguments follow torch.distributed where the meaning is the same.
 
-Ranks are processes that `mpirun -n 4 python program.py` starts, or threads: `LocalWorld(4).run(function)`. Functions of
-this module write into the tensors that they are given; those of `weft.distributed.functional` return new ones, and are
-differentiable. docs/distributed.md says more.
+Ranks are processes started by `mpirun -n 4 python program.py`, or threads: `LocalWorld(4).run(function)`. Functions of
+this module write into the tensors passed to them; those of `weft.distributed.functional` return new ones, and are
+differentiable. See docs/distributed.md.
 """
 
 import contextlib as _contextlib
@@ -19,7 +19,7 @@ _watched = False
 
 
 def _announce_uncaught():
-    # The other processes learn what ended this one.
+    # Notifies the other processes of the exception that ended this one.
     global _watched
     if _watched:
         return
@@ -42,7 +42,7 @@ def _group(group):
 
 
 def _rank_in(group, rank):
-    # Roots and peers are numbers of the world, as in torch.distributed.
+    # Roots and peers are world ranks, as in torch.distributed.
     try:
         return group.ranks.index(rank)
     except ValueError:
@@ -58,8 +58,8 @@ def is_initialized():
 
 
 def init_process_group(backend=None, init_method=None, timeout=None, world_size=-1, rank=-1, **_):
-    """Begins to speak with the other processes; otherwise the first call does. `backend` is 'mpi' or None, `timeout` a
-    timedelta or seconds."""
+    """Connects to the other processes; otherwise the first call does. `backend` is 'mpi' or None, `timeout` a timedelta
+    or seconds."""
     if backend not in (None, "mpi"):
         raise ValueError(f"backend '{backend}': processes are started by mpirun and speak through MPI")
     group = _group(None)
@@ -74,7 +74,7 @@ def _seconds(timeout):
 
 
 def destroy_process_group(group=None):
-    """Nothing is to be done: the program's end finalises MPI."""
+    """Does nothing: MPI is finalised at exit."""
 
 
 def get_rank(group=None):
@@ -91,7 +91,7 @@ def get_process_group_ranks(group=None):
 
 
 def new_group(ranks=None, timeout=None):
-    """The group of these ranks of the world. Every one of them calls it, in the same order of groups."""
+    """The group of these world ranks. All of them call it, in the same order of groups."""
     world = _group(None)
     made = world.subgroup(list(range(world.size())) if ranks is None else sorted(ranks))
     if timeout is not None:
@@ -100,8 +100,9 @@ def new_group(ranks=None, timeout=None):
 
 
 def mean_weight(own, group=None):
-    """The mean over ranks of `own`, the number of samples or tokens of which this rank's loss is the mean. Where gradients
-    are averaged over ranks, (loss * (own / mean_weight(own))).backward() makes them those of all samples together."""
+    """Mean over ranks of `own`, the number of samples or tokens that this rank's mean loss counts. Where gradients are
+    averaged over ranks, (loss * (own / mean_weight(own))).backward() gives the gradient of the mean over all ranks'
+    samples."""
     return _core.mean_weight(float(own), _group(group))
 
 
@@ -169,7 +170,7 @@ def all_to_all_single(output, input, output_split_sizes=None, input_split_sizes=
 
 
 def all_to_all(output_tensor_list, input_tensor_list, group=None, async_op=False):
-    """Tensor r of the input goes to rank r; the outputs may have any number of elements."""
+    """Sends tensor r of the input to rank r; the outputs may have any number of elements."""
     _no_async(async_op, "call it without")
     group = _group(group)
     _one_for_each(input_tensor_list, group)
@@ -195,7 +196,7 @@ def send(tensor, dst, group=None, tag=0):
 
 
 def recv(tensor, src, group=None, tag=0):
-    """The rank it came from, which must be given."""
+    """Receives into tensor; returns the source rank, which must be given."""
     group = _group(group)
     _core.receive_(tensor, _rank_in(group, src), group, tag)
     return src
@@ -225,8 +226,8 @@ class LocalWorld:
         self._timeout = 0.0 if timeout is None else _seconds(timeout)
 
     def run(self, function):
-        """Calls function(group) once per rank, on threads where that group is the world; the results in the order of
-        ranks. Raises what the first rank raised that did."""
+        """Calls function(group) once per rank, on threads where that group is the world; returns the results in rank
+        order. Raises the error of the first rank that failed."""
         results = [None] * self._ranks
 
         def body(group):
@@ -237,17 +238,19 @@ class LocalWorld:
 
 
 class DataParallel:
-    """A module that every rank has, with gradients that are averaged while backward goes on.
+    """A module replicated on every rank, with gradients that are averaged while backward runs.
 
-    Calls go to the module. Unlike torch.nn.parallel.DistributedDataParallel it is told when backward is over:
+    Calls are passed to the module. Unlike with torch.nn.parallel.DistributedDataParallel, finish() must be called after
+    backward:
 
         model = DataParallel(net)
         loss(model(x)).backward()
         model.finish()               # every rank has the mean of all ranks' gradients
         optimizer.step()
 
-    Parameters and buffers begin as rank 0's. A parameter that no rank's backward came to has no gradient. Where ranks have
-    unequally many samples, `(loss * (own / mean_weight(own))).backward()` makes the mean one of all samples."""
+    Parameters and buffers are broadcast from rank 0. A parameter that no rank's backward reached has no gradient. If
+    ranks have unequal numbers of samples, `(loss * (own / mean_weight(own))).backward()` gives the mean over all
+    samples."""
 
     def __init__(self, module, *, bucket_cap_mb=25, process_group=None):
         self.module = module
@@ -258,12 +261,12 @@ class DataParallel:
         return self.module(*args, **kwargs)
 
     def finish(self):
-        """Waits for the means. Called by all ranks behind each backward outside of no_sync."""
+        """Waits for the means. Called by all ranks after each backward outside of no_sync."""
         self._replicas.finish()
 
     @_contextlib.contextmanager
     def no_sync(self):
-        """Gradients are added up on this rank alone; the next backward outside sends the sums."""
+        """Gradients accumulate on this rank only; the next backward outside of it sends the sums."""
         guard = self._replicas.no_sync()
         try:
             yield
@@ -271,7 +274,7 @@ class DataParallel:
             del guard
 
     def unused_parameters(self):
-        """Numbers of the parameters that no rank's backward came to before the last finish()."""
+        """Indices of the parameters that no rank's backward reached before the last finish()."""
         return self._replicas.unused()
 
 
