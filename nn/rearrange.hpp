@@ -1,5 +1,5 @@
-// Layers that reshape or resize. Each calls the op of the same name and raises its errors; constructors raise the errors
-// that follow from their options.
+// Layers that reshape or resize. Each calls the op of the same name and raises its errors; constructors raise the
+// errors that follow from their options.
 #pragma once
 
 #include "function_layer.hpp"
