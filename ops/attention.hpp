@@ -15,7 +15,7 @@ struct AttentionOptions {
   Tensor mask = {};
   /// Of the weights.
   double dropout_p = 0;
-  /// Query i sees keys 0 … i, besides what the mask says.
+  /// Query i sees keys 0 … i, in addition to the mask.
   bool causal = false;
   /// 1 / sqrt(E) unless given.
   std::optional<double> scale = {};
@@ -38,7 +38,7 @@ enum class AttentionBackend : uint8_t { automatic, math, fused };
 /// "auto", "math", "fused".
 WEFT_API const char* name(AttentionBackend backend);
 
-/// Besides its own position a query sees so many keys before and behind it; -1: all.
+/// The number of keys that a query sees before and after its own position; -1: all.
 struct AttentionWindow {
   int64_t left = -1, right = -1;
   bool operator==(const AttentionWindow&) const = default;
@@ -60,17 +60,16 @@ struct AttentionArguments {
   AttentionBackend backend = AttentionBackend::automatic;
 };
 /// softmax(scale · q · kᵀ + alibi + mask) · v for q [B, Sq, H, D], k [B, Sk, Hkv, D] and v [B, Sk, Hkv, Dv], where Hkv
-/// divides H and each head of k and v is that of H / Hkv heads of q, side by side: [B, Sq, H, Dv] in q's dtype. The
-/// mathematics is the same on every backend; scores of 16-bit floats are computed in f32. A query that sees no key
-/// gives zeros and zero gradients. ShapeError, DTypeError; ValueError, with all reasons, for a backend that is not
-/// eligible.
+/// divides H: [B, Sq, H, Dv] in q's dtype. Each head of k and v serves H / Hkv consecutive heads of q. The mathematics
+/// is the same on every backend; scores of 16-bit floats are computed in f32. A query that sees no key gives zeros and
+/// zero gradients. ShapeError, DTypeError; ValueError, with all reasons, for a backend that is not eligible.
 WEFT_API Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArguments& arguments = {},
                           Location where = {});
 
 struct WeightedAttention {
   /// [B, Sq, H, Dv]
   Tensor output;
-  /// [B, H, Sq, Sk] in q's dtype: what v was multiplied by, after dropout.
+  /// [B, H, Sq, Sk] in q's dtype: the factors of v, after dropout.
   Tensor weights;
   auto tensors() { return std::tie(output, weights); }
 };
@@ -98,25 +97,25 @@ struct PackedAttentionArguments {
   AttentionWindow window = {};
   AttentionBackend backend = AttentionBackend::automatic;
 };
-/// attention() of each of several sequences that lie one after the other: q [Tq, H, D], k [Tk, Hkv, D] and v
-/// [Tk, Hkv, Dv] give [Tq, H, Dv]. cu_seqlens_q and cu_seqlens_k, integers [sequences + 1] that ascend from 0 to Tq and
-/// Tk, say where each begins; the host reads them, and waits for them where they are on a device. ValueError where they
-/// do not ascend so; other errors as attention().
+/// attention() of each of several concatenated sequences: q [Tq, H, D], k [Tk, Hkv, D] and v [Tk, Hkv, Dv] give [Tq, H,
+/// Dv]. cu_seqlens_q and cu_seqlens_k, integers [sequences + 1] ascending from 0 to Tq and Tk, are the start of each
+/// sequence. The host reads them, and waits for them if they are on a device. Raises ValueError if they do not ascend,
+/// and the errors of attention().
 WEFT_API Tensor attention_varlen(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& cu_seqlens_q,
                                  const Tensor& cu_seqlens_k, const PackedAttentionArguments& arguments = {},
                                  Location where = {});
 
-/// What multi_head_attention_forward multiplies by; undefined where there is none.
+/// The weights of multi_head_attention_forward; undefined if there are none.
 struct HeadsParameters {
   /// [3 * width, width], or one weight each for keys and values of other widths.
   Tensor in_proj_weight, q_proj_weight, k_proj_weight, v_proj_weight;
   /// [3 * width]
   Tensor in_proj_bias;
-  /// [1, 1, width]: a key and a value behind the others.
+  /// [1, 1, width]: a key and a value appended to the others.
   Tensor bias_k, bias_v;
   /// [width, width] and [width]
   Tensor out_proj_weight, out_proj_bias;
-  /// A key and a value of zeros behind all.
+  /// Appends a key and a value of zeros.
   bool add_zero_attn = false;
 };
 /// Of one call. Masks are bool, where true is NOT attended to, or floats that are added to the scores.

@@ -16,12 +16,11 @@ struct BatchNormOptions {
 };
 
 /// (x - mean) / sqrt(var + eps) * weight + bias for each channel of x [N, C, ...], over all other dimensions (Ioffe and
-/// Szegedy 2015). In training mean and var (biased) are x's, and running_mean and running_var, where defined, are
-/// written: they move to x's mean and unbiased variance by `momentum`. Otherwise they are what x is normalised by. All
-/// are [C] or undefined; the result is new, with x's shape and dtype. 16-bit floats are computed in f32 and rounded
-/// once. Differentiable to any order in x, weight and bias. ShapeError where shapes do not fit, DTypeError unless all
-/// are floating, ValueError for training on one value for each channel, and for neither training nor running
-/// statistics.
+/// Szegedy 2015). In training, mean and var (biased) are those of x, and running_mean and running_var, if defined, move
+/// towards x's mean and unbiased variance by `momentum`. Otherwise running_mean and running_var normalise x. All are
+/// [C] or undefined; the result is new, with x's shape and dtype. 16-bit floats are computed in f32 and rounded once.
+/// Differentiable to any order in x, weight and bias. ShapeError where shapes do not fit, DTypeError unless all are
+/// floating, ValueError for training on one value for each channel, and for neither training nor running statistics.
 WEFT_API Tensor batch_norm(const Tensor& x, const Tensor& running_mean = {}, const Tensor& running_var = {},
                            const Tensor& weight = {}, const Tensor& bias = {}, BatchNormOptions options = {},
                            Location where = {});

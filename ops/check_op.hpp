@@ -13,7 +13,7 @@
 namespace weft::testing {
 
 struct CheckOpOptions {
-  /// What the op should give, computed in another way: compared where it is set.
+  /// Expected results, computed independently of the op. Compared if set.
   Callback<std::vector<Tensor>(std::span<const Value> arguments)> reference = {};
   /// The largest difference between two ways to compute f32: absolute + relative * |expected|; f64 is held to a
   /// thousandth of both.
@@ -27,21 +27,21 @@ struct CheckOpReport {
     std::string problem;
   };
   std::string op;
-  /// What was checked, each by the number of calls: "values 4".
+  /// The checks made, with the number of calls: "values 4".
   std::vector<std::string> done;
-  /// What was not, and why: "gradient: the op is not differentiable".
+  /// Checks left out, with the reason: "gradient: the op is not differentiable".
   std::vector<std::string> skipped;
   std::vector<Finding> findings;
 
   bool passed() const { return findings.empty(); }
-  /// A line for each finding, then what was checked and what was not.
+  /// One line per finding, then the lists of checks made and left out.
   WEFT_API std::string text() const;
 };
 
-/// Calls the op on its samples and compares: with the reference, twice the same, without changing what it is given and
-/// is not said to write; gradients and second gradients with differences; shapes and dtypes with `infer`; operands with
-/// gaps, transposed and expanded; samples cut to no elements; what is written in place with the tensor that comes back;
-/// and every kind of device that is there with the CPU. ValueError where there is no such op or where it has no
+/// Calls the op on its samples and compares: with the reference, equal results of two calls; no writes to arguments
+/// that are not declared as written; gradients and second gradients with finite differences; shapes and dtypes with
+/// `infer`; operands with gaps, transposed and expanded; samples cut to no elements; the tensor written in place with
+/// the returned one; and each available device with the CPU. Raises ValueError if the op does not exist or has no
 /// samples. The op's own errors are findings.
 WEFT_API CheckOpReport check_op(const char* name, const CheckOpOptions& options = {}, Location where = {});
 

@@ -1,8 +1,8 @@
-// Complex numbers: their parts, as views and as values, and tensors of them.
+// Complex tensors: construction, and components as views and as values.
 //
 // Gradients are PyTorch's: of a real loss L and z = x + iy the gradient is dL/dx + i dL/dy, so that z - rate * z.grad()
-// descends. For a holomorphic f it is g times the conjugate of f'(z). Rows of holomorphic ops (exp, sqrt, pow, ...) and
-// arithmetic take complex tensors by themselves; sums and products do, too; what orders numbers does not.
+// descends. For a holomorphic f it is g times the conjugate of f'(z). Holomorphic ops (exp, sqrt, pow, ...),
+// arithmetic, sums and products take complex tensors; ops that order numbers do not.
 #pragma once
 
 #include "../tensor/index.hpp"

@@ -9,8 +9,8 @@
 
 namespace weft {
 
-/// Zeros that stand around the data: as many on both sides of each spatial dimension, or "same", which keeps the sizes
-/// (the high side gets the odd one), or "valid", which is none.
+/// Zero padding: equal on both sides of each spatial dimension, or "same", which keeps the sizes (the high side gets
+/// the odd element), or "valid" for none.
 struct ConvolutionPadding {
   Dims sizes = 0;
   bool same = false;
@@ -26,7 +26,7 @@ struct ConvolutionPadding {
   ConvolutionPadding(const char* word, Location where = {}) : ConvolutionPadding(std::string_view(word), where) {}
 };
 
-/// One number stands for all spatial dimensions.
+/// One number applies to all spatial dimensions.
 struct ConvolutionOptions {
   Dims stride = 1;
   ConvolutionPadding padding = {};
@@ -39,9 +39,9 @@ struct ConvolutionOptions {
 /// y[n, o, i] = bias[o] + Σ x[n, c, i * stride - padding + k * dilation] * weight[o, c, k] over the channels c and the
 /// positions k of the kernel. x [N, C, L] or [C, L], weight [O, C / groups, K], bias [O] or undefined; the result [N,
 /// O, (L + 2 padding - dilation (K - 1) - 1) / stride + 1] is new and has x's dtype. 16-bit floats are computed in f32
-/// and rounded once. Differentiable to any order in all three. ShapeError where shapes do not fit, DTypeError unless
-/// all are of one floating dtype, DeviceError where devices differ, ValueError for a stride, a dilation or groups below
-/// 1, a negative padding, and "same" with a stride.
+/// and rounded once. Differentiable to any order in all three. Raises ShapeError if shapes do not fit, DTypeError
+/// unless all have one floating dtype, DeviceError if devices differ. Raises ValueError for a stride, a dilation or
+/// groups below 1, a negative padding, and "same" with a stride.
 WEFT_API Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, ConvolutionOptions options = {},
                        Location where = {});
 /// The same for x [N, C, H, W] or [C, H, W] and weight [O, C / groups, KH, KW].

@@ -1,8 +1,8 @@
 // New tensors: filled, copied from C++ containers, or wrapped around existing memory. They are contiguous (from_blob
 // aside), and f32 on the CPU unless the options or the function say otherwise.
 //
-// ShapeError for a negative size and for more than 8 dimensions or 2^63 - 1 bytes, DeviceError where there is no such
-// device, OutOfMemoryError, ValueError for requires_grad with a dtype that has no gradient.
+// Raises ShapeError for a negative size and for more than 8 dimensions or 2^63 - 1 bytes. Raises DeviceError if the
+// device does not exist, OutOfMemoryError, and ValueError for requires_grad with a dtype that has no gradient.
 #pragma once
 
 #include <concepts>

@@ -1,4 +1,4 @@
-// Matrices and their diagonals, triangles and parts. A matrix is what the last two dimensions hold.
+// Matrices and their diagonals, triangles and slices. A matrix spans the last two dimensions.
 #pragma once
 
 #include "../tensor/index.hpp"
@@ -14,21 +14,22 @@ WEFT_API Tensor diag_embed(const Tensor& x, int64_t offset = 0, int dim1 = -2, i
 /// The sum of a matrix's diagonal; i64 for integers and bool. ShapeError unless x is 2-d.
 WEFT_API Tensor trace(const Tensor& x, Location where = {});
 
-/// x with 0 above (tril) or below (triu) the diagonal that lies `diagonal` places above the main one. ShapeError for
-/// fewer than two dimensions.
+/// x with 0 above (tril) or below (triu) the diagonal number `diagonal`, counted upwards from the main one. Raises
+/// ShapeError for fewer than two dimensions.
 WEFT_API Tensor tril(const Tensor& x, int64_t diagonal = 0, Location where = {});
 WEFT_API Tensor triu(const Tensor& x, int64_t diagonal = 0, Location where = {});
 WEFT_API const Tensor& tril_(const Tensor& x, int64_t diagonal = 0, Location where = {});
 WEFT_API const Tensor& triu_(const Tensor& x, int64_t diagonal = 0, Location where = {});
-/// Rows and columns, [2, count], of what tril and triu keep of a matrix, in row-major order. ValueError for a negative
-/// size, DTypeError for bool.
+/// Row and column indices, [2, count], of the elements that tril and triu keep, in row-major order. ValueError for a
+/// negative size, DTypeError for bool.
 WEFT_API Tensor tril_indices(int64_t rows, int64_t columns, int64_t offset = 0, TensorOptions options = {},
                              Location where = {});
 WEFT_API Tensor triu_indices(int64_t rows, int64_t columns, int64_t offset = 0, TensorOptions options = {},
                              Location where = {});
 
-/// x with `source`, converted to x's dtype, in the place of x.diagonal(offset, dim1, dim2), x.select(dim, index) or
-/// x.slice(dim, start, stop, step): new tensors. ShapeError unless source has that part's shape.
+/// x with `source`, converted to x's dtype, replacing x.diagonal(offset, dim1, dim2), x.select(dim, index) or
+/// x.slice(dim, start, stop, step). Returns new tensors. Raises ShapeError unless source has the shape of the replaced
+/// slice.
 WEFT_API Tensor diagonal_scatter(const Tensor& x, const Tensor& source, int64_t offset = 0, int dim1 = 0, int dim2 = 1,
                                  Location where = {});
 WEFT_API Tensor select_scatter(const Tensor& x, const Tensor& source, int dim, int64_t index, Location where = {});

@@ -19,7 +19,7 @@ WEFT_API Tensor dropout3d(const Tensor& x, double p = 0.5, bool training = true,
                           Location where = {});
 
 /// Sets each element (of feature_alpha_dropout each channel of x, of rank 2 or more) with probability p to the negative
-/// saturation of selu, and shifts and scales all so that mean 0 and variance 1 stay (Klambauer et al. 2017).
+/// saturation of selu. Then shifts and scales all elements to preserve mean 0 and variance 1 (Klambauer et al. 2017).
 WEFT_API Tensor alpha_dropout(const Tensor& x, double p = 0.5, bool training = false, Generator* generator = nullptr,
                               Location where = {});
 WEFT_API Tensor feature_alpha_dropout(const Tensor& x, double p = 0.5, bool training = false,

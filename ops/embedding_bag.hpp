@@ -19,7 +19,7 @@ struct EmbeddingBagOptions {
   bool include_last_offset = false;
   /// This row counts in no bag and gets no gradient; it may count from the end.
   std::optional<int64_t> padding_idx = {};
-  /// Rows that are used and whose norm is larger are first scaled down to it, in `weight` itself and unrecorded.
+  /// Used rows with a larger norm are first scaled down to it, in `weight` itself, without recording.
   std::optional<double> max_norm = {};
   double norm_type = 2;
   /// As EmbeddingOptions::sparse, for sums and means in f32 and f64; other gradients are dense.
@@ -27,11 +27,11 @@ struct EmbeddingBagOptions {
 };
 
 /// For each bag of indices the sum, mean or maximum of those rows of weight [count, width]: [bags, width], 0 where a
-/// bag is empty. indices are [bags, n], or a list that offsets cut into bags. 16-bit floats are summed in f32. Of equal
-/// elements the first of a bag gets a maximum's gradient; NaN wins. ShapeError where shapes do not fit, DTypeError
-/// unless indices are integers and weight is floating, ValueError for offsets that do not ascend from 0 within the list
-/// and options that contradict each other, IndexError for an index or a padding_idx outside weight; on a device indices
-/// and offsets are waited for.
+/// bag is empty. indices are [bags, n], or a list that offsets cut into bags. 16-bit floats are summed in f32. The
+/// first of equal maxima in a bag gets the gradient; NaN counts as the largest. Raises ShapeError if shapes do not fit,
+/// DTypeError unless indices are integers and weight is floating. Raises ValueError for offsets that do not ascend from
+/// 0 within the list and for contradictory options, IndexError for an index or a padding_idx outside weight. On a
+/// device the host waits for indices and offsets.
 WEFT_API Tensor embedding_bag(const Tensor& indices, const Tensor& weight, const EmbeddingBagOptions& options = {},
                               Location where = {});
 

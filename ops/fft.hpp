@@ -11,7 +11,7 @@
 
 namespace weft::fft {
 
-/// What a transform of n numbers is divided by: the inverse by n, both by sqrt(n), or the forward one by n.
+/// The divisor of a transform of n elements: n for the inverse, sqrt(n) for both directions, or n for the forward one.
 enum class Norm : uint8_t { backward, ortho, forward };
 
 struct Options {
@@ -25,7 +25,8 @@ struct Options {
 /// Complex [..., n, ...] of real or complex x.
 WEFT_API Tensor fft(const Tensor& x, Options options = {}, Location where = {});
 WEFT_API Tensor ifft(const Tensor& x, Options options = {}, Location where = {});
-/// The first n / 2 + 1 numbers of the transform of real x, whose others are their conjugates. DTypeError for complex x.
+/// The first n / 2 + 1 elements of the transform of real x; the others are their conjugates. Raises DTypeError for
+/// complex x.
 WEFT_API Tensor rfft(const Tensor& x, Options options = {}, Location where = {});
 /// The real inverse of rfft: of x the first n / 2 + 1 numbers are read, and no imaginary part of x[0] and x[n / 2].
 WEFT_API Tensor irfft(const Tensor& x, Options options = {}, Location where = {});

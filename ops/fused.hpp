@@ -1,6 +1,6 @@
 // Layers of transformers in one op each: fewer passes over memory, and nothing of full size in between. Each equals the
-// composition that its formula says, up to rounding; where a device lacks the kernel, the composition runs. What they
-// keep for backward is their inputs, from which the rest is computed anew. docs/fused.md says when they are faster.
+// composition in its formula up to rounding, and runs it on devices without the kernel. They save only their inputs for
+// backward and recompute the rest. docs/fused.md says when they are faster.
 #pragma once
 
 #include <tuple>
@@ -37,10 +37,10 @@ WEFT_API Tensor fused_rms_mlp_res_(const Tensor& x, const Tensor& ln_weight, con
                                    const Tensor& residual, double eps, bool transposed_weights = false,
                                    Location where = {});
 
-/// What attention begins with: rms_norm(src [B, S, H]) times the transpose of qkv_weight [(heads + 2 fewer) head_dim,
-/// H], whose rows are those of all q heads, then k's, then v's; q [B, S, heads, head_dim] and k rotated by rope as
-/// rotary_embedding, v as it is; k and v [B, S, fewer, head_dim]. rope is [2, B or 1, S or 1, 1, head_dim]. ShapeError
-/// unless heads is a multiple of fewer.
+/// The inputs of attention: rms_norm(src [B, S, H]) times the transpose of qkv_weight [(heads + 2 fewer) head_dim, H],
+/// with the rows of all q heads first, then k's, then v's. q [B, S, heads, head_dim] and k are rotated by rope as in
+/// rotary_embedding; k and v are [B, S, fewer, head_dim]. rope is [2, B or 1, S or 1, 1, head_dim]. ShapeError unless
+/// heads is a multiple of fewer.
 WEFT_API std::tuple<Tensor, Tensor, Tensor> fused_rms_qkv_rope(const Tensor& src, const Tensor& ln_weight,
                                                                const Tensor& qkv_weight, const Tensor& rope, double eps,
                                                                int64_t head_dim, int64_t num_heads,

@@ -1,11 +1,10 @@
-// Reading and writing by tensors of indices along one dimension. Indices are of any integer type (a float or bool
-// index is a DTypeError) and on the device of the data (else DeviceError). An index outside [0, size) is an IndexError
-// that is raised before anything is written; in take, put and index_fill, negative ones from -size on count from the
-// end. IndexError, too, for a dimension that x lacks. Results are new contiguous tensors. Where several terms are added
-// to one element, they are added in row-major order of the indices, and where several values are written to one, the
-// last wins, whatever the number of threads. A 0-d tensor counts as one of shape [1]. Sources have x's dtype (else
-// DTypeError) and device: nothing is promoted. Kernels read i32 and i64: indices of other types are converted to i64
-// first, 8 bytes each.
+// Reading and writing by tensors of indices along one dimension. Indices are of any integer type (a float or bool index
+// is a DTypeError) and on the device of the data (else DeviceError). An index outside [0, size) raises IndexError
+// before anything is written; in take, put and index_fill, indices from -size on count from the end. A dimension that x
+// lacks raises IndexError as well. Results are new contiguous tensors. Terms of one element are added in row-major
+// order of the indices, and the last of several values written to one element wins, for any number of threads. A 0-d
+// tensor counts as one of shape [1]. Sources have x's dtype (else DTypeError) and device: nothing is promoted. Kernels
+// read i32 and i64: indices of other types are converted to i64 first, 8 bytes each.
 //
 // The forms with _ write into x and return it; errors of in-place writes are in <weft/tensor/methods.hpp>. A source or
 // index that shares x's memory is read as it was before.
@@ -47,17 +46,16 @@ WEFT_API Tensor put(const Tensor& x, const Tensor& index, const Tensor& source, 
 WEFT_API const Tensor& put_(const Tensor& x, const Tensor& index, const Tensor& source, bool accumulate = false,
                             Location where = {});
 
-/// Rows of weight [count, width] at `indices` of any shape [...]: [..., width]. IndexError for negative indices: -100,
-/// which losses ignore, is none. The row `padding_idx` gets no gradient; as in at::embedding, a negative number stands
-/// for none. IndexError where there is no such row. ShapeError unless weight is 2-d.
+/// Rows of weight [count, width] at `indices` of any shape [...]: [..., width]. Raises IndexError for negative indices,
+/// -100 of the losses included. The row `padding_idx` gets no gradient; as in at::embedding, a negative number means
+/// none. Raises IndexError if the row does not exist, ShapeError unless weight is 2-d.
 WEFT_API Tensor embedding(const Tensor& weight, const Tensor& indices, int64_t padding_idx = -1, Location where = {});
 
 struct EmbeddingOptions {
   /// The row without a gradient; a negative number counts from the end.
   std::optional<int64_t> padding_idx = {};
-  /// A weight that is a leaf keeps the rows of its gradient that were used, and no zeros around them, until somebody
-  /// asks for grad(): see sparse/gradient.hpp. Passes that are recorded, captured or watched, and leaves with gradient
-  /// hooks, have dense gradients all the same.
+  /// The gradient of a leaf weight is stored as its used rows until grad() is called: see sparse/gradient.hpp. It is
+  /// dense in passes that are recorded, captured or observed, and for leaves with gradient hooks.
   bool sparse = false;
 };
 WEFT_API Tensor embedding(const Tensor& weight, const Tensor& indices, const EmbeddingOptions& options,

@@ -24,30 +24,29 @@ struct InterpolateOptions {
   /// Widens the filter where the image shrinks; for bilinear and bicubic.
   bool antialias = false;
 };
-/// x [N, C, spatial...] with one to three spatial dimensions in another size, rounded down where factors give it. The
-/// nearest element (any dtype; PyTorch's `nearest` takes the one before, `nearest_exact` is right), or a polynomial
-/// between two or four elements along each dimension (Keys 1981, with -0.75, or -0.5 with antialias), or the mean of an
-/// area (adaptive_avg_pool). ShapeError for other shapes and empty sizes, DTypeError for integers that are not nearest,
-/// ValueError for options that contradict each other.
+/// x [N, C, spatial...] resized, with one to three spatial dimensions; sizes from factors are rounded down. The nearest
+/// element (any dtype; PyTorch's `nearest` takes the one before, `nearest_exact` is right), or a polynomial between two
+/// or four elements along each dimension (Keys 1981, with -0.75, or -0.5 with antialias), or the mean of an area
+/// (adaptive_avg_pool). Raises ShapeError for other shapes and empty sizes, DTypeError for integers in modes other than
+/// nearest, ValueError for contradictory options.
 WEFT_API Tensor interpolate(const Tensor& x, const InterpolateOptions& options, Location where = {});
 
 enum class GridPadding : uint8_t { zeros, border, reflection };
 enum class GridMode : uint8_t { bilinear, nearest, bicubic };
 struct GridSampleOptions {
   GridMode mode = GridMode::bilinear;
-  /// What is outside of x: 0, its nearest element, or its mirror image.
+  /// Values outside of x: 0, the nearest element, or the mirror image.
   GridPadding padding_mode = GridPadding::zeros;
   /// Whether -1 and 1 are the centres of the corner elements or their outer edges.
   bool align_corners = false;
 };
-/// The elements of x [N, C, H, W] (or [N, C, D, H, W]) at the places of grid [N, H', W', 2] (or [N, D', H', W', 3]),
+/// The elements of x [N, C, H, W] (or [N, C, D, H, W]) at the positions grid [N, H', W', 2] (or [N, D', H', W', 3]),
 /// which are (column, row) from -1 to 1: [N, C, H', W']. nearest rounds halves to even, and gives the grid no gradient.
-/// A place that is NaN gives 0. ShapeError where shapes do not fit, DTypeError unless both are floating and of one
-/// dtype.
+/// NaN positions give 0. Raises ShapeError if shapes do not fit, DTypeError unless both have one floating dtype.
 WEFT_API Tensor grid_sample(const Tensor& x, const Tensor& grid, GridSampleOptions options = {}, Location where = {});
 
-/// The grid for grid_sample that the affine maps theta [N, 2, 3] (or [N, 3, 4]) make for a result of `size` [N, C, H,
-/// W] (or [N, C, D, H, W]). ShapeError where they do not fit, DTypeError unless theta is floating.
+/// The grid for grid_sample of the affine maps theta [N, 2, 3] (or [N, 3, 4]), for a result of `size` [N, C, H, W] (or
+/// [N, C, D, H, W]). Raises ShapeError if they do not fit, DTypeError unless theta is floating.
 WEFT_API Tensor affine_grid(const Tensor& theta, const Dims& size, bool align_corners = false, Location where = {});
 
 }  // namespace weft

@@ -4,13 +4,13 @@
 //   send(share(x).bytes);                               // by a pipe, a socket, a file
 //   const Tensor same = open_shared({received});        // in the other process: what one writes, both see
 //
-// The other process reaches the whole allocation of the driver's around a device's tensor, other tensors included.
+// The other process can access the whole driver allocation that contains a device's tensor, other tensors included.
 //
-// Lifetime: the process that shared keeps `x` until the others have opened the handle, and a device's tensor until they
-// have dropped what they opened. On the CPU an opened tensor keeps the memory by itself, whatever becomes of the
-// sharer. A handle opens any number of times while its tensor lives; once the tensor is gone, or its process is,
-// opening raises DeviceError. Nothing orders the processes: `share` waits for what is queued on the tensor's current
-// stream, and later writes are seen when the writer has waited for them and told so.
+// Lifetime: the sharing process must keep `x` until the others have opened the handle, and a device's tensor until they
+// have released theirs. On the CPU an opened tensor keeps the memory alive on its own. A handle can be opened any
+// number of times while its tensor exists; afterwards, or after its process has ended, opening raises DeviceError.
+// Processes are not synchronised: `share` waits for the work queued on the tensor's current stream, and readers see
+// later writes once the writer has waited for them and notified the readers.
 #pragma once
 
 #include <string>
@@ -27,8 +27,8 @@ struct IpcHandle {
   WEFT_API std::string hex() const;
 };
 
-/// A tensor of x's shape, values and dtype whose memory `share` takes: x itself on a device, and where it is in shared
-/// memory already; else a contiguous copy. ValueError on meta.
+/// A tensor of x's shape, values and dtype that `share` accepts: x itself on a device or already in shared memory, else
+/// a contiguous copy. Raises ValueError on meta.
 WEFT_API Tensor share_memory(const Tensor& x, Location where = {});
 /// x's values without its history. ValueError where its memory cannot be shared: a CPU tensor that `share_memory` did
 /// not make, memory from outside, meta.

@@ -22,12 +22,12 @@ WEFT_API Tensor stack(std::initializer_list<Tensor> tensors, int dim = 0, Locati
 /// cat along dimension 1, or 0 for 1-d tensors; 0-d tensors count as [1].
 WEFT_API Tensor hstack(std::span<const Tensor> tensors, Location where = {});
 WEFT_API Tensor hstack(std::initializer_list<Tensor> tensors, Location where = {});
-/// cat along dimension 0 of what atleast_2d makes of the tensors: 1-d ones are rows.
+/// cat along dimension 0 after atleast_2d: 1-d tensors are rows.
 WEFT_API Tensor vstack(std::span<const Tensor> tensors, Location where = {});
 WEFT_API Tensor vstack(std::initializer_list<Tensor> tensors, Location where = {});
 WEFT_API Tensor row_stack(std::span<const Tensor> tensors, Location where = {});
 WEFT_API Tensor row_stack(std::initializer_list<Tensor> tensors, Location where = {});
-/// cat along dimension 2 of what atleast_3d makes of the tensors.
+/// cat along dimension 2 after atleast_3d.
 WEFT_API Tensor dstack(std::span<const Tensor> tensors, Location where = {});
 WEFT_API Tensor dstack(std::initializer_list<Tensor> tensors, Location where = {});
 /// cat along dimension 1, where 1-d and 0-d tensors are columns.

@@ -23,21 +23,22 @@ class WEFT_API KvCache {
   KvCache(KvCache&&) = default;
   KvCache& operator=(KvCache&&) = default;
 
-  /// [batch, capacity, heads, depth] and [batch, capacity, heads, width]; what is behind a sequence's length is unset.
+  /// [batch, capacity, heads, depth] and [batch, capacity, heads, width]; elements after a sequence's length are
+  /// uninitialised.
   const Tensor& k() const { return k_; }
   const Tensor& v() const { return v_; }
   const std::vector<int64_t>& lengths() const { return lengths_; }
   int64_t capacity() const { return k_.size(1); }
 
-  /// Writes k [batch, n, heads, depth] and v [batch, n, heads, width] behind every sequence, converted to the cache's
-  /// dtype. IndexError, before anything is written, where one has no room; ShapeError.
+  /// Writes k [batch, n, heads, depth] and v [batch, n, heads, width] at the end of every sequence, converted to the
+  /// cache's dtype. Raises IndexError, before anything is written, if a sequence is full; ShapeError.
   void append(const Tensor& k, const Tensor& v, Location where = {});
   /// The first counts[i] of the rows go to sequence i, and so on: k [sum of counts, heads, depth]. ValueError for a
   /// negative count.
   void append(const Tensor& k, const Tensor& v, std::span<const int64_t> counts, Location where = {});
   /// Forgets all of a sequence but its first tokens. IndexError for no such sequence, ValueError for more than it has.
   void truncate(int64_t sequence, int64_t length, Location where = {});
-  /// Sequence i is now what sequence rows[i] was, of which there may be more or fewer; copies the cache. IndexError.
+  /// Replaces sequence i by sequence rows[i]; their number may change. Copies the cache. Raises IndexError.
   void take_rows(std::span<const int64_t> rows, Location where = {});
 
  private:
@@ -64,15 +65,15 @@ class WEFT_API LayeredKvCache {
 
   /// Each sequence has its first tokens alone. ValueError, IndexError as KvCache::truncate.
   void truncate(std::span<const int64_t> lengths, Location where = {});
-  /// Sequence i is now what sequence rows[i] was; copies what the cache holds. IndexError.
+  /// Replaces sequence i by sequence rows[i] by copying. Raises IndexError.
   void take_rows(std::span<const int64_t> rows, Location where = {});
 
  private:
   std::vector<KvCache> layers_;
 };
 
-/// A cache whose sequences consist of blocks of a pool (Kwon et al. 2023). A sequence that was forked shares the blocks
-/// of its prefix, and gets its own copy of one when it writes there. Move-only; no gradient passes.
+/// A cache that stores sequences in blocks of a pool (Kwon et al. 2023). A forked sequence shares the blocks of its
+/// prefix and copies a block when it writes to it. Move-only; without gradients.
 class WEFT_API PagedKvCache {
  public:
   PagedKvCache(int64_t blocks, int64_t block_size, int64_t heads, int64_t depth, TensorOptions options = {},
@@ -96,9 +97,9 @@ class WEFT_API PagedKvCache {
   int64_t length(int64_t sequence, Location where = {}) const;
   const std::vector<int64_t>& blocks(int64_t sequence, Location where = {}) const;
 
-  /// The first counts[i] rows of k [sum of counts, heads, depth] and of v go behind sequences[i], and so on.
-  /// IndexError, before anything is written, where there are too few free blocks or no such sequence; ValueError for
-  /// one that is named twice; ShapeError.
+  /// The first counts[i] rows of k [sum of counts, heads, depth] and of v are appended to sequences[i], and so on.
+  /// Raises IndexError, before anything is written, if too few blocks are free or a sequence does not exist; ValueError
+  /// for a repeated sequence; ShapeError.
   void append(std::span<const int64_t> sequences, const Tensor& k, const Tensor& v, std::span<const int64_t> counts,
               Location where = {});
 
@@ -117,19 +118,19 @@ class WEFT_API PagedKvCache {
 };
 
 struct CachedAttentionArguments {
-  /// The queries are the last tokens of their sequence, and see none behind themselves.
+  /// Causal: the queries are the last tokens of their sequence, and see no later tokens.
   bool causal = true;
   std::optional<double> scale = {};
   /// [H] or [sequences, H]
   Tensor alibi_slopes = {};
   AttentionWindow window = {};
 };
-/// attention() of q [batch, Sq, H, D], the last Sq tokens of every sequence, over what the cache has of it, which is
-/// read once and never copied: [batch, Sq, H, Dv] in q's dtype, which may be another than the cache's. ValueError where
-/// q requires a gradient that would be recorded, or a sequence has fewer tokens than queries.
+/// attention() of q [batch, Sq, H, D], the last Sq tokens of every sequence, over its cached keys and values, which are
+/// read once without a copy: [batch, Sq, H, Dv] in q's dtype, which may differ from the cache's. Raises ValueError if q
+/// requires a gradient that would be recorded, or if a sequence has fewer tokens than queries.
 WEFT_API Tensor attention(const Tensor& q, const KvCache& cache, const CachedAttentionArguments& arguments = {},
                           Location where = {});
-/// The same of the last counts[i] tokens of each sequence, which lie one after the other in q [sum of counts, H, D].
+/// The same for the last counts[i] tokens of each sequence, concatenated in q [sum of counts, H, D].
 WEFT_API Tensor attention_varlen(const Tensor& q, std::span<const int64_t> counts, const KvCache& cache,
                                  const CachedAttentionArguments& arguments = {}, Location where = {});
 /// Of these sequences of a paged cache.

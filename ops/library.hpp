@@ -1,6 +1,6 @@
-// Ops from outside: registered by a program, by a library that it loads, or by Python, and called by name. A registered
-// op has what the library's own ops have: a record with a signature, gradients, shapes without elements, its name in
-// errors, graphs, profiles and the support matrix. docs/own_ops.md shows how one is made.
+// User-defined ops, registered by a program, by a library that it loads, or by Python, and called by name. Like
+// built-in ops they have a record with a signature, gradients and shape inference, and their name appears in errors,
+// graphs, profiles and the support matrix. See docs/own_ops.md.
 //
 //   const auto cube = OpBuilder("my::cube")
 //                         .schema("(x, scale: float = 1.0)")
@@ -35,14 +35,14 @@ class DTypes {
  private:
   uint32_t bits_ = 0;
 };
-/// Those that arithmetic runs in: without the 8-bit floats.
+/// The dtypes of arithmetic: all but the 8-bit floats.
 inline constexpr DTypes floating_dtypes = {f16, bf16, f32, f64};
 inline constexpr DTypes integer_dtypes = {u8, i8, u16, i16, u32, i32, u64, i64};
 inline constexpr DTypes all_dtypes = {boolean, u8,  i8,   u16, i16, u32,       i32,    u64,
                                       i64,     f16, bf16, f32, f64, f8_e4m3fn, f8_e5m2};
 
-/// What becomes of a name that is taken. `error`: ValueError, which names both places. `override`: calls by name get
-/// the new definition from now on, calls that run finish with the old one. `keep`: nothing is registered.
+/// The action if the name is already registered. `error` raises ValueError with both locations. `override` uses the new
+/// definition for later calls by name; running calls finish with the old one. `keep` registers nothing.
 enum class OpPolicy : uint8_t { error, override, keep };
 
 namespace detail {
@@ -51,8 +51,7 @@ struct RegisteredKernel;
 struct OpSlot;
 struct OpDraft;
 
-/// A user's function behind the calling convention of records, and the types that it takes; no types where it takes
-/// the values as they are.
+/// A user's function in the calling convention of records, and its argument types; none if it takes boxed values.
 struct OpBody {
   Callback<Value(std::span<const Value>)> run;
   std::span<const ArgumentType> types = {};
@@ -62,8 +61,7 @@ struct OpBody {
 
 class OpBuilder;
 
-/// A registered op; destroyed, it unregisters the op, and what stood there before is there again. Calls that run
-/// finish.
+/// A registered op. The destructor unregisters it and restores the previous definition. Running calls finish.
 class WEFT_API Registration {
  public:
   Registration() = default;
@@ -76,9 +74,9 @@ class WEFT_API Registration {
 
   /// False where nothing was registered, and once it is unregistered.
   bool active() const;
-  /// Its own record, whether or not another one stands in its place now. nullptr where it is not active.
+  /// Its own record, even if overridden. nullptr if the op is not active.
   const OpRecord* record() const;
-  /// What it stands in place of: a registered op, the library's own, or nullptr.
+  /// The definition that it overrides: a registered op, a built-in one, or nullptr.
   const OpRecord* previous() const;
   void unregister() noexcept;
   /// Puts another definition of the same name in its place, in one step: for pieces that come later. ValueError where
@@ -111,7 +109,8 @@ class WEFT_API KernelRegistration {
   detail::RegisteredKernel* kernel_ = nullptr;
 };
 
-/// What the backward of a registered op reads. AutogradError for a tensor that was written since the call.
+/// Tensors and values for the backward of a registered op. Raises AutogradError for a tensor that was written after the
+/// call.
 class WEFT_API OpGradient {
  public:
   /// The gradient that arrived for result i; zeros where none did.
@@ -152,13 +151,13 @@ OpBackward op_backward(F function);
 /// capture, and are called from several threads at once.
 class WEFT_API OpBuilder {
  public:
-  /// "ns::name", or the name of one of the library's ops, to stand in its place.
+  /// "ns::name", or the name of a built-in op to override it.
   explicit OpBuilder(std::string name, Location where = {})
       : OpBuilder(std::move(name), where, detail::header_version) {}
 
   /// As in OpRecord, with the name left out: "(x, w: Tensor[], b: Tensor = None, axis: int = 0) -> (y, index)". Types
   /// are Tensor, Tensor[], operand (a tensor or a number), bool, int, float, int[], str, dtype, device, Generator and
-  /// any, with ? where "not given" is a value. What has none has the type that the first function takes there.
+  /// any, with ? for optional arguments. Arguments without a type have the type of the first function's parameter.
   OpBuilder& schema(std::string schema);
   /// The same in pieces: inputs "x", "vec w", "opt b"; attributes "axis:int=0"; results "y".
   OpBuilder& inputs(std::initializer_list<const char*> names);
@@ -179,8 +178,8 @@ class WEFT_API OpBuilder {
   OpBuilder& kernel(DeviceType device, DTypes dtypes, F function) {
     return add_kernel(device, dtypes, detail::op_body(std::move(function)));
   }
-  /// Shapes and dtypes of the results, from tensors without elements: TensorMeta, several, or tensors on meta. What a
-  /// kernel returns is held against it. Ops with a composite body need none.
+  /// Shapes and dtypes of the results, from tensors without elements: TensorMeta, several, or tensors on meta. Results
+  /// of kernels are checked against it. Ops with a composite body do not need it.
   template <class F>
   OpBuilder& infer_meta(F function) {
     return set_infer_meta(detail::op_body(std::move(function)));
@@ -207,12 +206,13 @@ class WEFT_API OpBuilder {
 
   /// For `override`: calls that the old definition takes need not be calls of the new one.
   OpBuilder& allow_schema_change();
-  /// For `override`: the backward of the old definition goes on to be used, on what the new one computes. That of a
-  /// composite body or of one of the library's ops computes the old definition again.
+  /// For `override`: keeps the backward of the old definition, applied to the new results. For a composite body or a
+  /// built-in op it recomputes the old definition.
   OpBuilder& inherit_backward();
 
-  /// ValueError where it was compiled with headers of another version, for a name that is none or is taken, a schema
-  /// that is none or that a function does not fit, and where there is neither a composite body nor a kernel.
+  /// Raises ValueError if it was compiled with headers of another version, for an invalid or registered name, and for
+  /// an invalid schema. Raises ValueError also if a function does not match the schema, and if there is neither a
+  /// composite body nor a kernel.
   [[nodiscard]] Registration register_(OpPolicy policy = OpPolicy::error, Location where = {}) const;
 
   // The same without C++ types, for bindings.
@@ -228,9 +228,8 @@ class WEFT_API OpBuilder {
   Shared<detail::OpDraft> draft_;
 };
 
-/// Registers an op where it stands, at namespace scope: before main, or while the library that has it is loaded. What
-/// OpBuilder::register_ would raise is a warning before main, since nobody could catch it, and the error of
-/// load_library.
+/// Registers an op at namespace scope: before main, or while its library is loaded. An error of OpBuilder::register_ is
+/// a warning before main, since it could not be caught there, and an error of load_library.
 class WEFT_API RegisterOp {
  public:
   explicit RegisterOp(const OpBuilder& op, OpPolicy policy = OpPolicy::error, Location where = {}) noexcept;
@@ -283,17 +282,17 @@ R result_as(Value&& value, std::string_view op, Location where) {
 }
 }  // namespace detail
 
-/// Calls an op by its name, the library's own too, with defaults for what is left out at the end. The result is a
-/// Tensor unless `R` says std::vector<Tensor> or Value. ValueError for an unknown op, for too many or too few
-/// arguments, and for one of a wrong type. Looking the name up takes a lock: find_op does that once.
+/// Calls an op by its name, built-in ops included, with defaults for missing trailing arguments. The result is a Tensor
+/// unless `R` is std::vector<Tensor> or Value. Raises ValueError for an unknown op, a wrong number of arguments, and an
+/// argument of a wrong type. The lookup takes a lock; find_op does it once.
 template <class R = Tensor, class... A>
 R call_op(OpName op, const A&... arguments) {
   const Value values[] = {detail::to_value(arguments)..., Value()};
   return detail::result_as<R>(detail::call_by_name(op, std::span(values, sizeof...(A))), op.name, op.where);
 }
 
-/// An op with C++ types: `const auto cube = find_op<Tensor(const Tensor&, double)>("my::cube")`. It calls what the name
-/// stands for at the time of the call, and outlives the op: then a call is a ValueError.
+/// An op with C++ types: `const auto cube = find_op<Tensor(const Tensor&, double)>("my::cube")`. It calls the
+/// definition that the name has at the time of the call. It may outlive the op; then a call raises ValueError.
 template <class Signature>
 class OpFunction;
 template <class R, class... A>
@@ -324,8 +323,7 @@ OpFunction<Signature> find_op(OpName op) {
   return detail::function_of(op, std::type_identity<Signature>());
 }
 
-/// Every op that can be called by name now: the library's own, with those that stand in place of one, then the others
-/// in the order of their names.
+/// All ops that can be called by name: built-in ops (or their overrides), then the others in order of their names.
 WEFT_API std::vector<const OpRecord*> all_ops();
 
 namespace detail {
@@ -347,7 +345,7 @@ template <class F>
 /// op.
 WEFT_API bool has_kernel(OpName op, DeviceType device, DType dtype);
 
-/// What a library registers while it is loaded.
+/// The ops that a library registers while it is loaded.
 class WEFT_API OpLibrary {
  public:
   /// Leaves it registered until the library is unloaded.
@@ -366,8 +364,8 @@ class WEFT_API OpLibrary {
 /// links weft::whole. IoError where it cannot be opened; ValueError, with nothing left
 /// registered, where it registers nothing or raises an error.
 WEFT_API std::vector<std::string> load_library(const std::string& path, Location where = {});
-/// Unregisters what the library registered, so that what stood there before is there again, and closes it. ValueError
-/// where it is not loaded, and where a call, a graph or another definition still uses it: then nothing changes.
+/// Unregisters the library's ops, restores the definitions they replaced, and closes the library. Raises ValueError,
+/// without any change, if it is not loaded or if a call, a graph or another definition still uses it.
 WEFT_API void unload_library(const std::string& path, Location where = {});
 
 namespace detail {

@@ -1,12 +1,12 @@
 // Linear algebra: factors, solutions, eigenvalues, singular values and norms of matrices, as PyTorch's torch.linalg.
 //
-// A matrix is what the last two dimensions hold; those before are a batch and broadcast where there are several
-// operands. Operands are floating or complex (DTypeError for others) and share dtype and device; 16-bit floats are
-// computed in f32 and rounded once. Singular values, norms and eigenvalues of Hermitian matrices are real. Results are
-// new contiguous tensors, differentiable to any order unless said. The decompositions compute on the CPU: tensors of
-// other devices are copied there and their results back. ShapeError for fewer than two dimensions, for matrices that
-// should be square and are not, and for sizes that do not fit; LinAlgError, with the number of the matrix in its batch,
-// where a matrix has no such factor, no inverse, or an element that is not finite.
+// A matrix spans the last two dimensions; those before are batch dimensions, which broadcast between operands. Operands
+// are floating or complex (DTypeError for others) and share dtype and device; 16-bit floats are computed in f32 and
+// rounded once. Singular values, norms and eigenvalues of Hermitian matrices are real. Results are new contiguous
+// tensors, differentiable to any order unless said. The decompositions compute on the CPU: tensors of other devices are
+// copied there and their results back. Raises ShapeError for fewer than two dimensions, for non-square matrices where
+// square ones are needed, and for sizes that do not fit. Raises LinAlgError, with the batch index, if a matrix has no
+// such factor, no inverse, or an element that is not finite.
 #pragma once
 
 #include <optional>
@@ -22,12 +22,12 @@ class WEFT_API LinAlgError : public Error {
   using Error::Error;
 };
 
-/// Products summed over letters: "ij,jk->ik". Each word has a letter for each dimension of its operand, the result the
-/// letters after the arrow, or without an arrow those that stand once, in alphabetical order. A letter that stands
-/// twice in a word is a diagonal, one that is not in the result is summed over, `...` stands for any dimensions, which
-/// broadcast, and a size of 1 meets any size. Operands are contracted two at a time, in the cheaper of the order that
-/// opt_einsum's greedy rule gives and, of up to eight operands, the cheapest there is. ValueError for a notation that
-/// is none, ShapeError where sizes differ.
+/// Products summed over letters: "ij,jk->ik". Each word has one letter per dimension of its operand. The result has the
+/// letters after the arrow, or without an arrow the letters that occur once, in alphabetical order. A repeated letter
+/// in a word takes the diagonal, a letter that is not in the result is summed over, and `...` matches any dimensions,
+/// which broadcast. Size 1 broadcasts. Operands are contracted in pairs: in the order of opt_einsum's greedy rule or,
+/// for up to eight operands, in the optimal order if that is cheaper. Raises ValueError for invalid notation,
+/// ShapeError if sizes differ.
 WEFT_API Tensor einsum(std::string_view equation, std::span<const Tensor> operands, Location where = {});
 WEFT_API Tensor einsum(std::string_view equation, std::initializer_list<Tensor> operands, Location where = {});
 
@@ -89,15 +89,15 @@ struct LeastSquares {
 };
 enum class QrMode : uint8_t { reduced, complete, r };
 
-/// The lower triangle l with x = l lᴴ of a positive definite x, of which the lower triangle is read, or with `upper`
-/// the upper one, u with x = uᴴ u. The gradient is that of a symmetric x: half of it stands in either triangle.
+/// The lower triangle l with x = l lᴴ of a positive definite x; reads the lower triangle of x. With `upper`: the upper
+/// triangle u with x = uᴴ u. The gradient is that of a symmetric x, half of it in each triangle.
 WEFT_API Tensor cholesky(const Tensor& x, bool upper = false, Location where = {});
 /// The same without LinAlgError: info [batch], i32, is the number, from 1, of the first leading minor that is not
 /// positive, and 0 where the factor is one.
 WEFT_API FactorAndInfo cholesky_ex(const Tensor& x, bool upper = false, bool check_errors = false, Location where = {});
 /// The solution of a x = b for the Cholesky factor of a.
 WEFT_API Tensor cholesky_solve(const Tensor& b, const Tensor& factor, bool upper = false, Location where = {});
-/// The inverse of the matrix whose Cholesky factor is given.
+/// The inverse of a matrix, from its Cholesky factor.
 WEFT_API Tensor cholesky_inverse(const Tensor& factor, bool upper = false, Location where = {});
 
 /// The solution of a x = b, or with left = false of x a = b, for a triangle a, of which the other triangle is not read;
@@ -137,7 +137,7 @@ WEFT_API Tensor logdet(const Tensor& x, Location where = {});
 /// leaves q empty. Differentiable but for mode r, and for `complete` where m > n: AutogradError.
 WEFT_API Qr qr(const Tensor& x, QrMode mode = QrMode::reduced, Location where = {});
 /// The first n columns of the product of the reflections I - tau[i] v vᴴ, where v is column i of x [..., m, n] below
-/// the diagonal, with a 1 on it.
+/// the diagonal, with 1 on the diagonal.
 WEFT_API Tensor householder_product(const Tensor& x, const Tensor& tau, Location where = {});
 
 /// Eigenvalues in ascending order and eigenvectors, in columns, of a Hermitian x, of which the lower triangle is read,
@@ -145,8 +145,8 @@ WEFT_API Tensor householder_product(const Tensor& x, const Tensor& tau, Location
 /// the phase of complex vectors, here, of svd and of eig, has no gradient: AutogradError in backward.
 WEFT_API Eigen eigh(const Tensor& x, bool upper = false, Location where = {});
 WEFT_API Tensor eigvalsh(const Tensor& x, bool upper = false, Location where = {});
-/// Eigenvalues in any order and eigenvectors, in columns of length 1 whose largest element is real, of any square x;
-/// both complex. Gradients of vectors are finite where no two values are equal (Boeddeker et al. 2017).
+/// Eigenvalues in any order and eigenvectors, in columns of norm 1 with a real largest element, of any square x; both
+/// complex. Gradients of vectors are finite if no two eigenvalues are equal (Boeddeker et al. 2017).
 WEFT_API Eigen eig(const Tensor& x, Location where = {});
 WEFT_API Tensor eigvals(const Tensor& x, Location where = {});
 /// x = u diag(s) vh with singular values s in descending order; u and vh are square or, without `full_matrices`, have
@@ -161,8 +161,9 @@ WEFT_API Tensor pinv(const Tensor& x, std::optional<double> atol = {}, std::opti
 /// How many singular values are above the same bound; i64, not differentiable.
 WEFT_API Tensor matrix_rank(const Tensor& x, std::optional<double> atol = {}, std::optional<double> rtol = {},
                             bool hermitian = false, Location where = {});
-/// The x of least length that brings a x nearest to b, with the sums of squares that remain where a [m, n] has m > n
-/// and full rank, else empty; the rank, and a's singular values. Values up to rcond times the largest count as 0.
+/// The least-squares solution x of a x = b with the smallest norm; the residual sums of squares if a [m, n] has m > n
+/// and full rank, else empty; the rank; and the singular values of a. Singular values up to rcond times the largest
+/// count as 0.
 WEFT_API LeastSquares lstsq(const Tensor& a, const Tensor& b, std::optional<double> rcond = {}, Location where = {});
 
 /// A norm of matrices: 'fro', the root of the sum of squares; 'nuc', the sum of the singular values; ±2, the largest or

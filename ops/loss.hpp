@@ -130,8 +130,8 @@ struct MarginOptions {
   LossReduction reduction = LossReduction::mean;
   double margin = 0;
 };
-/// For pairs that belong together (y = 1) 1 - cos(a, b), for those that do not (y = -1) max(0, cos(a, b) - margin), for
-/// others 0. a and b are [N, D] with y [N], or [D] with y 0-d (else ShapeError).
+/// 1 - cos(a, b) for similar pairs (y = 1), max(0, cos(a, b) - margin) for dissimilar pairs (y = -1), else 0. a and b
+/// are [N, D] with y [N], or [D] with y 0-d (else ShapeError).
 WEFT_API Tensor cosine_embedding_loss(const Operand& a, const Operand& b, const Operand& y, MarginOptions options = {},
                                       Location where = {});
 struct HingeOptions {
@@ -197,7 +197,7 @@ WEFT_API Tensor triplet_margin_with_distance_loss(const Operand& anchor, const O
                                                   TripletDistanceOptions options = {}, Location where = {});
 
 struct CtcOptions {
-  /// The class that stands for no label.
+  /// The blank class, which means no label.
   int64_t blank = 0;
   LossReduction reduction = LossReduction::mean;
   /// Losses without any alignment are 0 instead of infinite.
@@ -205,13 +205,13 @@ struct CtcOptions {
 };
 /// Connectionist temporal classification (Graves et al. 2006): -log of the probability of all alignments of each
 /// sequence of targets. log_probabilities are [T, N, C], or [T, C] for one sequence; targets are integers [N, S], or
-/// all sequences one after the other, 1-d; the lengths are integers [N] (0-d for one sequence) and are read on the
-/// host. The mean divides each loss by its number of targets first. 16-bit floats are computed in f32.
+/// 1-d with all sequences concatenated; the lengths are integers [N] (0-d for one sequence) and are read on the host.
+/// The mean divides each loss by its number of targets first. 16-bit floats are computed in f32.
 ///
-/// The gradient is that of the log-probabilities as they stand: minus the probability of each class at each time. An
-/// infinite loss has the gradient 0. ShapeError where shapes do not fit, ValueError for lengths below 0 or beyond T or
-/// S and a blank outside the classes, IndexError for a target outside the classes, DTypeError unless targets and
-/// lengths are integers.
+/// The gradient to the log-probabilities is minus the probability of each class at each time. An infinite loss has the
+/// gradient 0. Raises ShapeError if shapes do not fit, ValueError for lengths below 0 or beyond T or S and for a blank
+/// outside the classes. Raises IndexError for a target outside the classes, DTypeError unless targets and lengths are
+/// integers.
 WEFT_API Tensor ctc_loss(const Operand& log_probabilities, const Operand& targets, const Operand& input_lengths,
                          const Operand& target_lengths, CtcOptions options = {}, Location where = {});
 

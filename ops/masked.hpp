@@ -9,7 +9,7 @@
 namespace weft {
 
 /// The elements of x where `mask` holds, in row-major order, as a new 1-d tensor; x and mask broadcast. The gradient is
-/// 0 where the mask does not hold, whatever stands there.
+/// 0 where the mask is false, also for NaN and infinity.
 WEFT_API Tensor masked_select(const Tensor& x, const Tensor& mask, Location where = {});
 /// x with the first elements of `source`, in row-major order, in the positions where `mask` holds; x and mask
 /// broadcast. A new tensor. ShapeError where source has fewer elements than the mask selects, DTypeError unless it has

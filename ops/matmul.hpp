@@ -9,7 +9,7 @@
 namespace weft {
 
 /// The matrix product [..., m, k] x [..., k, n] -> [..., m, n]; the leading (batch) dimensions broadcast. A 1-d operand
-/// stands for a row on the left and a column on the right, and that dimension is absent from the result.
+/// is a row on the left and a column on the right; the result lacks that dimension.
 WEFT_API Tensor matmul(const Tensor& a, const Tensor& b, Location where = {});
 /// matmul into `out`, which is returned. ShapeError, DTypeError or DeviceError unless it has the result's shape, dtype
 /// and device, AutogradError where recording is on and a tensor requires a gradient, ValueError where elements of out

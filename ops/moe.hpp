@@ -1,10 +1,10 @@
-// Mixtures of experts: tokens are brought together by expert, and what experts make of them is brought back.
+// Mixtures of experts: permutes tokens by expert, and combines the experts' outputs per token.
 //
 //   const auto [y, weights, scatter, offset, expert_id] = moe_gate_dispatch(x, softmax(logits), {}, 2, x.size(0),
 //   false); Tensor out = moe_combine(grouped_linear(y, weight, counts), weights, scatter);
 //
-// Rows are counted in 64 bits, rows of tokens stand in i32, and no float is added in the order of threads. Routing is
-// read on the host: on a device it is waited for.
+// Row counts have 64 bits, row indices are i32, and no float sum depends on the order of threads. The host reads the
+// routing, and waits for it on a device.
 #pragma once
 
 #include <optional>
@@ -23,14 +23,14 @@ struct MoePermuteOut {
   Tensor scale;   ///< [R, …], of scale's dtype; [R, 0] where none was given
 };
 
-/// Brings the tokens x [S, H] of one expert together: R rows, by expert, within it by token, each expert's block filled
-/// up with zeros to a multiple of `align`. routing [S, K], i32 or i64 in [-1, num_experts), names the experts of each
-/// token, of which -1 is none; probs [S, K], floating, go along. tokens_per_expert says how often each is named.
-/// x is f16, bf16, f32, f64 or an 8-bit float, which needs a scale [S, ⌈H / 128⌉] in f32, or [S, ⌈H / 512⌉] in i32
-/// where four exponents of powers of two are packed in each; scales are moved with their rows. Without `gather` x's
-/// rows are not moved. The gradient of x is the sum of its rows' in f32, in ascending order of expert. ShapeError where
-/// shapes do not fit; DTypeError; IndexError for an expert that is not there; ValueError for an expert that a token
-/// names twice, for counts that are not routing's, for align below 1 and beyond 2^31 - 1 rows.
+/// Groups the tokens x [S, H] by expert: R rows, ordered by expert, then by token. Each expert's block is zero-padded
+/// to a multiple of `align`. routing [S, K], i32 or i64 in [-1, num_experts), lists the experts of each token, with -1
+/// for none; probs [S, K], floating, are permuted alike. tokens_per_expert counts the tokens of each expert. x is f16,
+/// bf16, f32, f64 or an 8-bit float. An 8-bit float needs a scale: [S, ⌈H / 128⌉] in f32, or [S, ⌈H / 512⌉] in i32 with
+/// four power-of-two exponents packed in each; scales move with their rows. Without `gather`, rows of x are not moved.
+/// The gradient of x is the sum over its rows in f32, in ascending order of expert. Raises ShapeError if shapes do not
+/// fit; DTypeError; IndexError for an expert that does not exist. Raises ValueError for a repeated expert of a token,
+/// for counts that differ from routing's, for align below 1 and beyond 2^31 - 1 rows.
 WEFT_API MoePermuteOut moe_permute(const Tensor& x, const std::optional<Tensor>& scale, const Tensor& routing,
                                    const Tensor& probs, int64_t num_experts, std::span<const int64_t> tokens_per_expert,
                                    int64_t align, bool gather = true, Location where = {});
@@ -53,20 +53,18 @@ struct MoeGateDispatchOut {
   Tensor expert_id;  ///< [S, k], i32, the best first
 };
 
-/// Chooses the k experts of each token x [S, H] whose scores [S, E], floating, plus bias [E] are largest, of equal ones
-/// the first, and NaN before all. Each expert takes up to `capacity` tokens: first those of whom it is the first
-/// choice, in order, then second choices, and so on; the others are dropped. With `pad` y is [E * capacity, H], row e *
-/// capacity
-/// + i for token i of expert e, 0 where there is none; else rows without a token are left out. Weights are scores
-/// without bias. Gradients of x and of scores come from what was kept.
-/// ShapeError where shapes do not fit; DTypeError; ValueError unless 0 <= k <= E and capacity is at least 0, and beyond
-/// 2^31 - 1 rows.
+/// Chooses for each token x [S, H] the k experts with the largest scores [S, E], floating, plus bias [E]; ties go to
+/// the first, and NaN ranks highest. Each expert takes up to `capacity` tokens: its first choices in order, then second
+/// choices, and so on; further tokens are dropped. With `pad`, y is [E * capacity, H] with row e * capacity + i for
+/// token i of expert e, and 0 in unused rows; else unused rows are left out. Weights are scores without bias. Only kept
+/// tokens contribute to the gradients of x and scores. Raises ShapeError if shapes do not fit; DTypeError; ValueError
+/// unless 0 <= k <= E and capacity is at least 0, and beyond 2^31 - 1 rows.
 WEFT_API MoeGateDispatchOut moe_gate_dispatch(const Tensor& x, const Tensor& scores, const std::optional<Tensor>& bias,
                                               int64_t k, int64_t capacity, bool pad, Location where = {});
 
-/// [S, H], of y's dtype: for each token the sum over j of weights[s, j] * y[scatter[j, s]], in f32 or f64; a scatter of
-/// -1 counts for nothing, whatever y and weights are. y [rows, H], weights [S, k], floating, scatter [k, S], integers.
-/// ShapeError, DTypeError; IndexError for a row that is not there.
+/// [S, H], of y's dtype: for each token the sum over j of weights[s, j] * y[scatter[j, s]], in f32 or f64; terms with a
+/// scatter of -1 are skipped, also if y or weights are NaN. y [rows, H], weights [S, k], floating, scatter [k, S],
+/// integers. Raises ShapeError, DTypeError; IndexError for a row that does not exist.
 WEFT_API Tensor moe_combine(const Tensor& y, const Tensor& weights, const Tensor& scatter, Location where = {});
 
 /// linear with a weight for each block of rows: rows [counts[0] + …, + counts[e]) of x [R, in] times the transpose of
@@ -94,22 +92,22 @@ struct MoeOptions {
 };
 
 /// (out, amax): out [T, H'], for each token of h [T, H] the sum over k of weights[t, k] * E(h[t]), E the expert
-/// routing[t, k], (activation(h gate) ⊙ (h up)) down: its products are those of fused_mlp. routing [T, K], integers;
-/// experts that are not here, of which -1 is none, count for nothing, so that the outs of slices of the experts add up
-/// to that of all. gate_up has a weight [H, 2 F] for each of N experts, the gate first, or N gates and then N ups
-/// [H, F]; down [F, H'] N of them. Sums are made in f32 (f64 for f64) in ascending order of expert and rounded once.
-/// amax [N] is the largest |activation(gate) up| of each expert in f32 (f64), 0 of one without a token, whatever the
-/// weight; [0] where it is not measured. Gradients of h, weights, gate_up and down. ShapeError and DTypeError where
-/// operands do not fit, IndexError for ids beyond total_experts or below -1, ValueError for other activations and for
-/// ranges that the weights do not fill, NotImplementedError for quantised weights. Routing is read on the host.
+/// routing[t, k], (activation(h gate) ⊙ (h up)) down, with the products of fused_mlp. routing [T, K], integers. Experts
+/// of other slices, and -1, are skipped, so the outputs of all slices of the experts add up to the whole. gate_up has a
+/// weight [H, 2 F] for each of N experts, the gate first, or N gates and then N ups [H, F]; down [F, H'] N of them.
+/// Sums are made in f32 (f64 for f64) in ascending order of expert and rounded once. amax [N] is the largest
+/// |activation(gate) up| of each expert in f32 (f64), and 0 for an expert without tokens; [0] if it is not measured.
+/// Gradients of h, weights, gate_up and down. ShapeError and DTypeError where operands do not fit, IndexError for ids
+/// beyond total_experts or below -1, ValueError for other activations and for ranges that the weights do not fill,
+/// NotImplementedError for quantised weights. Routing is read on the host.
 WEFT_API std::tuple<Tensor, Tensor> mixture_of_experts(const Tensor& h, const Tensor& routing, const Tensor& weights,
                                                        std::span<const Tensor> gate_up, std::span<const Tensor> down,
                                                        const MoeOptions& options = {}, Location where = {});
 
-/// (weights, ids), [T, top_k] in f32 (f64 for f64) and i32: of p, the softmax of gate_out [T, E] in f32, those top_k
-/// whose p + bias [E] is largest, of equal ones the first, the best first. Weights are p without bias, divided by their
-/// sum with `norm_topk`, where a sum of 0 gives 0. Gradients of gate_out go through weights alone. ValueError unless
-/// 0 <= top_k <= E.
+/// (weights, ids), [T, top_k] in f32 (f64 for f64) and i32: with p the softmax of gate_out [T, E] in f32, the top_k
+/// experts with the largest p + bias [E], in descending order; ties go to the first. Weights are p without bias;
+/// `norm_topk` divides them by their sum, and a sum of 0 gives 0. Gradients of gate_out flow through the weights only.
+/// ValueError unless 0 <= top_k <= E.
 WEFT_API std::tuple<Tensor, Tensor> moe_topk_gate(const Tensor& gate_out, const std::optional<Tensor>& bias,
                                                   int64_t top_k, bool norm_topk, Location where = {});
 

@@ -33,27 +33,27 @@ struct MultiTransformerOptions {
   /// Pairs of features that are turned are 2 i and 2 i + 1.
   bool interleaved = false;
   RopeOptions rope = {};
-  /// [B, S], integers: the place of each token. Left out: each sequence goes on where its cache ends.
+  /// [B, S], integers: the position of each token. If undefined, each sequence continues at the end of its cache.
   Tensor positions = {};
-  /// The last counts[b] of row b's S places are tokens, what is before them is padding; a row with none is inactive.
-  /// Left out: all are.
+  /// The last counts[b] elements of row b are tokens, and the others padding; a row without tokens is inactive. If
+  /// undefined, all are tokens.
   std::vector<int64_t> counts = {};
   /// 1 / sqrt(head_dim) unless given.
   std::optional<double> scale = {};
   AttentionWindow window = {};
-  /// The sum over processes among which heads are shared out, applied to what attention ends with [tokens, H]; with
-  /// mlp_in_parts to the feed-forward layer's result, too, of whose features each process then has a part.
+  /// The all-reduce over processes that shard the heads, applied to the output of attention [tokens, H]. With
+  /// mlp_in_parts also applied to the output of the feed-forward layer, which shards its features.
   Callback<Tensor(const Tensor& part)> all_reduce = {};
   bool mlp_in_parts = false;
 };
 
-/// The layers y = x + out(attention(fused_rms_qkv_rope(x))), x = y + fused_rms_mlp(y), one after the other, of x [B, S,
-/// H]: [B, S, H] in x's dtype. Keys and values go behind each sequence of `cache`, over which queries attend, causally:
-/// a prompt at once, or token by token. What is padding, or of an inactive row, is not read, and gives zeros; an
-/// inactive row's cache stays. All tensors but positions are of x's dtype. Nothing is recorded: ValueError where
-/// gradients are and an operand wants one, for counts or a cache that do not fit the call, and for an all_reduce that
-/// returns another shape or dtype; IndexError where a sequence has no room; ShapeError, DTypeError. The cache has after
-/// an error what it had before.
+/// The layers y = x + out(attention(fused_rms_qkv_rope(x))), x = y + fused_rms_mlp(y), in sequence, for x [B, S, H]:
+/// [B, S, H] in x's dtype. Appends keys and values to each sequence of `cache`; queries attend to it causally, for a
+/// whole prompt or token by token. Padding and inactive rows are not read and give zeros; the cache of an inactive row
+/// does not change. All tensors but positions have x's dtype. Without gradients: raises ValueError if an operand
+/// requires one that would be recorded. Raises ValueError also for counts or a cache that do not fit the call, and for
+/// an all_reduce that returns another shape or dtype; IndexError if a sequence is full; ShapeError, DTypeError. After
+/// an error the cache is unchanged.
 WEFT_API Tensor fused_multi_transformer(const Tensor& x, std::span<const MultiTransformerLayer> layers,
                                         LayeredKvCache& cache, const MultiTransformerOptions& options,
                                         Location where = {});

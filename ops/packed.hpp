@@ -11,8 +11,8 @@
 
 namespace weft {
 
-/// data [rows of all steps, ...] has the first element of every sequence, then the second of those that have one, and
-/// so on; batch_sizes (i64 on the CPU) says how many each step has.
+/// data [rows of all steps, ...] has the first element of every sequence, then the second elements, and so on;
+/// batch_sizes (i64 on the CPU) has the number of rows of each step.
 struct PackedRows {
   Tensor data, batch_sizes;
 };
@@ -20,8 +20,8 @@ struct PackedRows {
 /// least 1. ValueError otherwise; ShapeError where their number is not the batch's.
 WEFT_API PackedRows pack_padded_sequence(const Tensor& x, const Tensor& lengths, bool batch_first = false,
                                          Location where = {});
-/// The other way round: x, with `padding_value` behind the end of each sequence, and the lengths (i64 on the CPU).
-/// `total_length` steps, or as many as there are. ValueError where batch_sizes do not fit.
+/// The inverse: x, with `padding_value` after the end of each sequence, and the lengths (i64 on the CPU). The result
+/// has `total_length` steps, or the largest length. Raises ValueError if batch_sizes do not fit.
 WEFT_API std::pair<Tensor, Tensor> pad_packed_sequence(const Tensor& data, const Tensor& batch_sizes,
                                                        bool batch_first = false, double padding_value = 0,
                                                        std::optional<int64_t> total_length = {}, Location where = {});

@@ -57,7 +57,8 @@ class WEFT_API WholeCall {
   bool flag(std::string_view argument) const;
   /// Tensors among the arguments, in order, those of lists too; undefined ones are left out.
   const std::vector<Tensor>& inputs() const { return inputs_; }
-  /// What the op gives, found by running it. Its errors; NotImplementedError where shapes follow from values.
+  /// The results of the op, found by running it. Raises the op's errors, and NotImplementedError if shapes depend on
+  /// values.
   const std::vector<Tensor>& results() const;
 
  private:
@@ -73,7 +74,7 @@ struct PartCall {
   const OpRecord& record;
   /// Those of the whole call, with this rank's parts for tensors.
   Values arguments;
-  /// Where the parts lie: of tensors in order, and of results.
+  /// The shards of the tensors in order, and of the results.
   std::span<const Part> inputs, results;
   /// Adds up, over all ranks that cut an axis with one of these letters; all of them call it.
   const Callback<Tensor(const Tensor&, std::string_view letters)>& sum;
@@ -84,18 +85,18 @@ struct PartCall {
   Value run() const { return record.call(arguments); }
 };
 
-/// What a rule answers.
+/// The result of a partition rule.
 struct Partition {
-  /// A word for each tensor that is given, lists in their order, and behind "->" for each result: a letter for each
-  /// axis, or '1' for one that is never cut. Axes of one letter are cut alike. A letter that is cut, and that a result
-  /// lacks, leaves a partial result on each rank.
+  /// One word for each given tensor (lists in order) and, after "->", for each result. A word has one letter per axis,
+  /// or '1' for an axis that is never sharded. Axes with the same letter are sharded alike. If a sharded letter is
+  /// missing in a result, each rank has a partial result.
   std::string letters;
   ReduceOp reduction = ReduceOp::sum;
   Linearity linearity = Linearity::none;
-  /// Letters whose axes differ in size, or that are cut into whole groups alone: of how many equal units each is. It
-  /// is cut where the number of parts divides that.
+  /// The number of equal units of letters whose axes differ in size or can be split only between groups. Such a letter
+  /// can be sharded if the number of shards divides it.
   std::vector<std::pair<char, int64_t>> units = {};
-  /// What a rank computes; the op itself where empty.
+  /// The computation of one rank; empty for the op itself.
   Callback<Value(PartCall&)> on_parts = {};
   /// Tensors are made whole first, and results are. Their shapes may follow from values.
   bool whole = false;
@@ -108,7 +109,7 @@ WEFT_API Partition partition_of(const WholeCall& call);
 
 /// "1b,abc->abc" of operands of these shapes that broadcast: axes that are stretched are '1'.
 WEFT_API std::string broadcast_notation(std::span<const Dims> shapes);
-/// "amk,akn->amn" of a product of matrices, whose batch axes broadcast. ShapeError for an operand of rank 0 or 1.
+/// "amk,akn->amn" for a matrix product with broadcast batch axes. Raises ShapeError for an operand of rank 0 or 1.
 WEFT_API std::string matmul_notation(const Dims& a, const Dims& b, bool transpose_a = false, bool transpose_b = false,
                                      Location where = {});
 

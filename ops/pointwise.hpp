@@ -1,5 +1,5 @@
-// Elementwise ops. The macros below declare a function for each row of backends/functors/rows.hpp, which documents it:
-// formula, what becomes of integers, gradient at special points.
+// Elementwise ops. The macros below declare a function for each row of backends/functors/rows.hpp, which documents its
+// formula, integer behaviour and gradient at special points.
 //
 // Operands broadcast as in NumPy and are promoted as in PyTorch (a C++ number or 0-d tensor never widens a tensor
 // within its category). Results are new contiguous tensors. ShapeError where shapes do not broadcast, DeviceError
@@ -72,9 +72,9 @@ WEFT_API Tensor sub(const Operand& a, const Operand& b, Scalar alpha);
 /// a + value * b * c. Errors as add.
 WEFT_API Tensor addcmul(const Operand& a, const Operand& b, const Operand& c, Scalar value);
 
-/// The parameters of these have PyTorch's defaults: a slope of 0.01, alpha 1, a width of 0.5, bounds -1 and 1.
-/// ValueError for a celu with alpha 0, a softshrink of negative width, and a hardtanh whose lower bound is above the
-/// upper one. Integers stay integers in hardtanh and threshold, whose numbers are truncated.
+/// The parameters of these have PyTorch's defaults: a slope of 0.01, alpha 1, a width of 0.5, bounds -1 and 1. Raises
+/// ValueError for celu with alpha 0, softshrink with a negative width, and hardtanh with a lower bound above the upper
+/// one. hardtanh and threshold keep integer dtypes and truncate their numbers.
 WEFT_API Tensor leaky_relu(const Operand& x);
 WEFT_API Tensor elu(const Operand& x);
 WEFT_API Tensor celu(const Operand& x);
@@ -94,7 +94,7 @@ WEFT_API Tensor glu(const Operand& x, int64_t dim = -1);
 /// complex numbers each part by itself. Integers and bool stay as they are.
 WEFT_API Tensor nan_to_num(const Operand& x, double nan = 0, std::optional<double> posinf = {},
                            std::optional<double> neginf = {});
-/// pow in float64, whatever the dtypes.
+/// pow computed in float64 for all dtypes.
 WEFT_API Tensor float_power(const Operand& a, const Operand& b);
 /// a * 2 ** b, in float32 where both are integers.
 WEFT_API Tensor ldexp(const Operand& a, const Operand& b);
@@ -143,7 +143,7 @@ WEFT_API Tensor isclose(const Operand& a, const Operand& b, double relative = 1e
 /// Whether isclose holds everywhere. Waits for the device.
 WEFT_API bool allclose(const Tensor& a, const Tensor& b, double relative = 1e-5, double absolute = 1e-8,
                        bool equal_nan = false, Location where = {});
-/// Whether both have one shape and equal elements, whatever their dtypes. Waits for the device.
+/// Whether both have the same shape and equal elements; dtypes may differ. Waits for the device.
 WEFT_API bool equal(const Tensor& a, const Tensor& b, Location where = {});
 
 /// The common type of two operands by PyTorch's rules: tensors of rank 1 and above decide first, then 0-d ones, then

@@ -1,11 +1,11 @@
-// Pooling. x is [C, spatial...] or [N, C, spatial...] with one, two or three spatial dimensions, as the name says
-// (else ShapeError); results have the same leading dimensions. A list of sizes has one value for each spatial
-// dimension, or one for all (else ValueError). Each spatial dimension is cut into windows of its own, and a window of x
-// is what one of each has in common. ShapeError where windows do not fit x or it has a spatial dimension of size 0.
+// Pooling. x is [C, spatial...] or [N, C, spatial...] with one, two or three spatial dimensions, as the name says (else
+// ShapeError); results have the same leading dimensions. A list of sizes has one value for each spatial dimension, or
+// one for all (else ValueError). Windows of x are products of one window per spatial dimension. Raises ShapeError if
+// windows do not fit x or if it has a spatial dimension of size 0.
 //
-// Averages are of floating tensors (else DTypeError), 16-bit floats are summed in f32; extremes are of numbers. Of
-// equal extremes, and of several NaN, which win, the first in row-major order counts, and the gradient goes to it
-// alone. Their indices (i64) count x's spatial elements in row-major order.
+// Averages are of floating tensors (else DTypeError), 16-bit floats are summed in f32; maxima take any numeric dtype.
+// NaN counts as the maximum. The first of equal maxima in row-major order gets the whole gradient. Their indices (i64)
+// count x's spatial elements in row-major order.
 #pragma once
 
 #include <optional>
@@ -19,7 +19,7 @@ namespace weft {
 struct MaxPoolOptions {
   /// From a window's begin to the next; kernel_size where it is empty.
   Dims stride = {};
-  /// Places before and behind x that count as -infinity, at most half of kernel_size.
+  /// Padding with -infinity on both sides of x, at most half of kernel_size.
   Dims padding = 0;
   /// Between the elements of one window.
   Dims dilation = 1;
@@ -29,7 +29,7 @@ struct MaxPoolOptions {
 
 struct AveragePoolOptions {
   Dims stride = {};
-  /// Places before and behind x that count as 0.
+  /// Padding with 0 on both sides of x.
   Dims padding = 0;
   bool ceil_mode = false;
   /// Whether padding counts in the divisor.
@@ -67,8 +67,8 @@ WEFT_POOLS(ValuesAndIndices, max_pool, _with_indices, const Tensor& x, const Dim
            const MaxPoolOptions& options = {})
 /// The mean of each window.
 WEFT_POOLS(Tensor, avg_pool, , const Tensor& x, const Dims& kernel_size, const AveragePoolOptions& options = {})
-/// sum(x^norm_type)^(1 / norm_type) of each window; the largest or smallest magnitude where norm_type is infinite. A
-/// window that ceil_mode cut counts as a whole one whose missing elements have the mean of the others. ValueError for a
+/// sum(x^norm_type)^(1 / norm_type) of each window; the largest or smallest magnitude if norm_type is infinite. In a
+/// window that ceil_mode truncates, missing elements count with the mean of the others. Raises ValueError for a
 /// norm_type of 0.
 WEFT_POOLS(Tensor, lp_pool, , const Tensor& x, double norm_type, const Dims& kernel_size, const Dims& stride = {},
            bool ceil_mode = false)

@@ -19,7 +19,8 @@
 
 namespace weft {
 
-/// What shares a scale: all of a matrix, 128 columns of a row, or 128 columns of 128 rows; fewer at its ends.
+/// The elements that share a scale: a whole matrix, 128 columns of a row, or 128 columns of 128 rows; fewer at the
+/// edges.
 enum class QuantBlock : uint8_t { tensor, row_1x128, tile_128x128 };
 
 struct QuantOptions {
@@ -29,7 +30,7 @@ struct QuantOptions {
   bool pow2 = true;
   /// The scale comes as [⌈n / 128⌉, m]: that of rows is contiguous along them.
   bool transpose_scale = false;
-  /// The transpose of x is quantised, too, from x: blocks lie along m.
+  /// Also quantises the transpose of x, computed from x, with blocks along m.
   bool also_transposed = false;
   DType dtype = DType::f8_e4m3fn;
 };
@@ -99,9 +100,9 @@ struct BlockwiseGemmOptions {
   /// Not implemented.
   std::optional<Tensor> bias = {};
 };
-/// a bᵀ, [m, n], for codes a [m, k] and b [n, k] with scales in rows or tiles of blocks: what each 128 columns add is
-/// summed up in f32, scaled, and rounded to f16, bf16 or f32 at the end. DTypeError, ShapeError; ValueError for
-/// accumulate without out or in f16, and for other blocks; NotImplementedError for a bias.
+/// a bᵀ, [m, n], for codes a [m, k] and b [n, k] with scales in rows or tiles of blocks: the sum over each 128 columns
+/// is computed in f32 and scaled; the total is rounded once to f16, bf16 or f32. Raises DTypeError, ShapeError;
+/// ValueError for accumulate without out or in f16, and for other blocks; NotImplementedError for a bias.
 WEFT_API Tensor gemm_fp8_blockwise(const Tensor& a, const Tensor& a_scale, const Tensor& b, const Tensor& b_scale,
                                    DType out_dtype = DType::bf16, const BlockwiseGemmOptions& options = {},
                                    Location where = {});
@@ -109,17 +110,17 @@ WEFT_API Tensor gemm_fp8_blockwise(const Tensor& a, const Tensor& a_scale, const
 struct Fp8MlpOptions {
   /// Each weight is stored [out, in], which products read as it is; else it is copied first.
   bool transposed_weights = false;
-  /// What codes of x and of what stands between the products are multiplied by, f32 [], where it was measured before;
-  /// larger numbers are cut off. Left out: max |finite| / fp8_max of each row.
+  /// Measured scales of the codes of x and of the intermediate activations, f32 []; larger values are clipped. If
+  /// undefined: max |finite| / fp8_max of each row.
   std::optional<Tensor> x_scale = {}, hidden_scale = {};
-  /// The largest code of activations: 448, or 240 on devices whose e4m3 has infinities.
+  /// The largest code of activations: 448, or 240 on devices with infinities in e4m3.
   double fp8_max = 448;
 };
 /// fused_mlp with silu, of 8-bit floats: (silu(x gate) ⊙ (x up)) down for x [..., H], f16, bf16 or f32: [..., H'] of
 /// x's dtype. Weights are codes with scales, f32 [] or one for each output: proj is the gate [H, F] beside `up`, or
-/// without it both [H, 2 F], the gate first; down [F, H']. x and what stands between are quantised to float8_e4m3fn;
-/// sums, silu and the product of gate and up are in f32. Not differentiable. ShapeError, DTypeError; ValueError unless
-/// 0 < fp8_max <= 448.
+/// without it both [H, 2 F], the gate first; down [F, H']. x and the intermediate activations are quantised to
+/// float8_e4m3fn; sums, silu and the product of gate and up are in f32. Not differentiable. Raises ShapeError,
+/// DTypeError; ValueError unless 0 < fp8_max <= 448.
 WEFT_API Tensor fused_fp8_mlp(const Tensor& x, const Quantized& proj, const std::optional<Quantized>& up,
                               const Quantized& down, const Fp8MlpOptions& options = {}, Location where = {});
 
@@ -129,7 +130,8 @@ struct WeightQuantOptions {
   int64_t bits = 8;  ///< or 4
   /// So many columns of a row share a scale; all of them where it is 0. Even with 4 bits.
   int64_t group_size = 128;
-  /// Codes are around 0, from -127 to 127 or -7 to 7; else they cover what is between the least and the largest weight.
+  /// Codes are centred at 0, from -127 to 127 or -7 to 7; otherwise they cover the range from the smallest to the
+  /// largest weight.
   bool symmetric = true;
 };
 struct QuantizedWeight {
@@ -138,9 +140,9 @@ struct QuantizedWeight {
   Tensor scale;  ///< [n, ⌈k / group_size⌉] f32
   Tensor zero;   ///< the same: what code 0 stands for; [0, 0] where symmetric
 };
-/// weight [n, k], floating, as codes · scale + zero; codes of 4 bits without zero are 8 more than what they stand for.
-/// Each weight is at most half a scale off. Computed on the host. ShapeError, DTypeError; ValueError for other bits, a
-/// group size below 0 or odd with 4 bits, and weights that are not finite.
+/// weight [n, k], floating, as codes · scale + zero; 4-bit codes without zero are stored with an offset of 8. The error
+/// of each weight is at most half a scale. Computed on the host. Raises ShapeError, DTypeError; ValueError for other
+/// bits, a group size below 0 or odd with 4 bits, and weights that are not finite.
 WEFT_API QuantizedWeight quantize_weight(const Tensor& weight, const WeightQuantOptions& options = {},
                                          Location where = {});
 
@@ -150,7 +152,7 @@ struct QuantizedLinearOptions {
   int64_t bits = 8;
   int64_t group_size = 128;
 };
-/// The weight [n, k] that codes, scale and zero stand for, in a floating dtype.
+/// The weight [n, k] decoded from codes, scale and zero, in a floating dtype.
 WEFT_API Tensor dequantize_weight(const Tensor& codes, const Tensor& scale, int64_t columns,
                                   const QuantizedLinearOptions& options = {}, DType dtype = DType::f32,
                                   Location where = {});

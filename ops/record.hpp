@@ -1,5 +1,5 @@
-// Op records: what the library knows about each op at run time. Tests, gradient checks, benchmarks, the Python binding,
-// the documentation and the support matrix read them; calls from C++ never do.
+// Op records: run-time data about each op. Tests, gradient checks, benchmarks, the Python binding, the documentation
+// and the support matrix read them; calls from C++ never do.
 //
 // The schema is the only source of names and defaults. Types follow from the function, and a test rejects a schema
 // that does not match it. PyTorch's argument names are listed beside Weft's in the schema of each op.
@@ -46,7 +46,7 @@ class WEFT_API SampleMaker {
   uint64_t state_;
 };
 
-/// What an argument may be, from the type that the op's function takes.
+/// The type of an argument, from the parameter type of the op's function.
 struct ArgumentType {
   enum class Kind : uint8_t {
     any,
@@ -74,13 +74,13 @@ struct TensorMeta {
   bool operator==(const TensorMeta&) const = default;
 };
 
-/// An op's function behind one calling convention. An argument that is left out, at the end or as monostate, is an
-/// error unless it is optional: OpRecord::call fills in the defaults.
+/// An op's function in a uniform calling convention. A missing argument, at the end or as monostate, is an error unless
+/// it is optional; OpRecord::call inserts the defaults.
 struct BoxedFunction {
   Value (*run)(std::span<const Value> arguments, const void* state) = nullptr;
   /// Of each argument that the function takes, except the place of the call.
   std::span<const ArgumentType> types = {};
-  /// What `run` gets: the registered op; null for the library's own functions.
+  /// The argument of `run`: the registered op; null for built-in functions.
   const void* state = nullptr;
   Value operator()(std::span<const Value> arguments) const {
     const char* const op = detail::current_call.op;
@@ -165,19 +165,18 @@ enum class Autocast : uint8_t {
 
 class WholeCall;
 struct Partition;
-/// What a call needs and gives where each rank holds parts of its tensors.
+/// The inputs and results of a call on ranks that hold shards of the tensors.
 using PartitionRule = Partition (*)(const WholeCall& call);
 
 struct OpRecord {
   /// Public name: weft::name in C++ and in Python.
   const char* name;
   /// The only place where its names and defaults are given: "name(x, y|target, *sizes, *, keepdim=False) -> (values,
-  /// indices)".
-  /// `|` gives an argument one more name, a default is a literal of Python's, `*sizes` takes the rest of the positional
-  /// arguments, `&weight` may be written, those after `*` are given by keyword alone, and several results have names.
-  /// By convention the first tensor is `input` and `self` too, `dim` and `dims` are `axis`, `dims` is `axes`, and
-  /// `keepdim` is `keepdims`, unless another argument has the name. Types follow from the function's; where there is no
-  /// function yet, as in schemas of registered ops (library.hpp), they are annotations: "axis: int = 0".
+  /// indices)". `|` adds a second name, defaults are Python literals, `*sizes` takes the remaining positional
+  /// arguments, `&weight` may be written, arguments after `*` are keyword-only, and multiple results have names. By
+  /// convention the first tensor is also named `input` and `self`, `dim` and `dims` also `axis`, `dims` also `axes`,
+  /// and `keepdim` also `keepdims`, unless another argument has the name. Types follow from the function's; where there
+  /// is no function yet, as in schemas of registered ops (library.hpp), they are annotations: "axis: int = 0".
   const char* schema;
   /// Shapes, dtypes, aliasing and source, in sentences.
   const char* document;
@@ -201,11 +200,11 @@ struct OpRecord {
   /// Calls the function, with defaults for arguments that are left out, at the end or as monostate. BadArgument for a
   /// value of a wrong kind, and where a required one is missing; else the op's own errors.
   WEFT_API Value call(std::span<const Value> arguments) const;
-  /// Shapes and dtypes of the tensors that `call` would give. The op itself runs on the device `meta`, so no element is
-  /// read or allocated, and the answer cannot differ from what `call` allocates. Errors as `call`, except those that
-  /// depend on values; NotImplementedError where a shape follows from values.
+  /// Shapes and dtypes of the results of `call`. Runs the op on the device `meta`, without reading or allocating
+  /// elements, so the result agrees with `call`. Raises the errors of `call` that do not depend on values;
+  /// NotImplementedError if a shape depends on values.
   WEFT_API std::vector<TensorMeta> infer(std::span<const Value> arguments) const;
-  /// What the op does in an autocast's scope, found by running its samples on the device `meta`.
+  /// The behaviour of the op in an autocast scope, found by running its samples on the device `meta`.
   WEFT_API Autocast autocast() const;
   /// The schema, parsed once; lives as long as the process.
   WEFT_API const Signature& signature() const;
@@ -218,10 +217,10 @@ class WEFT_API BadArgument : public std::bad_variant_access {
   int argument;
 };
 
-/// Every op of the library itself, by family. all_ops() in library.hpp has those that were registered, too.
+/// All built-in ops, by family. all_ops() in library.hpp also has registered ops.
 WEFT_API std::span<const OpRecord> op_records();
-/// The op's definition that calls by name get now: a registered one, which may stand in place of the library's, or the
-/// library's own. It lives as long as the process. nullptr where there is none.
+/// The current definition for calls by this name: a registered op, which may override a built-in one, or a built-in op.
+/// Valid until the process ends. nullptr if there is none.
 WEFT_API const OpRecord* find_record(const char* name);
 
 namespace detail {
@@ -244,7 +243,7 @@ struct Unbox<Operand> {
     return Operand(std::get<double>(v), detail::current_call.where);
   }
 };
-// A 0-d tensor stands for its number. bad_variant_access for a value that is not a number, or not an integer.
+// A 0-d tensor is read as its number. Throws bad_variant_access for a value that is not a number, or not an integer.
 WEFT_API int64_t integer_in(const Value& v);
 WEFT_API Scalar number_in(const Value& v);
 /// One integer, or a list of them; none is an empty list.

@@ -1,7 +1,6 @@
-// Recurrent layers and their cells, as PyTorch's functions of these names. Gates lie side by side in rows of the
-// weights: lstm's in the order i, f, g, o, gru's r, z, n. 16-bit floats are computed in f32 and rounded once.
-// ShapeError where sizes do not fit, DTypeError unless all is of one floating dtype, ValueError for a wrong number of
-// parameters.
+// Recurrent layers and their cells, as PyTorch's functions of these names. Gates are concatenated in the rows of the
+// weights: i, f, g, o for lstm and r, z, n for gru. 16-bit floats are computed in f32 and rounded once. ShapeError
+// where sizes do not fit, DTypeError unless all is of one floating dtype, ValueError for a wrong number of parameters.
 #pragma once
 
 #include <span>
@@ -35,7 +34,7 @@ struct RecurrentOutput {
 /// Schmidhuber 1997; Gers et al. 2000). x is [steps, batch, inputs] or [steps, inputs]; h0 and c0 are [layers *
 /// directions, batch, hidden]. `parameters` has for each layer and each of its directions weight_ih [4 * hidden,
 /// inputs], weight_hh [4 * hidden, hidden], bias_ih and bias_hh [4 * hidden], and, where all layers have it, weight_hr
-/// [projected, hidden], by which h is multiplied (Sak et al. 2014): h0 and the output are `projected` wide then.
+/// [projected, hidden], a projection of h (Sak et al. 2014); h0 and the output then have width `projected`.
 WEFT_API RecurrentOutput lstm(const Tensor& x, const Tensor& h0, const Tensor& c0, std::span<const Tensor> parameters,
                               const RecurrentOptions& options = {}, Location where = {});
 /// r, z = sigmoid(..) of W_ih x + b_ih + W_hh h + b_hh; n = tanh(W_in x + b_in + r (W_hn h + b_hn)); h = (1 - z) n + z

@@ -1,6 +1,6 @@
-// Reading and writing single elements by an index of the data's rank, which selects along one dimension: for dim 0
-// index[i][j] stands for the position [index[i][j]][j], for dim 1 for [i][index[i][j]], and so on. Dtypes, devices and
-// errors of indices, sources and in-place writes are those of <weft/ops/index.hpp>.
+// Reading and writing single elements by an index of the data's rank, which selects along one dimension: for dim 0,
+// index[i][j] selects the position [index[i][j]][j], for dim 1 [i][index[i][j]], and so on. Dtypes, devices and errors
+// of indices, sources and in-place writes are those of <weft/ops/index.hpp>.
 //
 // ShapeError unless ranks are equal and the index is nowhere larger than the source, nor, outside dim, than x; elements
 // of the source beyond it are not read. Results are new contiguous tensors.

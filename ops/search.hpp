@@ -37,8 +37,8 @@ WEFT_API Unique unique_consecutive(const Tensor& x, UniqueOptions options = {}, 
 /// negative numbers, ShapeError unless x and weights fit, DTypeError unless x holds integers.
 WEFT_API Tensor bincount(const Tensor& x, const Tensor& weights = {}, int64_t minlength = 0, Location where = {});
 
-/// i64 [..., classes]: 1 at each index, else 0. classes = -1 stands for max(indices) + 1, a ValueError where there are
-/// none. ValueError for a negative index, IndexError for one from `classes` on, DTypeError unless they are integers.
+/// i64 [..., classes]: 1 at each index, else 0. classes = -1 means max(indices) + 1; raises ValueError without indices.
+/// ValueError for a negative index, IndexError for one from `classes` on, DTypeError unless they are integers.
 WEFT_API Tensor one_hot(const Tensor& indices, int64_t classes = -1, Location where = {});
 
 struct SearchOptions {

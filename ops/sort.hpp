@@ -36,8 +36,8 @@ WEFT_API ValuesAndIndices median(const Tensor& x, int dim, bool keepdim = false,
 WEFT_API Tensor nanmedian(const Tensor& x, Location where = {});
 WEFT_API ValuesAndIndices nanmedian(const Tensor& x, int dim, bool keepdim = false, Location where = {});
 
-/// What stands for a quantile between two elements: a point of the line through them, the lower, the higher, the nearer
-/// (of equally near ones that of even rank) or their mean.
+/// The value of a quantile between two elements: linear interpolation, the lower, the higher, the nearest (ties go to
+/// the even rank) or the mean.
 enum class QuantileInterpolation : uint8_t { linear, lower, higher, midpoint, nearest };
 /// The elements of rank q (n - 1) in each line along `dim`, or among all; `q`, a number or a 0-d or 1-d tensor of x's
 /// dtype, is in [0, 1] (ValueError, ShapeError, DTypeError). A 1-d q gives the result a first dimension of its size. A

@@ -1,12 +1,12 @@
 // Products of sparse matrices in compressed rows (CSR): of row r are the elements row_starts[r] to row_starts[r + 1] of
 // `columns` and `values`. sparse/ has the matrices themselves.
 //
-// row_starts [rows + 1] and columns [n] are integers, and row_starts ascend from 0 to n; columns of a row may stand in
-// any order, and repeat. Tensors share their device, and those that hold numbers their dtype; 16-bit floats are
-// computed in f32 and rounded once. Sums have one order, whatever the number of threads. Results are
-// new contiguous tensors, differentiable to any order; backward sorts columns, on the host. ShapeError where sizes do
-// not fit, DTypeError where dtypes do not, ValueError for row_starts that are none, IndexError for a column outside of
-// the dense operand; on a device row_starts and columns are waited for.
+// row_starts [rows + 1] and columns [n] are integers, and row_starts ascend from 0 to n; columns of a row may be
+// unordered and repeated. Tensors share one device, and values and dense operands one dtype; 16-bit floats are computed
+// in f32 and rounded once. Sums have a fixed order for any number of threads. Results are new contiguous tensors,
+// differentiable to any order; backward sorts columns, on the host. ShapeError where sizes do not fit, DTypeError where
+// dtypes do not, ValueError for invalid row_starts, IndexError for a column outside of the dense operand; on a device
+// the host waits for row_starts and columns.
 #pragma once
 
 #include "../tensor/index.hpp"

@@ -33,8 +33,8 @@ WEFT_API SpreadAndMean std_mean(const Tensor& x, const Dims& dims = {}, double c
 
 /// vector_norm(x - y, p), 0-d; x and y broadcast.
 WEFT_API Tensor dist(const Tensor& x, const Tensor& y, double p = 2, Location where = {});
-/// x with each slice along `dim` whose p-norm is above `maxnorm` scaled down to it: by maxnorm / (norm + 1e-7).
-/// ShapeError for rank 0 and 1, ValueError unless p > 0 and maxnorm >= 0. DTypeError unless x is floating.
+/// x with each slice along `dim` of p-norm above `maxnorm` scaled by maxnorm / (norm + 1e-7). ShapeError for rank 0 and
+/// 1, ValueError unless p > 0 and maxnorm >= 0. DTypeError unless x is floating.
 WEFT_API Tensor renorm(const Tensor& x, double p, int dim, double maxnorm, Location where = {});
 
 /// Covariances of the rows of x, each a variable: [rows, rows], 0-d for one. `fweights` (integers) count how often each
@@ -46,9 +46,9 @@ WEFT_API Tensor cov(const Tensor& x, int64_t correction = 1, const Tensor& fweig
 /// Pearson's correlations of the rows of x, held in [-1, 1].
 WEFT_API Tensor corrcoef(const Tensor& x, Location where = {});
 
-/// How many elements lie in each of `bins` equal parts of [low, high], in x's dtype; a part holds its lower end, the
-/// last its upper one too, and NaN is in none. Where low = high they are the extremes of x. No gradient. DTypeError
-/// unless x is floating, ValueError for bins < 1, for bounds out of order or not finite.
+/// The number of elements in each of `bins` equal intervals of [low, high], in x's dtype. An interval includes its
+/// lower end, and the last one its upper end; NaN is not counted. If low = high, the extremes of x are used. No
+/// gradient. DTypeError unless x is floating, ValueError for bins < 1, for bounds out of order or not finite.
 WEFT_API Tensor histc(const Tensor& x, int64_t bins = 100, double low = 0, double high = 0, Location where = {});
 
 struct Binned {
@@ -57,9 +57,9 @@ struct Binned {
 struct HistogramOptions {
   /// The outer edges; the extremes of x where they are left out.
   std::optional<std::pair<double, double>> range = {};
-  /// What each element counts, in x's shape and dtype (ShapeError, DTypeError).
+  /// The weight of each element, in x's shape and dtype (ShapeError, DTypeError).
   Tensor weight = {};
-  /// As a density whose integral over the bins is 1.
+  /// Normalises the result to a density with integral 1 over the bins.
   bool density = false;
 };
 /// histc with its edges: [bins] and [bins + 1], in x's dtype.

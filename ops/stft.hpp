@@ -9,7 +9,7 @@ namespace weft {
 struct StftOptions {
   /// From one window to the next; a quarter of n_fft unless given.
   std::optional<int64_t> hop_length = {};
-  /// n_fft unless given; a shorter window stands in the middle of zeros.
+  /// n_fft unless given; a shorter window is zero-padded on both sides.
   std::optional<int64_t> win_length = {};
   /// [win_length]; ones unless given.
   Tensor window = {};
@@ -20,7 +20,7 @@ struct StftOptions {
   bool normalized = false;
   /// The first n_fft / 2 + 1 frequencies alone: unless given where the signal is real, or the spectrum has as many.
   std::optional<bool> onesided = {};
-  /// Of istft: the length of the signal, which is padded with zeros; what the windows reach unless given.
+  /// For istft: the length of the signal, which is zero-padded; by default the extent of the windows.
   std::optional<int64_t> length = {};
   /// Of istft without onesided: a complex signal.
   bool return_complex = false;
@@ -30,8 +30,8 @@ struct StftOptions {
 /// dtype of the product of x and the window. ValueError for lengths that do not fit each other, ShapeError for a signal
 /// shorter than n_fft.
 WEFT_API Tensor stft(const Tensor& x, int64_t n_fft, const StftOptions& options = {}, Location where = {});
-/// The signal whose stft is x, or comes nearest to it: the windows are transformed back, added where they overlap, and
-/// divided by the sum of the squared windows. ValueError where those leave a place uncovered.
+/// The signal with the stft x, or the least-squares estimate: inverse transforms of the windows are overlap-added and
+/// divided by the sum of the squared windows. Raises ValueError if that sum is 0 anywhere.
 WEFT_API Tensor istft(const Tensor& x, int64_t n_fft, const StftOptions& options = {}, Location where = {});
 
 }  // namespace weft

@@ -31,7 +31,7 @@ WEFT_API Tensor getitem(const Tensor& x, std::span<const Index> index, Location 
 WEFT_API const Tensor& setitem(const Tensor& x, std::span<const Index> index, const Operand& value,
                                Location where = {});
 
-/// x[index]; a missing tensor stands for a full slice.
+/// x[index]; a missing tensor is a full slice.
 WEFT_API Tensor index(const Tensor& x, const IndexList& index);
 WEFT_API Tensor index(const Tensor& x, std::span<const std::optional<Tensor>> index, Location where = {});
 
