@@ -50,7 +50,7 @@ struct AccumulationNode : Node {
   /// Weak: null once the leaf has died.
   TensorImpl* leaf;
   Tensor grad;
-  /// What the gradient has besides `grad`, the oldest first; null until rows come (gradient_rows.hpp).
+  /// Row-sparse terms of the gradient besides `grad`, oldest first; null without rows (gradient_rows.hpp).
   struct Rows {
     std::list<GradientRows> pieces;
     int64_t count = 0, merged = 0;  ///< how many there are, and were when they were last added up

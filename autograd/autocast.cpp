@@ -17,7 +17,7 @@ constinit thread_local AutocastMode autocast_mode = {};
 
 namespace {
 
-// Scopes that the thread is in, and what they made; gone when it has left the last.
+// The thread's autocast scopes and their cached casts; destroyed when it leaves the last scope.
 constinit thread_local int scopes = 0;
 constinit thread_local Casts* casts = nullptr;
 
@@ -25,7 +25,7 @@ bool is_converted(DType dtype) { return dtype == DType::f32 || dtype == DType::f
 
 DType lower_type(const Tensor& x) { return autocast_mode.dtypes[static_cast<int>(x.device().type)]; }
 
-// What was made outside of the graph is of no use inside it, so only what is recorded is kept.
+// Only recorded casts are cached, because a cast without a graph cannot be used in one.
 bool is_kept(const Tensor& x) {
   return autocast_mode.caches && scopes > 0 && x.requires_grad() && x.is_leaf() && current_mode.enabled;
 }

@@ -215,7 +215,7 @@ class GraphRun {
     node->run.store(nullptr, MemoryOrder::release);
     if (WEFT_UNLIKELY(node->saved_state.load(MemoryOrder::acquire) == Node::closed)) detail::free_saved(*node);
   }
-  // The last run that shares a node frees what it saved, where another one wanted that.
+  // The last of several runs that share a node frees its saved tensors if any of them closed it.
   void leave_foreign() {
     for (const auto& [node, state] : *foreign_) {
       const uint32_t before = node->saved_state.fetch_sub(Node::sharer, MemoryOrder::acq_rel);
@@ -225,11 +225,11 @@ class GraphRun {
   }
 
   bool needed(Node* node) const { return paths_ == nullptr || paths_->count(node) != 0; }
-  // For grad(): what is only captured does not run, and keeps what it saved.
+  // For grad(): nodes that are only captured do not run, and keep their saved tensors.
   bool runs(Node* node) const { return paths_ == nullptr || paths_->find(node)->second; }
 
-  // For grad(): only nodes on a path to an input take part. A root may lie below another one, so each is gone through
-  // to its end before the next begins.
+  // For grad(): only nodes on a path to an input take part. A root may be an ancestor of another, so each is traversed
+  // completely before the next.
   void find_paths() {
     paths_ = std::make_unique<std::unordered_map<Node*, bool>>();
     for (const Capture& c : captures_) paths_->emplace(c.node, false);

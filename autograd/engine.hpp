@@ -21,9 +21,9 @@ struct GradOptions {
 };
 
 /// Adds to the `.grad` of every leaf that the outputs depend on. `seeds` is empty or has one gradient per output (else
-/// ValueError), of the output's shape, dtype and device (else ShapeError); an undefined seed stands for 1.
-/// AutogradError where an output requires no gradient, has several elements and no seed, or where the graph was freed
-/// or a saved tensor overwritten.
+/// ValueError), of the output's shape, dtype and device (else ShapeError); an undefined seed means 1. Raises
+/// AutogradError if an output requires no gradient or has several elements and no seed, and if the graph was freed or a
+/// saved tensor overwritten.
 WEFT_API void backward(std::span<const Tensor> outputs, std::span<const Tensor> seeds = {},
                        BackwardOptions options = {}, Location where = {});
 

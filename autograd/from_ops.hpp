@@ -9,7 +9,7 @@ namespace weft::detail {
 Tensor recorded_add(const Tensor& a, const Tensor& b);
 /// A node that derives `view` from its base by geometry alone (strides and offset).
 Node* make_view_node(TensorImpl* base, TensorImpl* view);
-/// A node for the base after the region of `view` was replaced by what `region_value` produces.
+/// A node for the base after the region of `view` was replaced by the output of `region_value`.
 Node* make_region_node(TensorImpl* base, TensorImpl* view, Node* region_value);
 /// A contiguous copy on the same device, recorded where gradients are being recorded.
 Tensor fresh_copy(const Tensor& source);

@@ -97,7 +97,7 @@ bool holds(const std::vector<Tensor>& tensors, const Tensor& tensor) {
   return std::ranges::any_of(tensors, [&](const Tensor& t) { return t.impl() == tensor.impl(); });
 }
 
-// The written tensor's producer is an op of its own after the function: that knows of one output and of views.
+// The written tensor is produced by a separate op after the function, which handles one output and views.
 Node* node_of_written(Node* function, uint16_t output) {
   Node* node = make_node<1>([](Tensor&& g) { return std::move(g); });
   node->edges[0].set(function, output);

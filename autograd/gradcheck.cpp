@@ -160,7 +160,7 @@ class Checker {
     return rows;
   }
 
-  // All outputs and inputs in one pass, in which some may lie below others: first to last, and last to first.
+  // All outputs and inputs in one pass, in both orders, since some may be ancestors of others.
   void check_together(const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
                       const std::vector<std::vector<Jacobian>>& numeric) {
     std::vector<Tensor> roots, seeds, wanted;

@@ -30,10 +30,10 @@ struct GradcheckResult {
 /// A function under test. It must give the same outputs for the same inputs.
 using GradcheckFunction = Callback<std::vector<Tensor>(std::span<const Tensor>)>;
 
-/// Compares the gradients of every output of `function`, alone and all together, with central differences, for every
-/// f64 input that requires a gradient, and for every c128 one part by part. The inputs are not changed: the function
-/// sees copies. ValueError where no input requires a gradient or one is undefined, DTypeError where one that requires a
-/// gradient is of another dtype.
+/// Compares gradients with central differences, for each output of `function` alone and for all together. Checks every
+/// f64 input that requires a gradient, and every c128 one by components. The function receives copies of the inputs.
+/// Raises ValueError if no input requires a gradient or one is undefined, DTypeError if one that requires a gradient
+/// has another dtype.
 WEFT_API GradcheckResult gradcheck(const GradcheckFunction& function, const std::vector<Tensor>& inputs,
                                    GradcheckOptions options = {}, Location where = {});
 /// The same for second derivatives: checks the gradient of `function`, as a function of its inputs and of the incoming

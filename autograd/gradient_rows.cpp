@@ -38,8 +38,8 @@ void add_to(const Tensor& dense, const GradientRows& rows) {
   kernels(view).index_add(view, 0, rows.ids.raw_view(), rows.values.raw_view());
 }
 
-// Takes the rows out, and puts back what is left of them. The node keeps an empty list, so that who asks for the
-// gradient meanwhile waits.
+// Takes the rows out and puts the remaining ones back. The node keeps an empty list, so that concurrent readers of the
+// gradient wait.
 class TakenRows {
  public:
   explicit TakenRows(AccumulationNode& node) : node_(node) {
@@ -90,7 +90,7 @@ void merge(AccumulationNode& node, int64_t rows_of_leaf) {
   for (const GradientRows& newer : node.rows->pieces) node.rows->count += newer.ids.numel();
 }
 
-// Of what shares its memory, or has gaps, a copy.
+// Copies tensors that share their memory or are not contiguous.
 Tensor owned(Tensor&& values) {
   if (values.is_contiguous() && exclusively_owned(values.impl())) return std::move(values);
   return fresh_copy(values);

@@ -1,5 +1,5 @@
-// Gradients of leaves as rows: what looks rows of a table up gives those rows, and not a table of zeros around them.
-// Only the leaf knows: whoever asks for its gradient gets a dense one. Not public.
+// Row-sparse gradients of leaves: a lookup in a table contributes the used rows instead of a table of zeros around
+// them. Only the leaf stores rows; reading its gradient makes it dense. Not public.
 //
 // An embedding's backward passes ids and rows to the accumulation node only if nothing but the leaf sees the
 // gradient. In every other case the gradient is dense. So hooks, recorders and graphs of gradients need no sparse
@@ -45,16 +45,16 @@ bool has_rows(const Tensor& x);
 /// memory, and may be written. AutogradError from within a sum of this gradient.
 std::optional<GradientRows> gradient_rows(AccumulationNode& node);
 
-/// What may stand for grad() where only elements that are not zeros matter: of a leaf that keeps rows their values, in
-/// the gradient's own memory. Undefined where there is none.
+/// A substitute for grad() if only nonzero elements matter: the values of the rows of a leaf that stores rows, in the
+/// gradient's own memory. Undefined without a gradient.
 Tensor gradient_values(const Tensor& leaf);
 
 /// Makes all rows part of the dense gradient; nothing where there are none, or this thread is adding already.
 void settle_rows(AccumulationNode& node);
-/// The same for who is adding.
+/// The same for the thread that adds.
 void settle_rows_adding(AccumulationNode& node);
 
-/// One list of all, added up where ids repeat, the first of the span first; ids lie in [0, rows). Defined in ops/.
+/// Merges the lists in order and sums rows with equal ids, which are in [0, rows). Defined in ops/.
 GradientRows added_up(std::span<const GradientRows> pieces, int64_t rows);
 
 }  // namespace weft::detail

@@ -63,7 +63,7 @@ void check_replacement(const Node& node, const Hook& hook, const Tensor& old, co
                        hook.where);
 }
 
-// One hook on event.grad, which becomes what the hook made of it.
+// Calls one hook on event.grad and stores its result there.
 void call_gradient_hook(Node& node, const Hook& hook, GradEvent& event) {
   if (WEFT_UNLIKELY(hook.wants_tensor)) event.tensor = node.accumulates ? living_leaf(node) : hook.tensor;
   const uint32_t version = event.grad.version();
@@ -256,7 +256,7 @@ void unlink_leaf(Node& node) {
 
 namespace {
 
-// A retained gradient adds up as a leaf's does. No kernel runs under the lock: whoever watches it may ask for the
+// A retained gradient accumulates like a leaf's. No kernel runs under the lock, because an observer may read the
 // gradient.
 void add_to_kept(NodeHooks& hooks, uint16_t output, const Tensor& gradient) {
   const CallScope call(CallPlace{"retain_grad"});

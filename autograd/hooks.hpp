@@ -59,7 +59,7 @@ struct GradEvent {
 
 namespace detail {
 
-/// What a hook returned: one gradient, or one for each that the node or module passes on.
+/// The result of a hook: one gradient, or one per gradient of the node or module.
 struct HookResult {
   Tensor grad;
   std::vector<Tensor> grads;
@@ -170,7 +170,7 @@ struct NodeHooks {
   struct RetainedGradient {
     uint16_t output;
     Tensor gradient;
-    /// The tensor whose retain_grad asked for it; it is dropped when that dies.
+    /// The tensor on which retain_grad was called; the entry is removed with it.
     const TensorImpl* tensor;
   };
   using List = detail::HookList<detail::Hook>;
@@ -183,7 +183,7 @@ struct NodeHooks {
 
   /// A view's present node and its former one share a list.
   const Shared<List> list;
-  /// What the list calls output 0 of this node.
+  /// The number of this node's output 0 in the list.
   const uint16_t first_output;
   Atomic<bool> left{false};
   /// Which phases ever had a hook, one bit each, so that the others cost only a test.
@@ -193,7 +193,7 @@ struct NodeHooks {
   }
   /// Leaves only: apply_backward_hook fires instead of the engine.
   Atomic<bool> manual{false};
-  /// Guards `retained`: results whose gradient is retained.
+  /// Guards `retained`, the results with a retained gradient.
   mutable Atomic<uint32_t> word{0};
   Atomic<bool> retains{false};
   std::vector<RetainedGradient> retained;
@@ -209,8 +209,8 @@ WEFT_API HookHandle add_tensor_hook(const Tensor& tensor, HookFunction hook, boo
                                     void* foreign = nullptr);
 WEFT_API HookHandle add_accumulated_hook(const Tensor& tensor, HookFunction hook, bool wants_tensor, Location where,
                                          void* foreign = nullptr);
-/// For collectors of cycles: visits what the hooks of a leaf own in another language, where `leaf` is the only way to
-/// them.
+/// For cycle collectors: visits objects of another language that the hooks of a leaf own, if `leaf` is the only owner
+/// of the hooks.
 WEFT_API void visit_foreign(const Tensor& leaf, void (*visit)(void* foreign, void* context), void* context);
 /// Drops the leaf's hooks.
 WEFT_API void clear_hooks(const Tensor& leaf);

@@ -14,8 +14,8 @@ struct GradMode {
 WEFT_API GradMode grad_mode();
 WEFT_API void set_grad_mode(GradMode mode);
 
-/// Whether a checkpoint computes again what was computed before. What a function does besides its result, such as
-/// moving running statistics, it does the first time alone.
+/// Whether a checkpoint recomputes its function. Side effects, such as updates of running statistics, happen in the
+/// first computation only.
 WEFT_API bool recomputing();
 
 namespace detail {

@@ -132,7 +132,7 @@ Edge gradient_edge(TensorImpl* impl) {
 // Other memory was put under its base since.
 static bool is_left_behind(const TensorImpl* view) { return view->storage != view->base->storage; }
 
-// A view that was itself written refreshes from a version that lies so far back.
+// The version lag from which a written view is refreshed.
 constexpr uint32_t was_written = uint32_t{1} << 31;
 
 // Where only its base was written, a view's hooks go with it; where it was written itself, they stay with the old

@@ -1,4 +1,4 @@
-// The graph: nodes with edges to the producers of their inputs, and what they saved.
+// The graph: nodes with edges to the producers of their inputs, and their saved tensors.
 //
 // Nodes are destroyed one after the other through a thread-local list, so a graph of millions of nodes needs no deep
 // stack. `add_to` lets the gradient of a slice go directly into the sum for the whole tensor: n rows cost n rows,
@@ -28,18 +28,18 @@ class GraphRun;
 namespace detail {
 struct SavedHooks;
 extern WEFT_API constinit thread_local GradMode current_mode;
-/// Not null inside SavedTensorHooks: what nodes save is packed (saved_hooks.hpp).
+/// Not null inside SavedTensorHooks: saved tensors are packed (saved_hooks.hpp).
 extern WEFT_API constinit thread_local const SavedHooks* saved_hooks;
 WEFT_API void destroy_node(Node* node);
-/// While not null, called with every tensor in a copied Saved: tools inspect what a backward keeps by copying it, since
-/// nothing else reaches the members of a lambda, and a list would have to be written by hand for every node.
+/// If not null, called with every tensor in a copied Saved. Tools list the saved tensors of a backward by copying it,
+/// because the members of a lambda cannot be reached otherwise.
 using SavedVisitor = Callback<void(const Tensor&)>;
 extern WEFT_API constinit thread_local const SavedVisitor* saved_visitor;
 /// Calls `visit` with each tensor that a node keeps for its backward; with none once they are freed.
 WEFT_API void visit_saved(const Node& node, const SavedVisitor& visit);
-/// Ends the use of what the node saved: it is freed, at the latest by the last run that shares the node.
+/// Ends the use of the node's saved tensors. They are freed by the last run that shares the node.
 WEFT_API void close_saved(Node& node);
-/// Frees what a closed node saved, once.
+/// Frees the saved tensors of a closed node, once.
 void free_saved(Node& node);
 }  // namespace detail
 
@@ -73,13 +73,13 @@ struct Node {
   struct Functions {
     /// incoming[output_count] may be moved from; outgoing[edge_count] is undefined where nothing flows.
     void (*run)(Node& self, Tensor* incoming, Tensor* outgoing);
-    /// Drops what was saved; run must not be called again. Called through detail::close_saved.
+    /// Drops the saved tensors; run must not be called again. Called through detail::close_saved.
     void (*release_saved)(Node& self);
     void (*destroy)(Node* self);
-    /// Copies what was saved and drops the copy, for detail::visit_saved. Null where it cannot be copied.
+    /// Copies the saved tensors and drops the copy, for detail::visit_saved. Null if they cannot be copied.
     void (*copy_saved)(const Node& self) = nullptr;
-    /// Adds the gradient of edge 0 to `sum`, which is contiguous and exclusively owned. For nodes that select a part of
-    /// a tensor, whose gradient is mostly zeros; null for others.
+    /// Adds the gradient of edge 0 to `sum`, which is contiguous and exclusively owned. For nodes that select a region
+    /// of a tensor and have a mostly zero gradient; null for others.
     void (*add_to)(Node& self, const Tensor& sum, Tensor&& gradient) = nullptr;
   };
 
@@ -158,7 +158,7 @@ inline Edge::~Edge() {
 }
 
 /// A tensor kept for backward with the version it had. An op's own output is kept by SavedOutput. Under
-/// SavedTensorHooks it holds a placeholder whose version never matches, so that `get` finds the packed value.
+/// SavedTensorHooks it holds a placeholder with a version that never matches, so that `get` finds the packed value.
 class Saved {
  public:
   Saved() = default;
@@ -325,7 +325,7 @@ class Rebase {
 
  private:
   TensorImpl* target_;
-  /// The tensor whose producer changes: the target, or its base.
+  /// The tensor that gets a new producer: the target, or its base.
   TensorImpl* owner_;
   Node* producer_;
 };

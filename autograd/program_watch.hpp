@@ -1,4 +1,4 @@
-// Seeing what a program does to gradients besides calling ops. Not public.
+// Observes accesses of a program to gradients outside of ops. Not public.
 #pragma once
 
 #include <span>
@@ -19,7 +19,7 @@ struct SteppedGroup {
   bool decoupled = false;
 };
 
-/// Told of what this thread does while it is installed. What it computes itself must stand in an UnwatchedScope.
+/// Receives the events of this thread while it is installed. Its own computations must be inside an UnwatchedScope.
 class WEFT_API ProgramWatch {
  public:
   virtual ~ProgramWatch();
@@ -32,7 +32,7 @@ class WEFT_API ProgramWatch {
   virtual void mode_set(GradMode) {}
   /// A loss of the library compares predictions with targets.
   virtual void compared(const Tensor& /*predictions*/, const Tensor& /*targets*/) {}
-  /// A gradient hook is about to run, and what it made of the gradient, where it changed it.
+  /// Called before a gradient hook runs, and with the new gradient if the hook changed it.
   virtual void hook_begins(const Hook&, const Tensor& /*gradient*/) {}
   virtual void hook_changed(const Hook&, const Node&, const Tensor& /*gradient*/) {}
   /// Gradients of this joint norm were brought to a largest one.
@@ -53,7 +53,7 @@ inline bool is_programs_own(const char* outer) {
   return outer == nullptr || (outer == current_call.entry && std::string_view(outer) == current_call.op);
 }
 
-/// For what reads the numbers of x without an op, on behalf of the program.
+/// For code that reads the elements of x without an op, on behalf of the program.
 WEFT_API void tell_of_reading(const Tensor& x, const char* op, Location where);
 
 /// While it lives, this thread's doings are not told: they are no program's.

@@ -15,7 +15,7 @@ constinit thread_local const SavedHooks* saved_hooks = nullptr;
 
 namespace {
 
-// What stands behind the stand-in that a Saved holds: the payload of its storage.
+// The packed value behind the placeholder in a Saved: the payload of its storage.
 struct Packed {
   Shared<const SavedHooks> hooks;
   std::any value;

@@ -9,7 +9,7 @@
 //
 // hooks/saved_tensors.hpp has ready-made ones.
 //
-// A packed saved tensor is a stand-in whose version never matches. So the version check of every read finds it
+// A packed saved tensor is a placeholder with a version that never matches. So the version check of every read finds it
 // without a further test.
 #pragma once
 

@@ -40,7 +40,7 @@ WEFT_FN T power_of_two(T n) {
   return std::bit_cast<T>(std::bit_cast<typename Format::Bits>(n + T(Format::shifter + Format::bias))
                           << Format::mantissa);
 }
-/// x = n ln 2 + r with |r| <= ln 2 / 2; `low` is what r lost to rounding.
+/// x = n ln 2 + r with |r| <= ln 2 / 2; `low` is the rounding error of r.
 template <class T>
 struct ReducedExp {
   T n, r, low;

@@ -54,10 +54,10 @@ struct MapProgram {
   MapLoop value[3];
   /// n outputs, then the incoming gradient and the n inputs.
   MapLoop gradient[2] = {};
-  /// The gradient for the incoming gradient and those for the inputs; then what gradient[] read, and one gradient for
-  /// each of its outputs.
+  /// The gradient for the incoming gradient and those for the inputs; then the inputs of gradient[], and one gradient
+  /// for each of its outputs.
   MapLoop second[2] = {};
-  /// What value[] writes: f32, f64, i64 or boolean.
+  /// The element type that value[] writes: f32, f64, i64 or boolean.
   DType result[3];
   /// The row that the function is; raises math::NotARow where it is none.
   math::Row (*row)(const void* function);
@@ -81,7 +81,7 @@ __attribute__((WEFT_MAP_SIMD, target("arch=x86-64-v4"))) void map_loop_avx512(co
 }
 #endif
 
-/// The plain number of an element type; i64 stands for all integers and bool.
+/// The C++ number type of an element type; i64 for all integers and bool.
 template <class T>
 struct NumberOf {
   using type = math::Number<T>;

@@ -1,5 +1,5 @@
-// What a function given to weft::map is called with where it must be a row of backends/functors/rows.hpp: on devices,
-// which have kernels of those. The call computes nothing and tells the row.
+// Argument type that finds out which row of backends/functors/rows.hpp a function given to weft::map is; devices have
+// kernels for rows only. The call computes nothing.
 //
 // A longer formula is rejected on devices and not split into ops: its derivatives would differ from those of the CPU
 // loop, where the side that `select` drops has no infinities.
@@ -10,7 +10,7 @@
 
 namespace weft::math {
 
-/// A row with what it is applied to: arguments of the function, and numbers.
+/// A row and its operands: arguments of the function, and numbers.
 struct Row {
   enum Family : uint8_t { none, unary, binary, compare, ternary };
   struct Operand {
@@ -22,11 +22,11 @@ struct Row {
   Operand operands[3];
 };
 
-/// Raised by what no row is: a second operation, or a branch.
+/// Raised for functions that are no row: by a second operation, or a branch.
 struct NotARow {};
 [[noreturn]] WEFT_API void refuse_formula();
 
-/// What a comparison gives. As the result of the function it is a row; whoever looks at it branches.
+/// The result of a comparison. As the result of the function it is a row; converting it to bool is a branch.
 class Truth {
  public:
   explicit Truth(const Row& row) : row_(row) {}

@@ -1,12 +1,12 @@
 // Gradients of embeddings as rows.
 //
-// With `sparse`, embedding and embedding_bag give the leaf that is their weight the rows of its gradient that were
-// used, in the backward passes where nobody else sees it: not one that is recorded (create_graph), captured, or
-// watched, and not grad(); nor where the leaf has gradient hooks. Otherwise the gradient is dense as always, so nothing
-// depends on it but time and memory.
+// With `sparse`, embedding and embedding_bag give their leaf weight only the used rows of its gradient. This applies to
+// backward passes in which nothing else reads the gradient: passes that are not recorded (create_graph), captured or
+// observed, calls of backward() and not grad(), and leaves without gradient hooks. Otherwise the gradient is dense, so
+// only time and memory depend on it.
 //
-// Who asks the leaf for grad() makes it dense, once. optim::SparseAdam, SGD without momentum and Adagrad step the rows
-// alone; clip_grad_norm_, clip_grad_value_ and GradScaler leave them rows.
+// Calling grad() on the leaf makes it dense. optim::SparseAdam, SGD without momentum and Adagrad update only the rows;
+// clip_grad_norm_, clip_grad_value_ and GradScaler preserve them.
 #pragma once
 
 #include <optional>

@@ -1,5 +1,5 @@
-// A product is a sum of bags as in `embedding_bag`, with a factor per row, so one kernel serves both on every
-// device. The gradients use the transposed matrix, whose elements the host sorts by column.
+// A product is a sum of bags as in `embedding_bag`, with a factor per row, so one kernel serves both on every device.
+// The gradients use the transposed matrix; the host sorts its elements by column.
 #include "matrix.hpp"
 
 #include <limits>

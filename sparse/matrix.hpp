@@ -1,11 +1,11 @@
-// Sparse tensors as plain values: a few ordinary tensors, whose `values` take part in autograd as any tensor does.
+// Sparse tensors as structs of dense tensors; `values` takes part in autograd like any tensor.
 //
 //   const sparse::Csr a = sparse::to_csr(dense);
 //   sparse::matmul(a, x).sum().backward();   // x.grad(), and a.values.grad() where that is a leaf
 //
 // Coo is a list of indices with a value each, Csr a matrix in compressed rows. Functions give new values; their tensors
-// may share memory with those that were given. All are differentiable in `values` to any order, unless said. What
-// follows from indices is worked out on the host: on a device it is waited for, and a step with it is not captured.
+// may share memory with those that were given. All are differentiable in `values` to any order, unless said. Work on
+// indices is done on the host, which waits for a device; a step with it cannot be captured.
 #pragma once
 
 #include "../tensor/index.hpp"
@@ -25,7 +25,7 @@ struct Coo {
   int dense_dims() const { return values.dim() - 1; }
 };
 
-/// A matrix whose row r has the elements row_starts[r] to row_starts[r + 1] of columns and values.
+/// A matrix; its row r has the elements row_starts[r] to row_starts[r + 1] of columns and values.
 struct Csr {
   Tensor row_starts;  ///< i64 [rows + 1]
   Tensor columns;     ///< i64 [n]; they may be in any order in a row, and repeat
@@ -35,20 +35,21 @@ struct Csr {
   int64_t nnz() const { return values.size(0); }
 };
 
-/// From its parts, which are kept as they are where they are i64 and contiguous. DTypeError unless indices are
-/// integers, ShapeError where sizes do not fit or the sparse dimensions have more than 2^63 - 1 places, DeviceError for
-/// tensors on several devices, IndexError for an index outside of its dimension: they do not count from the end.
+/// Constructs it from its tensors, which are shared if they are i64 and contiguous. Raises DTypeError unless indices
+/// are integers, ShapeError if sizes do not fit or the sparse dimensions have more than 2^63 - 1 positions. Raises
+/// DeviceError for tensors on several devices, IndexError for an index outside of its dimension; negative indices are
+/// not allowed.
 WEFT_API Coo coo(const Tensor& indices, const Tensor& values, const Dims& shape, Location where = {});
 /// Likewise; also ValueError unless row_starts ascend from 0 to n.
 WEFT_API Csr csr(const Tensor& row_starts, const Tensor& columns, const Tensor& values, const Dims& shape,
                  Location where = {});
 
-/// Repeated indices added up, all in row-major order; what is so already stays. Sums go in the order of the list.
-/// Values that come out as zeros stay. DTypeError for bool.
+/// Sums repeated indices in the order of the list, and sorts them in row-major order; returns a coalesced tensor
+/// unchanged. Zero sums are kept. Raises DTypeError for bool.
 WEFT_API Coo coalesce(const Coo& a, Location where = {});
 
-/// What is not zero (NaN is not) of the first `sparse_dims` dimensions, all where it is negative: elements, or blocks
-/// of the dimensions that are left. Coalesced. ShapeError for a 0-d tensor, ValueError where it has not as many
+/// The nonzero entries (NaN is nonzero) along the first `sparse_dims` dimensions, or all if it is negative: elements,
+/// or blocks of the remaining dimensions. Coalesced. Raises ShapeError for a 0-d tensor, ValueError if it has fewer
 /// dimensions.
 WEFT_API Coo to_coo(const Tensor& dense, int sparse_dims = -1, Location where = {});
 WEFT_API Coo to_coo(const Csr& a, Location where = {});

@@ -28,7 +28,7 @@ struct AttentionOperands {
   /// Where not empty, the batch is 1, and `table` has the same numbers beside q.
   std::vector<PackedSequence> sequences = {};
   Tensor table = {};
-  /// i64 [sequences, blocks]: where keys and values lie in blocks of rows; undefined where they do not.
+  /// i64 [sequences, blocks]: block numbers of paged keys and values; undefined without paging.
   Tensor blocks = {};
 };
 
@@ -72,7 +72,7 @@ Tensor checked_slopes(const Tensor& slopes, const Tensor& q, int64_t batch, int6
 void set_band(AttentionPlan& plan, bool causal, const AttentionWindow& window);
 
 // ---- choice of a backend ----
-/// What may speak against a backend.
+/// Reasons against a backend.
 struct AttentionDemands {
   bool weights = false, dropout = false, mask_gradient = false, slope_gradient = false;
 };

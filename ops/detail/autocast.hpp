@@ -18,7 +18,7 @@ namespace weft {
 
 inline bool autocasting() { return detail::autocast_mode.on; }
 
-/// An argument with each tensor in it converted; what holds none is handed on.
+/// An argument with each tensor in it converted; other arguments are forwarded.
 template <Tensor (*convert)(const Tensor&), class T>
 decltype(auto) converted(const T& argument) {
   if constexpr (std::derived_from<T, Tensor>) return convert(argument);

@@ -1,4 +1,4 @@
-// What ops do with complex tensors beside their way for real ones. Not public.
+// Complex versions of ops. Not public.
 #pragma once
 
 #include "../../backends/functors/lists.hpp"
@@ -7,7 +7,7 @@
 
 namespace weft {
 
-/// Calls body(out, x) for real tensors, and for complex ones with the views of each part: what is linear works on both.
+/// Calls body(out, x) for real tensors, and for complex ones with the views of each component, for linear functions.
 template <class Body>
 void each_part(const View& out, const View& x, Body&& body) {
   if (WEFT_LIKELY(!is_complex(x.layout.dtype))) return body(out, x);
@@ -19,7 +19,7 @@ Tensor conjugate(const Tensor& x);
 /// |z|, recorded.
 Tensor magnitude(const Tensor& z);
 
-/// Whether complex arithmetic on this device is that of parts: where kernels know real numbers alone.
+/// Whether complex arithmetic on this device is computed by components, because its kernels take only real numbers.
 inline bool computes_by_parts(DType dtype, Device device) {
   return is_complex(dtype) && !device.is_cpu() && device.type != DeviceType::meta;
 }
@@ -49,7 +49,7 @@ Tensor complex_product(const Tensor& a, const Tensor& b);
 inline void refuse_complex(const Tensor& x) {
   if (WEFT_UNLIKELY(is_complex(checked(x).dtype()))) raise_complex(x.dtype());
 }
-/// A gradient in the dtype of what it is of: of real numbers that became complex ones it is the real part.
+/// A gradient in the dtype of its tensor: the real part for real numbers that were promoted to complex.
 Tensor in_dtype(const Tensor& gradient, DType dtype);
 /// DTypeError where a conversion would lose imaginary parts.
 void check_conversion(DType from, DType to);

@@ -6,7 +6,7 @@
 namespace weft {
 
 /// Whether `value` is in the range of `dtype`. Fractions are truncated first, floats and bool take every number, and a
-/// negative integer may stand for the unsigned one with the same bits, as in PyTorch.
+/// negative integer may be the unsigned one with the same bits, as in PyTorch.
 bool fits(Scalar value, DType dtype);
 /// ValueError where it does not, DTypeError for a complex number and a real dtype other than bool.
 void check_fits(Scalar value, DType dtype);
@@ -15,8 +15,8 @@ void fill_elements(const Tensor& out, Scalar value);
 /// check_fits for an operand that is a C++ number, check_operands_fit for a 0-d tensor; others are not checked, since
 /// to() converts them.
 void check_number_fits(const Operand& value, DType dtype);
-/// ValueError where an integer `dtype` does not hold a C++ number or 0-d tensor among the operands. With `modular` a
-/// negative one may stand for the unsigned one with the same bits. Waits for the device of a wider 0-d tensor.
+/// Raises ValueError if an integer `dtype` does not hold a C++ number or 0-d tensor among the operands. With `modular`
+/// a negative one may be the unsigned one with the same bits. Waits for the device of a wider 0-d tensor.
 void check_operands_fit(DType dtype, std::span<const Operand* const> operands, bool modular);
 /// Whether an integer or bool `dtype` has this integer.
 bool holds(DType dtype, Scalar integer);

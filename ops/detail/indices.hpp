@@ -26,8 +26,8 @@ inline int64_t size_along(const Tensor& t, int dim) { return t.dim() == 0 ? 1 : 
 
 /// Whether the host may read indices now: those on the CPU, but in steps that are recorded.
 bool reads_indices(const Tensor& index);
-/// Where an element of a scatter's source stays that is put at `index` along `dim`, whose size is `size`: of duplicates
-/// the last. bool, broadcasts to index's shape; undefined where none repeats.
+/// Which elements of a scatter's source survive at `index` along `dim` of `size`: the last of duplicates. bool,
+/// broadcasts to index's shape; undefined without duplicates.
 Tensor last_of_duplicates(int64_t size, int dim, const Tensor& index);
 
 /// x[..., index[j], ...] for an index of rank 1 or 0 and a dimension that are checked. Recorded.

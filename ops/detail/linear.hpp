@@ -1,4 +1,4 @@
-// What linear checks, for its forms with an activation. Not public.
+// The checks of linear, for its forms with an activation. Not public.
 #pragma once
 
 #include "../../tensor/tensor.hpp"

@@ -1,4 +1,4 @@
-// What the losses share. Not public.
+// Helpers of the losses. Not public.
 #pragma once
 
 #include <string>

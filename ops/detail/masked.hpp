@@ -9,7 +9,7 @@ namespace weft {
 void check_mask(const Tensor& mask);
 /// The shape that two broadcast to; ShapeError where they do not.
 Dims broadcast_shape(const Tensor& x, const Tensor& y);
-/// ShapeError unless `t`, called `what`, broadcasts to `shape`.
+/// Raises ShapeError unless `t` broadcasts to `shape`; `what` is its name in the message.
 void check_broadcasts_to(const char* what, const Tensor& t, const Dims& shape);
 
 /// Whether where()'s kernel can fill x without preparation: a number, a mask of x's own sizes, nothing recorded.

@@ -1,4 +1,4 @@
-// Rules of families of ops, and what rules are made of. Not public.
+// Partition rules of families of ops, and their building blocks. Not public.
 #pragma once
 
 #include <initializer_list>
@@ -44,7 +44,7 @@ Partition reordered(const WholeCall& call);
 /// Views of a size that the second argument says.
 Partition expanded(const WholeCall& call);
 Partition reshaped(const WholeCall& call);
-/// Losses whose elements are those of operands that broadcast, with a `reduction`.
+/// Elementwise losses of broadcast operands, with a `reduction`.
 Partition pointwise_loss(const WholeCall& call);
 /// Losses of rows: the first dimension is that of the rows in every tensor that has as many, others are never cut.
 Partition row_loss(const WholeCall& call);
@@ -66,7 +66,7 @@ std::string beside_diagonal(const WholeCall& call, int rank);
 Dims dims_of(const Value& v, int rank);
 /// A result of a mean, from the sum of this rank's elements: their share of `count`.
 Tensor share_of_mean(const Tensor& sum, int64_t count);
-/// What is added once to a partial sum: x itself where the part of input number `i` begins at 0 along `axis`.
+/// A term added once to a partial sum: x itself on the rank whose shard of input number `i` begins at 0 along `axis`.
 Tensor added_once(const PartCall& call, const Tensor& x, size_t i, int axis);
 
 }  // namespace weft::parts

@@ -66,10 +66,10 @@ void check_factor(Scalar factor, DType dtype);
 Tensor clip_by(const Operand& x, const Tensor& low, const Tensor& high);
 const Tensor& clip_by_(const Tensor& x, const Tensor& low, const Tensor& high);
 
-/// A view of one element in host memory for a kernel whose operands have `dtype`; `buffer` has max_item bytes.
+/// A view of one element in host memory for a kernel with operands of `dtype`; `buffer` has max_item bytes.
 View scalar_view(const TensorImpl* scalar, DType dtype, unsigned char* buffer);
 
-/// What follows 1 in f16, bf16, f32 or f64, less 1.
+/// Machine epsilon of f16, bf16, f32 or f64.
 double machine_epsilon(DType t);
 /// The largest number of a floating-point dtype.
 double largest(DType t);

@@ -1,4 +1,4 @@
-// Positions sorted by what stands at them, as sparse matrices and gradients need it. The host sorts. Not public.
+// Positions sorted by their keys, for sparse matrices and gradients. The host sorts. Not public.
 #pragma once
 
 #include "common.hpp"

@@ -72,7 +72,7 @@ void parse(Selection& out, const Tensor& x, std::span<const Index> items);
 /// null.
 const Tensor* single_index_list(const Tensor& x, std::span<const Index> items);
 
-/// A missing tensor stands for a full slice.
+/// A missing tensor is a full slice.
 std::vector<Index> as_indices(std::span<const std::optional<Tensor>> list);
 /// Slices along some axes, as set_value and strided_slice name them.
 Region slices_region(const Tensor& x, const Dims& axes, const Dims& starts, const Dims& ends, const Dims& steps);

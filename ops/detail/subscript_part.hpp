@@ -80,7 +80,7 @@ Tensor read_recorded(const Tensor& x, const Part& part);
 /// Zeros with `values` added at the part.
 template <class Part>
 Tensor placed(const Part& part, const Dims& whole, const Tensor& values);
-/// x with zeros at the part; may take over x's memory.
+/// x with zeros at the part; may reuse x's memory.
 template <class Part>
 Tensor erased(const Part& part, Tensor&& x);
 

@@ -1,4 +1,4 @@
-// Rows of a table's gradient for who keeps them as rows. Not public.
+// Row-sparse gradients of lookup tables. Not public.
 #pragma once
 
 #include "../../autograd/gradient_rows.hpp"

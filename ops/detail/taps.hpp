@@ -13,9 +13,9 @@ struct Taps {
   int64_t positions() const { return out[0] * out[1] * out[2]; }
 };
 
-/// [N, C * count, positions]: what of x lies under each tap at each position, 0 beyond its edges. Not recorded.
+/// [N, C * count, positions]: the element of x under each tap at each position, 0 beyond the edges. Not recorded.
 Tensor columns_of(const Tensor& x, const Taps& taps);
-/// The sums [N, channels, in...] of what stands in such columns for each element. Not recorded.
+/// The sums [N, channels, in...] of the entries of each element in such columns. Not recorded.
 Tensor sums_of_columns(const Tensor& columns, int64_t channels, const Taps& taps);
 
 }  // namespace weft

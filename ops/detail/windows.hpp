@@ -14,7 +14,7 @@ namespace weft {
 struct Window {
   int64_t begin, end;
   int64_t step = 1;
-  /// What it counts in the divisor of an average.
+  /// Its share of an average's divisor.
   int64_t extent = 1;
 
   int64_t count() const { return (end - begin + step - 1) / step; }
@@ -48,7 +48,7 @@ struct Grid {
   std::vector<Sliding> sliding = {};
 };
 
-// What the device's own kernel does with sliding windows that are not too large for it.
+// The device's kernel for sliding windows up to a size limit.
 bool pools_by_kernel(const Tensor& x, const Grid& grid);
 /// indices are undefined unless asked for; not recorded.
 std::pair<Tensor, Tensor> max_by_kernel(const Tensor& x, const Grid& grid, bool indices);

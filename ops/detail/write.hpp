@@ -9,7 +9,7 @@
 
 namespace weft {
 
-/// `target`, if it may be written: ValueError where it is undefined or an element stands at several positions,
+/// `target`, if it may be written. Raises ValueError if it is undefined or several positions share an element,
 /// AutogradError for a leaf that requires a gradient.
 inline const Tensor& check_target(const Tensor& target) {
   checked(target);
@@ -73,8 +73,8 @@ void write_recorded(const Tensor& target, Write&& write, MakeBackward&& make_bac
   rebase.commit();
 }
 
-/// target = compute(its value), where no kernel writes in place: the result is converted to the target's dtype, as
-/// check_target_dtype allows. `operands` are what compute reads beside the target. ShapeError for a result of another
+/// target = compute(its value), for ops without an in-place kernel. The result is converted to the target's dtype, as
+/// check_target_dtype allows. `operands` are the other inputs of compute. Raises ShapeError for a result of another
 /// shape.
 template <class Compute, class... Operands>
 const Tensor& write_computed(const Tensor& target, Compute&& compute, const Operands&... operands) {

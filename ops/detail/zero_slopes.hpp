@@ -1,4 +1,4 @@
-// Gradients that stay connected to what they do not change with.
+// Zero gradients that stay connected to the graph.
 #pragma once
 
 #include <span>
