@@ -1,4 +1,4 @@
-// What an op would give, from the op itself on tensors without elements.
+// Shapes and dtypes of an op's results, from the op itself on tensors without elements.
 //
 // Inference runs the op on the device `meta`, where kernels do nothing. A separate shape function per op could
 // differ from the op; this one cannot.
@@ -17,7 +17,7 @@ namespace {
 
 const Device meta(DeviceType::meta);
 
-// What is read as a number or a list of them stays as it is.
+// Tensors that are read as numbers or lists of numbers are not converted.
 bool is_read(ArgumentType::Kind kind) {
   using Kind = ArgumentType::Kind;
   return kind == Kind::integer || kind == Kind::number || kind == Kind::dims;

@@ -32,12 +32,12 @@
 
 namespace weft {
 
-// WEFT_METHOD(result, name, (parameters), arguments of the free function), where x is the tensor or what was selected;
-// the place of the call is the last parameter and the last argument.
+// WEFT_METHOD(result, name, (parameters), arguments of the free function), where x is the tensor or the selection; the
+// location of the call is the last parameter and the last argument.
 #define WEFT_WITH_PLACE(...) (__VA_ARGS__ __VA_OPT__(, ) Location where)
 #define WEFT_METHOD(result, name, parameters, ...) \
   WEFT_OPERAND_METHOD(result, name, WEFT_WITH_PLACE parameters, __VA_ARGS__, where)
-// The same where an operand knows the place.
+// The same for functions whose operand carries the location.
 #define WEFT_OPERAND_METHOD(result, name, parameters, ...) \
   result Tensor::name parameters const {                   \
     const Tensor& x = *this;                               \

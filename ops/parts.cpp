@@ -13,7 +13,7 @@
 
 namespace weft::parts {
 
-// ---- what rules are made of ----
+// ---- building blocks of rules ----
 
 std::string letters(int n, char first) {
   std::string word(static_cast<size_t>(n), first);
@@ -58,7 +58,7 @@ Dims dims_of(const Value& v, int rank) {
 
 namespace {
 
-/// What an argument that names dimensions is called in this op; nullptr where there is none.
+/// The name of this op's argument for dimensions, or nullptr.
 const char* dims_argument(const WholeCall& call) {
   for (const char* name : {"dim", "dims", "axis", "axes"}) {
     const std::vector<Argument>& all = call.record().signature().arguments;

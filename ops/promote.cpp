@@ -14,7 +14,7 @@ namespace {
 
 int category(DType t) { return is_complex(t) ? 3 : is_floating(t) ? 2 : (t == DType::boolean ? 0 : 1); }
 
-// C++ numbers are held as c128, f64, i64, u64 or bool; in promotion they stand for the default types.
+// C++ numbers are held as c128, f64, i64, u64 or bool; in promotion they count as the default types.
 DType weak_type(DType t) {
   if (t == DType::c128) return complex_type(default_dtype());
   return t == DType::f64 ? default_dtype() : (t == DType::u64 ? DType::i64 : t);

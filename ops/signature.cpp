@@ -19,7 +19,7 @@ std::string trimmed(std::string_view text) {
   return std::string(text.substr(first, text.find_last_not_of(' ') - first + 1));
 }
 
-// Parts between separators that stand outside of brackets and quotes.
+// Parts between separators outside of brackets and quotes.
 std::vector<std::string> split(std::string_view text, char separator) {
   std::vector<std::string> parts;
   std::string part;
@@ -72,7 +72,7 @@ Value parse_literal(const std::string& text, std::string_view schema) {
 constexpr ArgumentType::Kind may_be_none[] = {ArgumentType::Kind::any, ArgumentType::Kind::tensor,
                                               ArgumentType::Kind::dims, ArgumentType::Kind::generator};
 
-// What stands after the colon in "axis: int = 0", as text; empty where there is none.
+// The text after the colon in "axis: int = 0"; empty if there is none.
 std::string annotation_in(const std::string& part) {
   const std::string before = part.substr(0, part.find('='));
   const size_t colon = before.find(':');

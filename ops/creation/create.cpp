@@ -27,7 +27,7 @@ Scalar largest_integer(DType dtype) {
   return ~uint64_t{0} >> (64 - bits);
 }
 
-/// What is to be written. In deterministic mode it shows where it is read before.
+/// Uninitialised memory. In deterministic mode it is filled with a value that reveals early reads.
 Tensor unwritten(const Dims& shape, const TensorOptions& options) {
   Tensor t = made(shape, options);
   if (WEFT_LIKELY(deterministic() == Determinism::off)) return t;
@@ -61,7 +61,7 @@ TensorOptions options_of(const Tensor& like, const LikeOptions& options = {}) {
   raise<ValueError>({.problem = fmt::format("no steps of {} lead from {} to {}", step, start, stop)});
 }
 
-// How many steps lead from start to before stop; more than int64 counts are told as that many.
+// The number of steps from start to before stop, saturated at the maximum of int64.
 int64_t count_steps(double start, double stop, double step) {
   const double steps = std::ceil((stop - start) / step);
   if (!(step != 0 && steps >= 0 && std::isfinite(steps))) {

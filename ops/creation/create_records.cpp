@@ -1,4 +1,4 @@
-// Records of what makes tensors from nothing.
+// Records of ops that create tensors.
 #include "../create.hpp"
 #include "../detail/records.hpp"
 #include "../detail/parts.hpp"

@@ -44,7 +44,7 @@ uint64_t check_of(const Record& record) {
   return sum;
 }
 
-/// What an opened tensor owns.
+/// The mapping that an opened tensor owns.
 struct Opened {
   Opened(MemorySharing& s, int i, const SharedName& name, size_t b)
       : sharing(s), index(i), bytes(b), base(s.open(i, name, b)) {}
@@ -95,7 +95,7 @@ Record read_record(const std::string& bytes) {
   return record;
 }
 
-/// The layout lies within the memory.
+/// The layout is within the memory.
 void check_inside(const Record& record, const Layout& layout) {
   const ByteSpan span = byte_span(layout);
   const Checked first = Checked(record.offset) + span.low, end = Checked(record.offset) + span.high;

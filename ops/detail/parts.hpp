@@ -49,7 +49,7 @@ Partition pointwise_loss(const WholeCall& call);
 /// Losses of rows: the first dimension is that of the rows in every tensor that has as many, others are never cut.
 Partition row_loss(const WholeCall& call);
 
-// ---- what rules are made of ----
+// ---- building blocks of rules ----
 /// n letters from `first` on.
 std::string letters(int n, char first = 'a');
 /// '1' for every axis.

@@ -20,7 +20,7 @@ void write_part(const Tensor& x, const Region& part, const Tensor& values, bool 
 void write_part(const Tensor& x, const Selection& part, const Tensor& values, bool add);
 void write_part(const Tensor& x, const MaskSelection& part, const Tensor& values, bool add);
 
-// ---- what a node keeps of a part: tensors of indices with the version they had ----
+// ---- saved indices of a part: index tensors with their versions ----
 struct SavedRegion {
   Region region;
   explicit SavedRegion(const Region& part) : region(part) {}

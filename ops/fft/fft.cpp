@@ -35,7 +35,7 @@ Tensor made(const Tensor& x, int dim, int64_t n, DType dtype) {
   return make(shape, dtype, x.device());
 }
 
-// Complex to complex; factor is what the result is multiplied with.
+// Complex to complex, multiplied by `factor`.
 Tensor transform(const Tensor& x, int dim, bool inverse, double factor) {
   Tensor out = made(x, dim, x.size(dim), x.dtype());
   run(out, x, dim, inverse, factor);
@@ -85,7 +85,7 @@ Tensor real_of_half(const Tensor& x, int dim, int64_t n, double factor) {
   return out;
 }
 
-// ---- what is common to the public functions ------------------------------------------------------------------------
+// ---- helpers of the public functions -------------------------------------------------------------------------------
 
 double factor_of(Norm norm, bool inverse, int64_t n) {
   const double length = static_cast<double>(n);

@@ -35,8 +35,8 @@ void record_relu(const Tensor& out, const Tensor& x, const Tensor& weight, const
       product);
 }
 
-/// Fused is what needs no more memory than a linear and an activation: another activation than relu would need its
-/// input for its gradient.
+/// The fused form is used only if it needs no more memory than a linear and an activation: activations other than relu
+/// need their input for the gradient.
 bool is_fused(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation) {
   static const bool off = detail::is_switched_off("WEFT_FUSED_LINEAR");
   if (off || activation == Activation::none || weight.dim() != 2) return false;

@@ -13,12 +13,12 @@ struct MlpWeights {
 
 /// The errors of fused_mlp; `up` may be undefined.
 void check_mlp(const Tensor& x, const Tensor& proj, const Tensor& up, const Tensor& down, bool transposed);
-/// Views of what was given.
+/// Views of the operands.
 MlpWeights mlp_weights(const Tensor& proj, const Tensor& up, const Tensor& down, bool transposed);
 /// (activation(x gate) ⊙ (x up)) down, recorded.
 Tensor mlp_by_ops(const Tensor& x, const MlpWeights& w, Activation activation);
-/// The same of x [rows, H] by kernels into out [rows, H'], with `hidden` [rows, F], which keeps what stands between.
-/// False where the device has none, or nothing would be summed up.
+/// The same for x [rows, H] by kernels into out [rows, H'], with the intermediate activations in `hidden` [rows, F].
+/// False if the device has no kernel, or if a sum would be empty.
 bool mlp_by_kernel(const Tensor& out, const Tensor& hidden, const Tensor& x, const MlpWeights& w,
                    Activation activation);
 

@@ -136,7 +136,7 @@ Batch batch_of(const Tensor& x, const LayeredKvCache& cache, const MultiTransfor
   return out;
 }
 
-/// Takes what was appended away again, unless the call is over.
+/// Removes appended keys and values unless the call completes.
 class Rollback {
  public:
   explicit Rollback(LayeredKvCache& cache) : cache_(cache), lengths_(cache.lengths()) {}

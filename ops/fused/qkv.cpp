@@ -62,7 +62,7 @@ struct Parts {
 
 Tensor swapped(const Tensor& t) { return t.transpose(1, 2); }
 
-/// What the caller gets: tensors in the layout, and views of them as [B, S, heads, size].
+/// The results: tensors in the layout, and views of them as [B, S, heads, size].
 struct Target {
   std::vector<Tensor> results;
   Parts views;

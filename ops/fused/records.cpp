@@ -45,7 +45,7 @@ std::vector<Values> norm_samples(SampleMaker& make) {
           {make.tensor({0, 3}), make.tensor({0, 3}), none, make.tensor({3}), 1e-5}};
 }
 std::vector<Values> mlp_samples(SampleMaker& make) {
-  // Of one sign, so that nothing cancels out what 16 bits round.
+  // Values of one sign, so that rounding errors of 16-bit floats are not amplified by cancellation.
   const auto t = [&](const Dims& shape) { return make.tensor(shape, 0.2, 1); };
   const std::monostate none;
   return {{t({2, 3}), t({3, 8}), none, t({4, 2})},
@@ -80,7 +80,7 @@ Partition normed(const WholeCall& call) {
   const std::string x = lines(call.tensor("x"));
   return {.letters = and_uncut(x + ',' + x, call, 2) + "->" + x + ',' + x};
 }
-/// Rows by themselves and, where the gate stands apart, the features between: their parts' results are summed up.
+/// Shards by rows and, if the gate is separate, by hidden features: the results of feature shards are summed.
 Partition multiplied(const WholeCall& call) {
   const std::string x = lines(call.tensor("x"));
   if (!call.tensor("up").defined()) return {.letters = and_uncut(x, call, 1) + "->" + x};

@@ -130,7 +130,7 @@ Tensor table_of(const Tensor& angles, const RopeOptions& options, bool interleav
   return (factor == 1 ? table : table * factor).to(dtype);
 }
 
-/// Those of each position, whose text has the length: [n, dim / 2].
+/// The frequencies of each position, for its sequence length: [n, dim / 2].
 Tensor frequencies_of(std::span<const int64_t> lengths, int64_t dim, const RopeOptions& options) {
   std::map<int64_t, int64_t> numbers;
   std::vector<Tensor> distinct;

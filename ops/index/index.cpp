@@ -99,7 +99,7 @@ struct SelectBackward {
   void add_to(Node& self, const Tensor& sum, Tensor&& g) { add_slices(sum, dim, index.get(self), g); }
 };
 
-// The gradient of a source whose slices went to `index`.
+// The gradient of a source whose slices were written to `index`.
 Tensor source_gradient(const Tensor& g, int dim, const Tensor& index, const Dims& shape) {
   const Tensor whole = g.dim() == 0 ? g.reshape({1}) : g;
   const Tensor slices = index_select(whole, dim, index);

@@ -63,7 +63,7 @@ Tensor padded(const Tensor& g, const Dims& shape) {
 // For each element of `mask`, seen flat, how many hold before it.
 Tensor rank_of_each(const Tensor& mask) { return cumsum(mask.reshape({-1}), 0, true); }
 
-// The places in row-major order where `mask` holds; what does not goes to one more slot, which is cut off.
+// The row-major positions where `mask` is true. Other positions are written to one extra slot, which is cut off.
 Tensor flat_places(const Tensor& mask, int64_t count) {
   const TensorOptions options{DType::i64, mask.device()};
   const Tensor flat = mask.reshape({-1}), rank = rank_of_each(mask);
@@ -120,7 +120,7 @@ struct ScatterBackward {
   }
 };
 
-// Checks what does not depend on the target's shape.
+// Checks that do not depend on the target's shape.
 void check_scatter(const Tensor& x, const Tensor& mask, const Tensor& source) {
   checked(x);
   check_mask(checked(mask));

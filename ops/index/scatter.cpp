@@ -195,7 +195,7 @@ const Tensor& scattered_in_place(Scatter mode, const Tensor& x, const Scattered&
 
 // ---- scatter_reduce -------------------------------------------------------------------------------------------------
 
-// What a reduction starts from where x itself is left out.
+// The initial value of a reduction without x.
 Scalar identity(ScatterReduction how, DType dtype) {
   if (how == ScatterReduction::sum || how == ScatterReduction::mean) return 0;
   if (how == ScatterReduction::prod) return 1;
@@ -257,7 +257,7 @@ struct ReduceBackward {
 
  private:
   Tensor at_source(Node& self, const Tensor& t) { return gather(t, dim, index.get(self)); }
-  // 0 at the places whose old value was not counted.
+  // 0 where the old value was not included.
   Tensor of_kept(Node& self, const Tensor& g) {
     return include_self || !self.wants(0) ? g : scatter(g, dim, index.get(self), 0);
   }

@@ -223,7 +223,7 @@ Tensor places_among_whole(const Tensor& sorted, const Tensor& x, bool right) {
   return masked_fill(masked_fill(places(sorted.to(wide), inside, right), below, 0), beyond, sorted.size(-1));
 }
 
-// Those of the floats next to x: what is below an integer between two floats is not above the lower one.
+// The neighbouring floats of x: a value below an integer between two floats is not above the lower one.
 Tensor places_among_floats(const Tensor& sorted, const Tensor& x, bool right) {
   const Tensor near = x.to(sorted.dtype());
   const Tensor after = right ? near <= x : near < x;

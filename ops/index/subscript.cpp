@@ -1,4 +1,4 @@
-// Reading x[…]: views where it can be one, copies of what tensors of indices select otherwise.
+// Reading x[…]: a view if possible, else a copy of the elements that index tensors select.
 #include "../subscript.hpp"
 
 #include <algorithm>

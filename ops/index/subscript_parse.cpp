@@ -1,4 +1,4 @@
-// Understanding what stands between brackets: every check on the indices of a read or a write is made here.
+// Parses subscripts. All checks on the indices of a read or a write are here.
 #include "../detail/subscript.hpp"
 
 #include <algorithm>
@@ -137,7 +137,7 @@ class Parser {
     selection_->index[advanced.count++] = index;
     dim_ += span;
   }
-  // The picked axes stand where the first index stood if nothing with an axis comes between the indices, else first.
+  // The axes of the indices replace the first index if no other axis is between the indices, else they come first.
   void picked() {
     if (first_pick_ < 0) first_pick_ = region_.rank;
     else separated_ |= last_pick_ != region_.rank;
@@ -189,7 +189,8 @@ void check_mask_shape(const Tensor& mask, const Tensor& x, int first) {
   }
 }
 
-// A mask is the row-major positions where it holds: one index where x's dimensions lie as one, else one for each.
+// A mask becomes its true row-major positions: one index if the masked dimensions of x can be merged, else one per
+// dimension.
 void Parser::mask(const Tensor& mask) {
   check_mask_shape(mask, x_, dim_);
   const bool merged = merged_stride(x_.raw_view().layout, dim_, mask.dim()).has_value();
@@ -243,7 +244,7 @@ View region_view(const View& whole, const Region& region) {
     const int d = region.source[a];
     to.sizes[a] = region.sizes[a];
     to.strides[a] = d < 0 ? next : from.strides[d] * region.step[d];
-    // Where nothing can lie, as in a tensor without elements, any step does.
+    // Any step is valid for a tensor without elements.
     if (WEFT_UNLIKELY(__builtin_mul_overflow(to.sizes[a], to.strides[a], &next))) next = itemsize(from.dtype);
   }
   finish_layout(to);

@@ -15,7 +15,7 @@ namespace weft {
 
 namespace {
 
-// What is written: `value` without leading sizes of 1 beyond the rank of `shape`, to which it must broadcast.
+// The source: `value` without leading sizes of 1 beyond the rank of `shape`; it must broadcast to `shape`.
 Tensor checked_value(const Tensor& v, const Dims& shape) {
   if (v.dim() == 0 || std::ranges::equal(v.sizes(), shape)) return v;
   const int extra = std::max(0, v.dim() - shape.size());
@@ -118,7 +118,7 @@ void keep_apart(Selection& selection, const Tensor& x) {
   for (Tensor& index : std::span(selection.index, selection.advanced.count)) index = unaliased(index, x);
 }
 
-// Runs put(part) for what the indices mean.
+// Calls put(part) for the part that the indices select.
 template <class Put>
 void with_part(const Tensor& x, std::span<const Index> items, const Tensor& value, bool add, Put&& put) {
   if (WEFT_LIKELY(is_basic(items))) {
@@ -208,7 +208,7 @@ const Tensor& set_value_(const Tensor& x, const Operand& value, const Dims& star
   return x;
 }
 
-// ---- what is written behind the brackets ----------------------------------------------------------------------------
+// ---- the source of a write ------------------------------------------------------------------------------------------
 
 Tensor Indexed::operator=(const Operand& value) && {
   setitem(source_, indices_.items(), value, where_);
@@ -252,7 +252,7 @@ Tensor Indexed::operator/=(const Operand& value) && {
   return std::move(source_);
 }
 
-// What overwrites need not read what it overwrites.
+// A plain write does not read the old values.
 Tensor Indexed::fill_(Scalar value, Location where) && {
   setitem(source_, indices_.items(), value, where);
   return read();
@@ -324,7 +324,7 @@ bool takes_masks(const std::vector<Tensor>& indices) {
 std::string word_behind(const Tensor& x, size_t indexed) {
   return std::string(indexed, '1') + parts::letters(x.dim() - static_cast<int>(indexed));
 }
-/// What is written into x, broadcast from the right.
+/// The source for x, broadcast from the right.
 std::string written_word(const Tensor& value, const Tensor& x, const std::string& word) {
   std::string out = parts::uncut(value);
   for (int d = 1; d <= std::min(value.dim(), x.dim()); ++d) {

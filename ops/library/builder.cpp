@@ -80,7 +80,7 @@ std::string schema_text(const OpDraft& draft, const OpRecord* replaced, Location
   return fmt::format("{}({}){}", draft.name, list, results.empty() ? "" : " -> (" + results + ")");
 }
 
-// Whether a function that takes `taken` can be given what the schema says.
+// Whether a parameter of type `taken` accepts the schema's type.
 bool takes(ArgumentType taken, ArgumentType given) {
   using Kind = ArgumentType::Kind;
   if (taken.kind == Kind::any) return true;
@@ -125,7 +125,7 @@ std::vector<ArgumentType> types_of(const OpDraft& draft, const std::string& sche
   return types;
 }
 
-// Names stand once, and what must be given comes first.
+// Names are unique, and required arguments come first.
 void check_arguments(const OpDraft& draft, const RegisteredOp& op, Location where) {
   const std::vector<Argument>& arguments = op.signature->arguments;
   for (size_t i = 0; i < arguments.size(); ++i) {
@@ -181,7 +181,7 @@ void set_saves(const OpDraft& draft, RegisteredOp& op, Location where) {
   }
 }
 
-// The gradient of what `compute` gives, for the tensors that the call got.
+// The gradient of the results of `compute` to the tensors of the call.
 std::vector<Tensor> gradient_by_computing(const OpGradient& g, const Signature& signature,
                                           const Callback<Value(std::span<const Value>)>& compute, size_t results) {
   const bool higher = recording();

@@ -1,4 +1,4 @@
-// A call of a registered op: which of its bodies runs, and what is checked before and after.
+// A call of a registered op: the choice of its body, and the checks before and after.
 #include <algorithm>
 #include <string_view>
 
@@ -71,7 +71,7 @@ Values completed(const RegisteredOp& op, std::span<const Value> given) {
   return values;
 }
 
-// The tensor whose device and dtype decide: the first that is no number; null where there is none.
+// The tensor that determines device and dtype: the first that is not a number, or null.
 const Tensor* leading(const CallTensors& inputs) {
   const auto found = std::ranges::find_if(inputs.tensors, [](const Tensor& t) { return !t.impl()->wrapped_number; });
   if (found != inputs.tensors.end()) return &*found;
@@ -120,7 +120,7 @@ std::vector<Tensor> tensors_in(const Value& value) {
   return {};
 }
 
-// What a kernel or infer_meta returned, with what it wrote in its place; ValueError for another number of results.
+// The results of a kernel or infer_meta, including written arguments. Raises ValueError for a wrong number of results.
 std::vector<Tensor> results_in(const RegisteredOp& op, const Value& returned, std::span<const Value> values,
                                const char* who) {
   std::vector<Tensor> results = tensors_in(returned);
@@ -216,7 +216,7 @@ Value observed(const RegisteredOp& op, const OpBody& body, std::span<const Value
   return returned;
 }
 
-// Operands as the kernel gets them: what overlaps a tensor that it writes, and is not that tensor, is copied.
+// The kernel's operands: operands that overlap a written tensor, without being that tensor, are copied.
 Values beside_targets(const RegisteredOp& op, std::span<const Value> values) {
   Values out(values.begin(), values.end());
   for (const auto& [argument, result] : op.written) {
@@ -359,7 +359,7 @@ Value run(Held<RegisteredOp> op, std::span<const Value> given) {
   raise_no_kernel(*op, device, dtype);
 }
 
-// The op behind a record: itself or, once it is gone, what calls by its name get now. Nothing where nobody is.
+// The op of a record or, once it is unregistered, the current op of its name. Empty if there is none.
 Held<RegisteredOp> hold_present(RegisteredOp* op) {
   for (;;) {
     if (op->hold()) return Held(op);

@@ -102,7 +102,7 @@ class Checker {
     if (std::ranges::find(report_.skipped, why) == report_.skipped.end()) report_.skipped.push_back(std::move(why));
   }
 
-  // Runs `f` on every sample; what a dtype or device does not have is skipped with the reason.
+  // Calls `f` on every sample; unsupported dtypes and devices are skipped with the reason.
   template <class F>
   void section(const std::string& check, DType dtype, Device device, F&& f) {
     check_ = check;
@@ -125,7 +125,7 @@ class Checker {
     if (counted_ > 0) report_.done.push_back(fmt::format("{} {}", check, counted_));
   }
 
-  // A call of its own: nobody sees what it writes, and random numbers are the same every time.
+  // An isolated call: its writes are not visible, and random numbers repeat.
   Tensors call(const Values& values) {
     const RngForkGuard guard({Device(), device_in(values)});
     manual_seed(1);
@@ -207,7 +207,7 @@ class Checker {
     close(call(expanded), call(mapped(expanded, copy_of)), "expanded operands");
   }
 
-  // A call on nothing may be refused, by an error of Weft's; else it gives what infer says.
+  // A call on empty tensors may raise an error of Weft; otherwise its results agree with infer.
   void no_elements(const Values& sample) {
     const Values empty = mapped(sample, without_elements_of);
     Tensors results;

@@ -10,7 +10,7 @@
 
 namespace weft {
 
-/// A library that is open, and what it registered.
+/// An open library and its registered ops.
 struct LoadedLibrary {
   std::string path;
   void* handle = nullptr;
@@ -25,7 +25,7 @@ struct LoadedLibrary {
     for (const detail::RegisteredOp* op : ops) list.push_back(op->name);
     return list;
   }
-  // What it registered is out already.
+  // Its ops are already unregistered.
   void forget() noexcept {
     for (Registration& r : kept.ops_) r.keep();
     for (KernelRegistration& r : kept.kernels_) r.keep();
@@ -79,7 +79,7 @@ void open_it(LoadedLibrary& library, Location where) {
         where);
   }
   if (void* const entry = dlsym(library.handle, "weft_register_ops"); entry != nullptr && library.failure.empty()) {
-    // What it throws is code of its own, which is closed before anybody else could catch it.
+    // Exceptions of the library contain its code, so they are converted before the library is closed.
     try {
       library.enter(reinterpret_cast<void (*)(OpLibrary&)>(entry));
     } catch (const std::exception& e) {

@@ -155,7 +155,7 @@ void RecordedCall::Kept::run(const Kept& self, Node& node, Tensor* incoming, Ten
 
 namespace {
 
-// What is written has a producer of one output after the op's node, since views know of no others.
+// A written tensor gets a separate one-output node after the op's node, because views support no other nodes.
 Node* node_of_written(Node* op, size_t result) {
   Node* const node = make_node<1>([](Tensor&& g) { return std::move(g); });
   node->edges[0].set(op, static_cast<uint16_t>(result));

@@ -16,17 +16,17 @@ struct CallTensors {
   bool need_gradients() const;
 };
 
-/// What will be recorded of a call: made before its kernel runs, so that the edges belong to the old values of what is
-/// written in place and nothing has to be allocated for those afterwards.
+/// The recording of a call, prepared before its kernel runs: edges then refer to the old values of tensors written in
+/// place, and nothing is allocated for them afterwards.
 class RecordedCall {
  public:
-  /// What the node keeps.
+  /// The node's saved values.
   struct Kept;
   RecordedCall(Held<RegisteredOp> op, std::span<const Value> values, const CallTensors& inputs);
   ~RecordedCall();
   /// Makes the results, those that are written in place included, results of the node.
   void finish(std::span<const Tensor> results);
-  /// After the kernel failed: what it has written already has no gradient that could be told.
+  /// Called after the kernel failed: partially written tensors have no defined gradient.
   void fail() noexcept;
 
  private:

@@ -65,7 +65,7 @@ const OpRecord* present(const OpSlot& slot) {
 
 void changed() { op_registry_version.fetch_add(1, MemoryOrder::acq_rel); }
 
-// Whether whoever calls `old` may call `now` in the same way.
+// Whether calls of `old` are valid calls of `now`.
 std::string call_difference(const Signature& old, const Signature& now) {
   const std::vector<Argument>&before = old.arguments, &after = now.arguments;
   for (size_t i = 0; i < before.size(); ++i) {

@@ -1,8 +1,8 @@
-// Who is registered under which name. Not public.
+// Registered ops by name. Not public.
 //
-// A registered op is a record whose function has a state. Records and names are permanent; their functions are
-// counted (`Retirable`) by calls and graphs. So a call takes no lock, an override is one store, running calls finish
-// with the function they started with, and a library is closed after its last user.
+// A registered op is a record with a stateful function. Records and names are permanent; their functions are counted
+// (`Retirable`) by calls and graphs. So a call takes no lock, an override is one store, running calls finish with the
+// function they started with, and a library is closed after its last user.
 //
 // Overrides apply to calls by name. A lookup would slow down every small C++ call.
 #pragma once
@@ -16,13 +16,13 @@
 
 namespace weft::detail {
 
-/// What may be taken away while it is used. Calls and graphs hold it; once it is retired nobody gets it anew, and the
-/// last one to let go drops what it owns. The object itself stays for ever, so that who knows it may always ask.
+/// An object that may be retired while it is in use. Calls and graphs hold it. After retirement no new holds are given,
+/// and the last release drops its contents. The object itself is permanent, so pointers to it stay valid.
 class Retirable {
  public:
   /// False once it is retired.
   bool hold();
-  /// For who holds it already.
+  /// For callers that hold it already.
   void hold_again() { state_.fetch_add(one, MemoryOrder::relaxed); }
   void release() noexcept;
   void retire() noexcept;
@@ -47,7 +47,7 @@ template <class T>
 class Held {
  public:
   Held() = default;
-  /// Takes over a hold.
+  /// Adopts a hold.
   explicit Held(T* held) : held_(held) {}
   Held(Held&& other) noexcept : held_(std::exchange(other.held_, nullptr)) {}
   Held& operator=(Held&& other) noexcept {
@@ -70,8 +70,8 @@ class Held {
   T* held_ = nullptr;
 };
 
-/// What `at` points to, held; nothing where that is null. Whoever retires something sets the pointers to it anew at
-/// once, so a failed hold is tried again.
+/// Holds the object that `at` points to; empty if it is null. Retirement replaces the pointers immediately, so a failed
+/// hold is retried.
 template <class T>
 Held<T> hold(const Atomic<T*>& at) {
   for (;;) {
@@ -92,7 +92,7 @@ struct RegisteredKernel final : Retirable {
   void drop() noexcept override { body = {}; }
 };
 
-/// A name. It stays for ever, and with it whoever was registered under it.
+/// A name. It is permanent, as are the objects registered under it.
 struct OpSlot {
   std::string name;
   /// The library's own op, or null.
@@ -104,13 +104,13 @@ struct RegisteredOp final : Retirable {
   std::string name, schema, document, origin;
   std::vector<ArgumentType> types;
   OpRecord record{};
-  /// Its own: OpRecord::signature() knows schemas by their address, and a draft that is refused is gone.
+  /// A copy: OpRecord::signature() identifies schemas by address, and rejected drafts are destroyed.
   std::unique_ptr<const Signature> signature;
   OpSlot* slot = nullptr;
   size_t results = 1;
   /// Argument and result that are one tensor.
   std::vector<std::pair<size_t, size_t>> written;
-  /// What the backward reads, by the number of the argument and of the result.
+  /// Arguments and results that the backward reads, by index.
   std::vector<bool> saves_arguments, saves_results;
   bool has_composite = false, has_infer_meta = false, has_backward = false, nondeterministic = false;
 
@@ -118,7 +118,7 @@ struct RegisteredOp final : Retirable {
   OpBody composite, infer_meta;
   OpBackward backward;
   Callback<std::vector<Values>(SampleMaker&)> samples;
-  /// Whose backward is inherited.
+  /// The op with the inherited backward.
   Held<RegisteredOp> inherited;
 
   Atomic<RegisteredKernel*> kernels[device_type_count][dtype_count] = {};
@@ -135,15 +135,15 @@ struct RegisteredOp final : Retirable {
   void drop() noexcept override;
 };
 
-/// Counts changes of what a name stands for; 0 while nothing was ever registered.
+/// Counts changes of definitions; 0 until the first registration.
 extern WEFT_API constinit Atomic<uint32_t> op_registry_version;
 
 /// nullptr where there is no such op and never was.
 OpSlot* find_slot(std::string_view name);
-/// Puts a complete op in place and owns it from then on, if it is put; false for OpPolicy::keep and a name that is
-/// taken. ValueError by the policy. `replaced` gets the place of what it stands in front of, or stays empty.
+/// Registers a complete op and takes ownership; returns false for OpPolicy::keep and an existing name. Raises
+/// ValueError by the policy. `replaced` receives the location of the overridden op, if any.
 bool add_op(std::unique_ptr<RegisteredOp>& op, OpPolicy policy, bool allow_schema_change, std::string& replaced);
-/// Puts it exactly where `old` stands, which is retired.
+/// Replaces `old`, which is retired.
 void swap_op(RegisteredOp& old, std::unique_ptr<RegisteredOp>& op);
 void remove_op(RegisteredOp& op) noexcept;
 /// Its op owns it from then on. nullptr for OpPolicy::keep and a place that is taken; ValueError by the policy.

@@ -1,4 +1,4 @@
-// What the ops of linear algebra share. Not public.
+// Helpers of the ops of linear algebra. Not public.
 #pragma once
 
 #include <utility>
@@ -55,8 +55,8 @@ Tensor in_lower(std::span<const Tensor> operands, F&& f) {
 
 /// Where elements of matrices are 0 but for rounding, beside a scale that broadcasts.
 Tensor are_negligible(const Tensor& x, const Tensor& scale);
-/// x / (v_j - v_i) of eigenvalues v, 0 on the diagonal. Where two values are equal and `influence` is 0 there beside
-/// the diagonal of `scale`, both but for rounding, the loss does not depend on their vectors, and the result is 0 too.
+/// x / (v_j - v_i) of eigenvalues v, 0 on the diagonal. If two values are equal up to rounding and `influence` is
+/// negligible there beside the diagonal of `scale`, the loss does not depend on their vectors, and the result is 0.
 Tensor over_differences(const Tensor& x, const Tensor& values, const Tensor& influence, const Tensor& scale);
 
 /// The dimensions before the last two, and the same with others behind.

@@ -14,7 +14,7 @@ double size_of(const Contraction& c, uint64_t word) {
   return size;
 }
 
-/// What the product of operands i and j keeps: letters that another operand or the result has.
+/// The remaining letters of the product of operands i and j: those of another operand or the result.
 uint64_t product_of(const std::vector<uint64_t>& words, uint64_t result, size_t i, size_t j) {
   uint64_t others = result;
   for (size_t k = 0; k < words.size(); ++k) {
@@ -54,7 +54,7 @@ Order greedy_order(const Contraction& c) {
       for (size_t j = i + 1; j < words.size(); ++j) {
         const bool shares = (words[i] & words[j]) != 0;
         const double product = size_of(c, product_of(words, c.result, i, j));
-        // Outer products join what is smallest.
+        // Outer products combine the smallest operands.
         const double added = shares ? product - size_of(c, words[i]) - size_of(c, words[j]) : product;
         if (shares < best_shares || (shares == best_shares && !(added < best))) continue;
         best_shares = shares, best = added, best_i = i, best_j = j;

@@ -116,7 +116,7 @@ Notation parse(std::string_view equation, std::span<const Tensor> operands) {
   return out;
 }
 
-/// A tensor whose dimensions are these letters, each once.
+/// A tensor with these letters as dimensions, each once.
 struct Lettered {
   Tensor t;
   Word word;
@@ -145,7 +145,7 @@ struct Lettered {
   }
 };
 
-/// Letters that stand twice become a diagonal.
+/// Repeated letters become a diagonal.
 Lettered with_diagonals(const Tensor& t, const Word& word, std::string_view equation) {
   Lettered out{t, word};
   for (size_t i = 0; i < out.word.size(); ++i) {
@@ -183,7 +183,7 @@ Lettered summed(Lettered x, uint64_t wanted) {
   if (dims.empty()) return x;
   return {sum(x.t, dims, false, x.t.dtype()), word};
 }
-/// Of the letters `among` those whose dimension has size 1 here and not in `size`, which it meets by repetition, go.
+/// Removes letters in `among` with size 1 here and another size in `size`; they broadcast.
 Lettered without_ones(Lettered x, const std::array<int64_t, most_letters>& size) {
   Word word;
   for (size_t d = x.word.size(); d-- > 0;) {
@@ -225,7 +225,7 @@ Lettered product(const Lettered& left, const Lettered& right, uint64_t wanted, c
   const Lettered a = summed(left, wanted | right.bits()), b = summed(right, wanted | left.bits());
   const uint64_t in_a = a.bits(), in_b = b.bits();
   Word batch, rows, columns, inner;
-  // Batches stand in the result's order, the others in their operand's.
+  // Batch letters are in the result's order, the others in their operand's.
   for (const int letter : result) {
     if (((in_a & in_b & wanted) >> letter & 1) != 0) batch.push_back(letter);
   }
@@ -321,7 +321,7 @@ namespace {
 
 Tensor call_einsum(const std::string& equation, std::span<const Tensor> operands) { return einsum(equation, operands); }
 
-/// Its own letters, where each stands once in a word.
+/// Its own letters, if each occurs once in a word.
 Partition by_letters(const WholeCall& call) {
   const auto& operands = call.inputs();
   const Notation n = parse(std::get<std::string>(call["equation"]), operands);

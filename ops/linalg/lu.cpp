@@ -1,4 +1,4 @@
-// LU factors, and what is solved and measured with them.
+// LU factors, and solutions and determinants from them.
 #include <cmath>
 
 #include "../complex.hpp"
@@ -81,8 +81,8 @@ Triangles unpacked(const Tensor& lu) {
   return {tril(left, -1) + ones, triu(lu.narrow(-2, 0, k))};
 }
 
-/// The gradient of x = P L U (PyTorch's plu_backward: Walter and Lehmann 2012), of either factor where the other's is
-/// zeros. A tall or wide x has a square part, whose triangles share what the rest adds.
+/// The gradient of x = P L U (PyTorch's plu_backward: Walter and Lehmann 2012), for one factor with a zero gradient of
+/// the other. For a tall or wide x, the triangles of its square part share the contribution of the rest.
 Tensor factor_gradient(const Tensor& gl, const Tensor& gu, const Tensor& p, const Triangles& f) {
   const int64_t m = f.l.size(-2), n = f.u.size(-1), k = std::min(m, n);
   const auto turn = [&](const Tensor& x) { return matmul(p, x); };
@@ -127,7 +127,7 @@ struct SolveBackward {
   }
 };
 
-// Both on the CPU or meta. LinAlgError for a singular matrix, unless `info` takes what is known of them.
+// Both on the CPU or meta. Raises LinAlgError for a singular matrix, unless `info` receives the status.
 Tensor solution(const Tensor& a, const Tensor& b, Tensor* info) {
   const Dims batch = common_batch(a, b);
   const bool one_matrix = Dims(batch).product() > 1 && batch_of(a).product() == 1;

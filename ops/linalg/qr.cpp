@@ -14,9 +14,8 @@ namespace weft::linalg {
 
 namespace {
 
-// Of x = q r with m >= n: (gq + q (l + lᴴ without a second diagonal)) r⁻ᴴ, l the lower triangle of r grᴴ - gqᴴ q with a
-// real diagonal, as r has
-// (Liao et al. 2019).
+// The gradient of x = q r with m >= n: (gq + q (l + lᴴ, diagonal counted once)) r⁻ᴴ. l is the lower triangle of r grᴴ -
+// gqᴴ q with a real diagonal, like r's (Liao et al. 2019).
 Tensor tall_gradient(const Tensor& gq, const Tensor& gr, const Tensor& q, const Tensor& r) {
   const Tensor inside = matmul(r, mH(gr)) - matmul(mH(gq), q);
   const Tensor below = tril(inside, -1);

@@ -1,4 +1,4 @@
-// What singular values tell: ranks, generalised inverses, least squares, norms and condition numbers.
+// Functions of singular values: ranks, generalised inverses, least squares, norms and condition numbers.
 #include <cmath>
 #include <limits>
 
@@ -15,7 +15,7 @@ namespace weft::linalg {
 
 namespace {
 
-/// What singular values count as 0 up to: max(atol, rtol * the largest), [..., 1].
+/// The threshold below which singular values count as 0: max(atol, rtol * the largest), [..., 1].
 Tensor bound_of(const Tensor& values, int64_t m, int64_t n, std::optional<double> atol, std::optional<double> rtol) {
   const double relative =
       rtol.value_or(atol.value_or(0) > 0 ? 0 : static_cast<double>(std::max(m, n)) * machine_epsilon(values.dtype()));

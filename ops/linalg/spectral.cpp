@@ -74,7 +74,7 @@ struct SvdBackward {
     const auto skew = [](const Tensor& x) { return x - mH(x); };
     Tensor inside, out;
     const auto add = [](Tensor& to, const Tensor& more) { to = to.defined() ? to + more : more; };
-    // 0 where a value is 0 and the loss does not depend on what completes its vector.
+    // 0 if a value is 0 and the loss does not depend on the choice of its vector.
     const auto over_values = [&](const Tensor& rest, const Tensor& gradient) {
       if (rest.numel() == 0) return rest;
       Tensor idle;
@@ -89,7 +89,7 @@ struct SvdBackward {
     if (incoming[0].defined()) {
       const Tensor gu = incoming[0].narrow(-1, 0, k), along = matmul(mH(left), gu);
       add(products, along);
-      // Both vectors may turn together; what turns u alone is left.
+      // A common phase of both vectors is free; only the phase of u alone remains.
       if (is_complex(along.dtype())) add(inside, diag_embed(skew(along).diagonal(0, -2, -1) / (2 * values)));
       add(turned, skew(along) * by_columns(values));
       if (m > k) add(out, matmul(over_values(gu - matmul(left, along), gu), mH(right)));

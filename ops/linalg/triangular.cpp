@@ -42,7 +42,7 @@ Tensor solved(const Tensor& a, const Tensor& b, bool upper, bool unit) {
   const Dims batch = common_batch(a, b);
   const Tensor x = dense_copy(b, batch);
   if (x.numel() != 0) {
-    // A transpose is read as it lies.
+    // A transpose is read without a copy.
     const bool by_column = a.stride(-1) != 1 && a.stride(-2) == 1;
     const Tensor rows = dense(by_column ? a.detach().transpose(-2, -1) : a, batch);
     View t = batched(rows, 2);

@@ -1,4 +1,4 @@
-// What ops of mixtures of experts refuse alike. Not public.
+// Common checks of mixture-of-experts ops. Not public.
 #pragma once
 
 #include <string>

@@ -64,7 +64,7 @@ Range range_of(const MoeOptions& o, std::span<const Tensor> down) {
   return {o.experts_min, count, total};
 }
 
-/// The gate or both, and the up where it stands apart.
+/// The gate or both, and the up if it is separate.
 struct ExpertWeights {
   std::span<const Tensor> gate_up, down;
   bool transposed;
@@ -156,7 +156,7 @@ Tensor expert(const Tensor& x, const ExpertWeights& w, size_t e, Activation acti
   return out;
 }
 
-/// On the device `meta`, where nobody knows who goes where: every token through every expert.
+/// On the device `meta`, where the routing is unknown: every token through every expert.
 Tensor without_values(const Tensor& h, const Tensor& weights, const ExpertWeights& w, Activation activation) {
   Tensor out;
   for (size_t e = 0; e < w.down.size(); ++e) {
@@ -190,7 +190,7 @@ std::tuple<Tensor, Tensor> mixture_of_experts(const Tensor& h, const Tensor& rou
   int64_t begin = 0;
   for (size_t e = 0; e < to.counts.size(); ++e) {
     const int64_t n = to.counts[e];
-    // One without tokens has its place in the graph: its gradient is 0, and who waits for it is told.
+    // Experts without tokens stay in the graph: their gradient is 0, and hooks that wait for it run.
     if (n > 0 || recording()) outs.push_back(expert(x.narrow(0, begin, n), w, e, activation, amax));
     begin += n;
   }

@@ -136,7 +136,7 @@ void check_combine(const Tensor& y, const Tensor& weights, const Tensor& scatter
   });
 }
 
-/// What is summed up into tokens: rows of y times factors [S * k], at rows [S * k] of which y.size(0) is none.
+/// The terms of the tokens: rows of y times factors [S * k]; row index y.size(0) means none.
 struct CombineBackward {
   Saved y, factors;
   Tensor at;

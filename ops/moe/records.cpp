@@ -108,7 +108,7 @@ std::vector<Values> unpermute_samples(SampleMaker& make) {
   return {values(true), values(false)};
 }
 
-/// Scores with one order in every draw, so that no difference changes what is chosen.
+/// Scores with a fixed order in every draw, so that finite differences do not change the choice.
 Tensor scores(SampleMaker& make) {
   const Tensor order = tensor({{0.1, 0.6, 0.3}, {0.5, 0.2, 0.35}, {0.2, 0.7, 0.05}, {0.3, 0.45, 0.15}});
   return order.to(make.dtype()).to(make.device());
@@ -153,7 +153,7 @@ std::vector<Values> gate_moe_samples(SampleMaker& make) {
 
 // ---- on parts: features are cut, tokens and experts have to be seen at once -----------------------------------------
 
-/// What has no features comes from the rank with the first ones.
+/// Results without features come from the rank with the first ones.
 Value first_has_the_rest(PartCall& part) {
   auto results = std::get<std::vector<Tensor>>(part.run());
   for (size_t i = 1; i < results.size(); ++i) results[i] = parts::added_once(part, results[i], 0, 1);

@@ -35,7 +35,7 @@ Dims with_last(Dims batch, int64_t rows, int64_t columns) {
   return batch;
 }
 
-// [..., L, E], whose leading sizes broadcast to `batch`, as [all but the last of batch, the last, L, E].
+// Reshapes [..., L, E], with leading sizes that broadcast to `batch`, to [all but the last of batch, the last, L, E].
 Tensor as_4d(Tensor t, Dims wanted) {
   while (wanted.size() < 2) wanted.insert(0, 1);
   while (t.dim() < wanted.size() + 2) t = t.unsqueeze(0);

@@ -1,4 +1,4 @@
-// Attention by ops and by the kernel, for operands whose shapes were checked.
+// Attention by ops and by the kernel, for operands with checked shapes.
 #include "../detail/attention.hpp"
 
 #include <cmath>
@@ -61,7 +61,7 @@ Tensor by_head(const Tensor& t, const Tensor& like) {
   return t.size(1) == sizes[1] ? t : t.reshape({sizes[0], sizes[1], sizes[2], t.size(-1)});
 }
 
-/// How far key j is behind query i, whose own place is i + shift: i64 [queries, keys].
+/// The distance from key j to query i at position i + shift: i64 [queries, keys].
 Tensor distances(const AttentionOperands& in) {
   const int64_t queries = in.q.size(2), keys = in.k.size(2), shift = in.plan.at_end ? keys - queries : 0;
   const TensorOptions whole{DType::i64, in.q.device()};

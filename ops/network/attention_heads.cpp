@@ -21,7 +21,7 @@ using detail::PackedSequence;
 constexpr const char* op = "attention";
 constexpr const char* varlen = "attention_varlen";
 
-/// What a kernel reads: on the CPU numbers of the compute type.
+/// The kernel's operands: on the CPU in the compute type.
 Tensor kept(const Tensor& t) { return t.device().is_cpu() ? to_compute_type(t) : t; }
 
 Tensor checked_mask(const Tensor& mask, const Dims& scores, DType wide) {
@@ -249,7 +249,7 @@ Partition attended(const WholeCall& call) {
   const bool placed =
       call.flag("causal") || slopes.defined() || !std::holds_alternative<std::monostate>(call["window"]);
   const std::string length = placed ? "1" : "l";
-  // Weights know nothing of the width of the values.
+  // Weights do not depend on the width of the values.
   const std::string width = call.flag("return_weights") ? "1" : "w";
   std::vector<std::string> in{"b" + length + "h1", "b1h1", "b1h" + width}, out{"b" + length + 'h' + width};
   if (mask.defined()) in.push_back(mask_word(mask, "bh" + length + "1"));
@@ -260,7 +260,7 @@ Partition attended(const WholeCall& call) {
   return rule;
 }
 
-/// Heads by themselves, and the width of the values; sequences lie anywhere in the rows.
+/// Shards by heads and by the width of the values, not by rows, which contain the sequences.
 Partition packed(const WholeCall& call) {
   const Tensor q = call.tensor("q"), k = call.tensor("k"), slopes = call.tensor("alibi_slopes");
   std::vector<std::string> in{"1h1", "1h1", "1hw", "1", "1"};

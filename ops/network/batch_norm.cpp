@@ -253,7 +253,7 @@ std::vector<Values> instance_norm_samples(SampleMaker& make) {
           {make.tensor({2, 3, 2}), make.tensor({3}), make.tensor({3}, 0.5, 2), none, none, false}};
 }
 
-/// A word for x, and 'c' for what has one number a channel.
+/// A word for x, and 'c' for tensors with one element per channel.
 Partition of_channels(const WholeCall& call, const std::string& word) {
   std::vector<std::string> in{word};
   for (size_t i = 1; i < call.inputs().size(); ++i) in.emplace_back(1, 'c');

@@ -16,7 +16,7 @@ namespace weft {
 
 namespace {
 
-/// x with the zeros that its kernels reach: every tap at every position lies inside.
+/// x with zero padding, so that every tap at every position is inside.
 Dims padded_shape(int64_t batch, int64_t channels, const Taps& t) {
   Dims shape{batch, channels};
   for (int d = 0; d < 3; ++d) {
@@ -29,7 +29,7 @@ Tensor middle(Tensor padded, const Taps& t) {
   for (int d = 0; d < 3; ++d) padded = padded.narrow(2 + d, t.steps.padding[d], t.in[d]);
   return padded;
 }
-/// Calls f(what lies under one tap at all positions, its number).
+/// Calls f(elements under one tap at all positions, index of the tap).
 template <class F>
 void for_taps(const Tensor& padded, const Taps& t, F&& f) {
   const auto under = [&](const Tensor& x, int d, int64_t tap) {
@@ -72,7 +72,7 @@ namespace {
 
 struct Blocks {
   Dims size, dilation, padding, stride;
-  /// The image, and how many blocks lie along each of its dimensions.
+  /// The image, and the number of blocks along each of its dimensions.
   Dims image, counts;
 };
 

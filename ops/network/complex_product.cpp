@@ -1,6 +1,6 @@
-// Products of complex matrices by one of real ones: with A's parts side by side along k, [m, 2k], and below each row of
-// B that row times i, [2k, 2n], the product is C with its parts side by side. So it costs the multiplications of four
-// real products, and one copy of B.
+// Products of complex matrices by one of real ones: A's components are interleaved along k, [m, 2k], and each row of B
+// is followed by that row times i, [2k, 2n]. The product is C with interleaved components. The cost is that of four
+// real products and one copy of B.
 //
 // Neither oneDNN nor the own GEMM has a complex product.
 #include "../complex.hpp"
@@ -47,7 +47,7 @@ Tensor matrices(const Tensor& a, const Tensor& b) {
 
 Tensor adjoint(const Tensor& t) { return conjugate(t).transpose(-2, -1); }
 
-// What broadcasting repeated is summed.
+// Sums over broadcast dimensions.
 Tensor folded(Tensor g, const Tensor& like) { return sum_to(std::move(g), like.sizes()); }
 
 struct ProductBackward {

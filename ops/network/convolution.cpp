@@ -188,7 +188,7 @@ Plan plan_of(const Tensor& x, const Tensor& weight, const Dims& stride, const Di
   return plan;
 }
 
-/// What a kernel covers along d.
+/// The extent of a kernel along d.
 Checked extent(const Plan& plan, int d) { return Checked(plan.steps.dilation[d]) * (plan.weight[2 + d] - 1) + 1; }
 
 /// The result without the dimensions that the plan added.
@@ -213,7 +213,7 @@ Tensor run(Convolution product, const Plan& plan, const Tensor& x, const Tensor&
   return out.to(x.dtype()).reshape(shape);
 }
 
-/// A convolution of complex numbers by real ones: the parts of x stand one after the other in the batch.
+/// A complex convolution by real ones: the components of x are concatenated in the batch.
 template <class Convolve>
 Tensor of_parts(const Tensor& x, const Tensor& weight, const Tensor& bias, int dims, Convolve&& convolve) {
   const bool batched = x.dim() == dims + 2;
@@ -226,7 +226,7 @@ Tensor of_parts(const Tensor& x, const Tensor& weight, const Tensor& bias, int d
   return batched ? out : out.squeeze(0);
 }
 
-/// `convolve(x, weight, bias)` in int64, whose last bits are those of any narrower integers.
+/// `convolve(x, weight, bias)` in int64; its low bits are the result in any narrower integer type.
 template <class Convolve>
 Tensor of_integers(const Tensor& x, const Tensor& weight, const Tensor& bias, Convolve&& convolve) {
   const auto wide = [](const Tensor& t) { return t.defined() ? t.to(DType::i64) : t; };
@@ -368,7 +368,7 @@ constexpr BoxedFunction boxed_transposed =
       return function(x, weight, bias, {stride, padding, output_padding, groups, dilation}, detail::current_call.where);
     }>;
 
-// Data whose sizes differ by one from dimension to dimension, and kernels of one size.
+// Data with sizes that increase by one per dimension, and kernels of one size.
 template <int dims>
 Tensor data(SampleMaker& make, int64_t n, int64_t channels, int64_t size) {
   Dims shape{n, channels};

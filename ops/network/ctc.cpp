@@ -17,7 +17,7 @@ namespace weft {
 
 namespace {
 
-// Stands for log 0: finite, so that no difference of infinities becomes NaN, and far below any sum of logarithms.
+// A finite substitute for log 0, far below any sum of logarithms: differences of infinities would be NaN.
 constexpr double log_zero = -1e30;
 
 struct Lengths {
@@ -71,7 +71,7 @@ void check_labels(const Tensor& labels, int64_t classes) {
   raise<IndexError>({.problem = fmt::format("target {} is none of {} classes", low < 0 ? low : high, classes)});
 }
 
-// The logarithm of a sum of exponentials. (The second derivative of logaddexp knows no numbers so far apart.)
+// The logarithm of a sum of exponentials. (The second derivative of logaddexp fails for operands so far apart.)
 Tensor log_sum(std::initializer_list<Tensor> terms) { return logsumexp(stack(terms, 0), 0); }
 
 // -log of the probability of all alignments: [N]. x is [T, N, C].

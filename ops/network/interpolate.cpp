@@ -40,7 +40,7 @@ struct Line {
   double scale;
   bool align_corners;
 
-  // Where element i of the result lies between the input's.
+  // The input coordinate of element i of the result.
   double place(int64_t i) const {
     const auto at = static_cast<double>(i);
     return align_corners ? scale * at : scale * (at + 0.5) - 0.5;

@@ -233,7 +233,7 @@ const std::vector<int64_t>& PagedKvCache::blocks(int64_t sequence, Location wher
 
 namespace {
 
-/// What an append does to a sequence's blocks, before any of it is done.
+/// The planned changes of a sequence's blocks by an append.
 struct Growth {
   std::vector<int64_t> taken;  ///< free blocks, the first of which stands in place of the last one where `copies`
   bool copies = false;
@@ -344,7 +344,7 @@ Tensor block_table(const std::vector<std::vector<int64_t>>& blocks, Device devic
   return tensor(numbers).reshape({std::ssize(blocks), static_cast<int64_t>(most)}).to(device);
 }
 
-/// q [sum of queries, H, D] over rows [n, Hkv, D] of a cache; sequences lie there one by one or, where `blocks` is not
+/// q [sum of queries, H, D] over rows [n, Hkv, D] of a cache; sequences are contiguous there or, if `blocks` is not
 /// empty, in blocks.
 Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v, std::vector<PackedSequence> sequences,
               const std::vector<std::vector<int64_t>>& blocks, int64_t block_size, const CachedAttentionArguments& a) {

@@ -13,7 +13,7 @@ namespace weft {
 
 namespace {
 
-// `what` holds for all elements; an empty or meta tensor is not looked at.
+// Raises unless all elements satisfy the condition `what`; empty and meta tensors are not checked.
 void check_range(const Tensor& t, double low, double high, const char* problem) {
   if (t.numel() == 0 || is_meta(t)) return;
   check_elements([=, single = without_repeats(t)] {
@@ -104,7 +104,7 @@ Tensor kl_div(const Operand& x, const Operand& y, KlOptions options, Location wh
   WEFT_IN_FULL(kl_div, x, y, options, where);
   const auto [logs, wanted, dtype] = loss_pair(x.tensor(), y.tensor());
   check_floating(y.tensor());
-  // What has probability 0 in both adds nothing, though its logarithms are infinite.
+  // Outcomes with probability 0 in both contribute 0, although their logarithms are infinite.
   const Tensor none = options.log_target ? wanted == -HUGE_VAL : wanted == 0;
   const Tensor finite = weft::where(logical_and(none, logs == -HUGE_VAL), 0.0, logs);
   const Tensor losses = options.log_target ? exp(wanted) * (weft::where(none, 0.0, wanted) - finite)

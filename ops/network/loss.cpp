@@ -95,7 +95,7 @@ Tensor reduce_rows(const Tensor& losses, const Tensor& count, LossReduction redu
 
 Tensor column(const Tensor& row_values) { return row_values.unsqueeze(1); }
 
-// What the softmax should have been: smoothed indicators [rows, classes].
+// The target of the softmax: smoothed indicators [rows, classes].
 Tensor wanted_probabilities(const Tensor& targets, int64_t classes, DType dtype, double smoothing) {
   const Tensor numbers = arange(0, classes, 1, {DType::i64, targets.device()});
   const Tensor hit = numbers == column(targets);
@@ -132,7 +132,7 @@ struct CrossEntropyBackward {
   }
 };
 
-// What each target's loss counts: its class's weight, 0 where it is ignored.
+// The weight of each target's loss: its class's weight, 0 if it is ignored.
 Tensor target_weights(const Tensor& weight, const Tensor& targets, int64_t ignore_index, DType dtype) {
   const Tensor ignored = targets == ignore_index;
   const Tensor safe = masked_fill(targets, ignored, 0);

@@ -143,7 +143,7 @@ View batch_view(const View& view, const Dims& batch) {
   return broadcast_view(view, with_matrix(batch, l.sizes[l.rank - 2], l.sizes[l.rank - 1]));
 }
 
-// Products of operands of rank 2 or more whose batches broadcast.
+// Products of operands of rank 2 or more with broadcast batches.
 Dims product_shape(const Tensor& a, const Tensor& b) {
   if (a.sizes()[static_cast<size_t>(a.dim()) - 1] != b.sizes()[static_cast<size_t>(b.dim()) - 2]) {
     raise_inner(a, b);

@@ -19,7 +19,7 @@ namespace weft {
 
 namespace {
 
-// True is -infinity; floats are what they are.
+// True means -infinity; floats are added.
 Tensor added_to_scores(const char* what, const Tensor& mask, DType dtype) {
   if (is_floating(mask.dtype()) && !is_storage_only(mask.dtype())) return mask.to(dtype);
   if (mask.dtype() != DType::boolean) {

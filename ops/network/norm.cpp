@@ -57,7 +57,7 @@ RowView rows_of(const Tensor& x, const Dims& shape) {
   return {n == 0 ? 0 : x.numel() / n, n};
 }
 
-/// What both norms keep for backward. Only layer_norm has a mean.
+/// Saved for backward by both norms. Only layer_norm has a mean.
 struct NormState {
   bool centered;
   double eps;

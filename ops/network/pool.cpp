@@ -172,7 +172,7 @@ Tensor places(const Windows& windows, int64_t count, Device device, Missing&& mi
   return tensor(at).to(device);
 }
 
-// Whether the windows are what unfold gives: of `count` elements each, and equally far apart.
+// Whether unfold gives the windows: `count` elements each, equally spaced.
 bool are_alike(const Windows& windows, int64_t count) {
   const int64_t apart = windows.size() < 2 ? 1 : windows[1].begin - windows[0].begin;
   for (size_t i = 0; i < windows.size(); ++i) {
@@ -183,7 +183,7 @@ bool are_alike(const Windows& windows, int64_t count) {
   return !windows.empty() && apart > 0;
 }
 
-// The windows' elements along `dim`: [..., windows, count, ...]; `missing` says which one stands for those that a
+// The windows' elements along `dim`: [..., windows, count, ...]; `missing` selects the substitute for elements that a
 // window lacks.
 template <class Missing>
 Tensor by_window(const Tensor& x, int dim, const Windows& windows, int64_t count, Missing&& missing) {
@@ -217,8 +217,8 @@ bool is_whole(const Tensor& x, const std::vector<Windows>& grid) {
 
 // ---- extremes -------------------------------------------------------------------------------------------------------
 
-// Along one dimension after the other, the last first. A window's first place stands for those it lacks, which changes
-// neither the largest element nor where it is first found.
+// Along one dimension after the other, the last first. A window's first element replaces missing ones, which changes
+// neither the maximum nor its first index.
 ValuesAndIndices largest(const Tensor& x, const std::vector<Windows>& grid) {
   Tensor values = x, index;
   int64_t stride = 1;  // of the dimension, in spatial elements

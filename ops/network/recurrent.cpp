@@ -90,7 +90,7 @@ void check_weights(const RecurrentWeights& w, Cell cell, int64_t inputs, int64_t
   else if (width / gates != states) check_shape("weight_ih", w.ih, {states * gates, inputs});
 }
 
-/// What an op was called with; `c0` is lstm's.
+/// The arguments of an op; `c0` is for lstm.
 struct Call {
   Cell cell;
   Tensor x, h0, c0;

@@ -18,7 +18,7 @@ namespace weft {
 
 namespace {
 
-/// What a layer is computed from, in the order of its node's edges.
+/// The inputs of a layer, in the order of its node's edges.
 enum Input : uint8_t { at_x, at_ih, at_hh, at_bias_ih, at_bias_hh, at_h0, at_c0, input_count };
 
 // ---- by ops ----
@@ -27,7 +27,7 @@ struct Step {
   Tensor hidden, cell;
 };
 
-/// `input` is what x adds to the gates, biases of x included.
+/// `input` is the contribution of x to the gates, biases of x included.
 Step step_by_ops(Cell cell, const Tensor& input, const RecurrentWeights& w, const Tensor& h, const Tensor& c) {
   const Tensor from_state = linear(h, w.hh, w.bias_hh);
   if (cell == Cell::tanh) return {tanh(input + from_state), {}};
@@ -164,7 +164,7 @@ struct LayerBackward {
   }
 };
 
-/// The inputs' bias with what of the states' bias is added before any gate is computed.
+/// The inputs' bias plus the part of the states' bias that is added before the gates.
 Tensor joined_bias(Cell cell, const RecurrentWeights& w, int64_t hidden) {
   if (!w.bias_hh.defined()) return w.bias_ih;
   const Tensor early = cell != Cell::gru

@@ -79,7 +79,7 @@ constexpr bool is_piecewise_linear(BinaryOp op) {
   return std::ranges::find(ops, op) != std::end(ops);
 }
 
-// What both gradients of one node need. Nothing is kept that none of those wanted reads.
+// Saved for both gradients of a node. Only operands that a wanted gradient reads are saved.
 struct BinaryBackward {
   BinaryOp op;
   bool keeps_result = false;
@@ -169,7 +169,7 @@ void check_divisor(const Tensor& divisor, const View& view, DType dtype) {
   });
 }
 
-// Whether the result modulo 2^bits follows from the operands modulo 2^bits, so that -1 may stand for 255.
+// Whether the result modulo 2^bits follows from the operands modulo 2^bits, so that -1 may be written for 255.
 bool is_modular(BinaryOp op) {
   switch (op) {
     case BinaryOp::add:
@@ -199,7 +199,7 @@ void limit_bounds(bool upper, const Operand* const (&operands)[2], Prepared<2>& 
   }
 }
 
-// What integers have no result for, before anything is written.
+// Raises for integers without a result, before anything is written.
 void check_integers(BinaryOp op, const Operand* const (&operands)[2], Prepared<2>& p) {
   if (is_inexact(p.dtype)) return;
   if (is_maximum(op) || is_minimum(op)) return limit_bounds(is_minimum(op), operands, p);

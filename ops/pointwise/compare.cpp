@@ -89,7 +89,7 @@ Comparison between(CompareOp op, double low, double high) {
   return {op, nan};
 }
 
-// Fractions are rounded to the dtype, as in x == 0.1; integers and what overflows are not.
+// Fractions are rounded to the dtype, as in x == 0.1; integers and overflowing numbers are not.
 template <class T>
 Comparison among_floats(CompareOp op, Scalar number) {
   constexpr T largest = std::numeric_limits<T>::max();

@@ -1,5 +1,5 @@
-// Arithmetic of complex tensors by that of their parts, for devices, whose kernels know real numbers, and for ops that
-// are composed on all devices. The gradient is that of the recorded ops.
+// Complex arithmetic by components, for devices with kernels for real numbers only, and for ops that are composed on
+// all devices. The gradient is that of the recorded ops.
 //
 // A conversion never drops an imaginary part: ops that need real operands convert them, and `to` raises. An op
 // without a complex implementation therefore raises.
@@ -36,7 +36,8 @@ Tensor log_add_exp(const Tensor& x, const Tensor& y) {
   return larger + log1p(exp(masked_fill(smaller - larger, both_infinite, 0)));
 }
 
-// sin(t) / t for t = pi x; near 0 by the series of (-1)^k / (2k + 1)! t^(2k), whose derivatives cancel nothing.
+// sin(t) / t for t = pi x; near 0 by the series of (-1)^k / (2k + 1)! t^(2k), because its derivatives have no
+// cancellation.
 Tensor complex_sinc(const Tensor& x) {
   const Tensor t = x * 3.1415926535897932, near = abs(t) < 1;
   const Tensor z = square(masked_fill(t, logical_not(near), 0)), far = masked_fill(t, near, 1);

@@ -30,7 +30,7 @@ std::vector<Tensor> each(TensorList tensors, std::initializer_list<TensorList> o
   return results;
 }
 
-// Without elements, but for the one of a host scalar, whose value may be refused.
+// Without elements, except for host scalars, whose value is checked.
 Tensor without_elements(const Tensor& operand) {
   return operand.dim() == 0 && operand.device().is_cpu() ? operand : on_meta(operand);
 }

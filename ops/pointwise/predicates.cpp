@@ -1,4 +1,4 @@
-// What is true of elements, and of two tensors.
+// Predicates of elements and of two tensors.
 #include "../create.hpp"
 #include "../detail/common.hpp"
 #include "../detail/promote.hpp"

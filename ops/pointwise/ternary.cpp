@@ -91,7 +91,7 @@ TernaryBackward backward_for(TernaryOp op, const Tensor (&operands)[3]) {
   return backward;
 }
 
-// Where kernels know no complex numbers.
+// For kernels without complex numbers.
 Tensor by_parts(TernaryOp op, const Operand& a, const Operand& b, const Operand& c, DType dtype) {
   if (op == TernaryOp::addcmul) return a + b * c;
   if (op == TernaryOp::addcdiv) return a + b / c;
@@ -148,7 +148,7 @@ void check_range(const Operand& x, const Operand& low, const Operand& high) {
   if (least > most) raise<ValueError>({.problem = fmt::format("min_val {} is above max_val {}", least, most)});
 }
 
-// Integers with numbers, whose fractions are cut.
+// Integers with numbers, which are truncated.
 bool keeps_integers(const Operand& x, const Operand& a, const Operand& b) {
   return is_integer(checked(x.tensor()).dtype()) && !x.impl()->wrapped_number && is_number(a) && is_number(b);
 }

@@ -241,7 +241,7 @@ std::span<const OpRecord> unary_records() {
 
 namespace {
 
-// Where 16 bits lose what the function makes of its operand.
+// Functions whose result 16-bit floats cannot represent accurately.
 constexpr bool is_in_full(UnaryOp op) {
   using enum UnaryOp;
   constexpr UnaryOp all[] = {exp,  expm1, log, log1p, log2, log10,  reciprocal, rsqrt,

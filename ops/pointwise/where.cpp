@@ -1,4 +1,5 @@
-// Choosing between two tensors by a mask. Nothing is multiplied, so what was not chosen never leaks.
+// Choosing between two tensors by a mask. Nothing is multiplied, so NaN in elements that are not chosen does not
+// spread.
 #include "../detail/common.hpp"
 #include "../detail/fits.hpp"
 #include "../detail/reuse.hpp"

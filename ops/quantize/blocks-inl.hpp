@@ -1,4 +1,4 @@
-// Blocks of 8-bit floats by kernels or by ops, for what quantises and what is made of it. Not public.
+// Quantisation to blocks of 8-bit floats by kernels or by ops. Not public.
 #pragma once
 
 #include <string>
@@ -34,12 +34,12 @@ void require_matrix(const char* what, const Tensor& t);
 /// Of 8 bits [m, n] with f32 scales of one shape.
 void require_codes(const char* what, const Tensor& codes, const Tensor& scale, BlockSides sides);
 
-/// What is quantised: numbers, or codes with scales in blocks of `sides`, which count as bf16.
+/// The input: numbers, or codes with scales in blocks of `sides`, which count as bf16.
 struct Source {
   Tensor x, scale;
   BlockSides sides = {1, 1};
 };
-/// Writes codes [m, n], whose last dimension is dense, and scale, two-dimensional.
+/// Writes codes [m, n] with a dense last dimension, and the two-dimensional scale.
 void quantize_into(const Tensor& codes, const Tensor& scale, const Source& source, BlockSides sides, double eps,
                    bool pow2);
 /// codes · scale, scale two-dimensional.

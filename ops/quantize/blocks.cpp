@@ -45,7 +45,7 @@ Tensor out_of_blocks(const Tensor& blocks, int64_t m, int64_t n) {
   const Tensor whole = blocks.reshape({blocks.size(0) * blocks.size(1), blocks.size(2) * blocks.size(3)});
   return whole.narrow(0, 0, m).narrow(1, 0, n);
 }
-/// Of [blocks, blocks], for what in_blocks gives.
+/// For the output [blocks, blocks] of in_blocks.
 Tensor beside_blocks(const Tensor& scale) { return scale.unsqueeze(1).unsqueeze(3); }
 
 /// The rule of kernels, by ops.

@@ -39,7 +39,7 @@ void check_call(const Tensor& x, const Fp8MlpOptions& o) {
   }
 }
 
-/// The smallest scale whose reciprocal is finite.
+/// The smallest scale with a finite reciprocal.
 constexpr double least_scale = 0x1p-126;
 
 /// Codes of rows x [m, k] and their scales [m, 1], or [1, 1] where one was given.

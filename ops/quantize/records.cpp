@@ -141,7 +141,7 @@ std::vector<Values> requant_samples(SampleMaker& make) {
   const Quantized q = codes_of(make, {5, 130}, QuantBlock::row_1x128);
   return {{q.q, q.scale}, {q.q, q.scale, false, true}};
 }
-/// Gates that hardly change what goes through, whole numbers: far from where codes change.
+/// Gates near 1, and integers: far from the boundaries between codes.
 std::vector<Values> swiglu_quant_samples(SampleMaker& make) {
   const auto gated = [&](int64_t m, int64_t n) {
     const Tensor gate = full({m, n}, 16, {DType::f32, make.device()}), up = round(numbers(make, {m, n}, DType::f32));
@@ -158,7 +158,7 @@ std::vector<Values> gemm_samples(SampleMaker& make) {
   return {{a.q, a.scale, b.q, b.scale},
           {a.q, a.scale, a.q, a.scale, DType::f32, "1x128", "1x128", numbers(make, {3, 3}, DType::f32)}};
 }
-/// Whole numbers, ones and powers of two: what is rounded is the same whatever computes it.
+/// Integers, ones and powers of two: rounded the same on every device.
 std::vector<Values> fp8_mlp_samples(SampleMaker& make) {
   const TensorOptions on{DType::f32, make.device()};
   const auto codes = [&](const Dims& shape) { return round(numbers(make, shape, DType::f32)).to(DType::f8_e4m3fn); };
@@ -194,7 +194,8 @@ std::vector<Values> quantized_linear_samples(SampleMaker& make) {
           {make.tensor({6}), u.codes, u.scale, none, none, int64_t{4}, int64_t{0}}};
 }
 
-/// Rows of x, and rows of the weight, whose columns share scales. quantize_weight says by [0, 0] that there is no zero.
+/// Shards by rows of x and by rows of the weight; its columns share scales. A zero of shape [0, 0] means none
+/// (quantize_weight).
 Partition multiplied_by_codes(const WholeCall& call) {
   const std::string rows = parts::letters(call.results()[0].dim() - 1);
   std::vector<std::string> words{rows + "1", "n1", "n1"};

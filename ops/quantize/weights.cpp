@@ -198,7 +198,7 @@ Tensor quantized_linear(const Tensor& x, const Tensor& codes, const Tensor& scal
   const Packed weight = checked_weight(codes, scale, options, x.size(-1));
   const Tensor bias = given(options.bias);
   check_linear(x, weight, bias);
-  // Who trains scales needs what they are multiplied with.
+  // Gradients of scales need their factors.
   if (should_record(weight.scale, weight.zero)) return linear(x, expanded(weight, x.dtype()), bias);
   Tensor out;
   {

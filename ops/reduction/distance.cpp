@@ -111,8 +111,8 @@ Tensor by_difference(const Tensor& a, const Tensor& b, double p) {
   return out;
 }
 
-// |a - b|² = |a|² + |b|² - 2 a b as one product of longer rows, from which all digits may cancel where a and b are
-// near: those pairs are told by their difference.
+// |a - b|² = |a|² + |b|² - 2 a b as one product of longer rows, where all digits may cancel if a and b are close: such
+// pairs are computed from their difference.
 Tensor by_product(const Tensor& a, const Tensor& b) {
   const int64_t n = a.sizes()[1], m = b.sizes()[1], k = a.sizes()[2];
   const Tensor centre = mean(a.detach(), {1}, true);

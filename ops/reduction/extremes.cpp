@@ -61,7 +61,7 @@ Tensor picked_positions(const Tensor& index, int dim, int64_t size) {
   return positions == index;
 }
 
-// What was picked gets g, all else zero.
+// The selected elements get g, all others 0.
 struct PickBackward {
   Saved index;
   Dims sizes;

@@ -44,7 +44,7 @@ Range widened(Range range, double by) {
   return range;
 }
 
-// What lies between neighbouring edges; the last part holds its end too.
+// Counts between neighbouring edges; the last interval includes its upper end.
 Tensor counts(const Tensor& x, const Tensor& edges, const Tensor& weight) {
   const int64_t bins = edges.numel() - 1;
   const Tensor list = x.reshape({-1}), terms = weight.defined() ? weight.reshape({-1}) : ones_like(list);
@@ -136,7 +136,7 @@ Binned histogram(const Tensor& given, const Tensor& edges, const HistogramOption
 
 namespace {
 
-// Two whole numbers, or two tensors that stand for numbers.
+// Two integers, or two tensors that hold numbers.
 std::optional<Range> range_in(const Value& range) {
   if (std::holds_alternative<std::monostate>(range)) return {};
   std::vector<double> ends;

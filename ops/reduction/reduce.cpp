@@ -125,7 +125,7 @@ Tensor in_sum_type(const Tensor& x, DType wanted) {
   return direct ? x : x.to(wanted);
 }
 
-// The gradient of a sum, scaled: g repeated over what was reduced.
+// The gradient of a sum, scaled: g repeated over the reduced dimensions.
 struct SpreadBackward {
   Dims sizes, kept;
   DType dtype;
@@ -208,8 +208,8 @@ Tensor products_past_zeros(const Tensor& x, const Tensor& y, const Dims& kept) {
   return weft::where(lone, rest, weft::where(zero, 0.0, y / x));
 }
 
-// A device is not waited for, nor does a recorded step look: it may have some. But what is recorded costs the square of
-// the elements where it has.
+// Does not wait for a device or read values in a recorded step; there zeros are assumed possible. The recorded form for
+// zeros costs the square of the elements.
 bool has_zeros(const Tensor& x) {
   if ((!x.device().is_cpu() && !recording()) || detail::step_recorder != nullptr) return true;
   return !all(x).item<bool>();

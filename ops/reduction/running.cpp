@@ -64,7 +64,7 @@ struct LogCumsumExpBackward {
   }
 };
 
-// The running combination of slices, whose dimension 0 is first.
+// The running combination of slices, with dimension 0 first.
 template <class Combine>
 Tensor combined_slices(const Tensor& lines, Combine&& combine) {
   const Tensor out = lines.clone();
@@ -109,8 +109,8 @@ Tensor log_sums_along(const Tensor& x, int dim) {
   return front(combined_slices(front(x, dim), add), dim);
 }
 
-// Each slice of x, whose dimension 0 is first, becomes the extreme of those up to it: one after the other where slices
-// are long, else in rounds, after which each has the extreme of 1, 2, 4, … slices. Extremes are exact in any order.
+// Each slice of x (dimension 0 first) becomes the extreme of the slices up to it: sequentially if slices are long, else
+// in rounds that cover 1, 2, 4, … slices. Extremes are exact in any order.
 template <class Combine>
 void become_running(const Tensor& x, Combine&& combine) {
   const int64_t n = x.sizes()[0];
@@ -131,7 +131,7 @@ Tensor smaller(const Tensor& a, const Tensor& b) { return minimum(a, b); }
 Tensor composed_places(const Tensor& x, int dim, bool largest) {
   const Tensor given = front(x, dim), values = given.clone();
   become_running(values, largest ? larger : smaller);
-  // An element that is the extreme so far is one from there on; of several the last is told.
+  // The index of the running extreme; the last one of equal elements.
   const Tensor is_new = logical_or(given == values, isnan(given));
   Dims line = Dims::filled(x.dim(), 1);
   line[0] = given.sizes()[0];

@@ -379,7 +379,7 @@ std::vector<Values> median_samples(SampleMaker& make) {
   return {{make.tensor({2, 5})}, {make.tensor({2, 4}), int64_t{1}}, {make.tensor({3, 2, 4}), int64_t{-3}, true},
           {make.tensor({})},     {make.tensor({}), int64_t{0}},     {make.tensor({0, 2}), int64_t{1}}};
 }
-// Levels whose ranks are off the whole numbers, where the gradient for q jumps.
+// Levels with non-integer ranks; at integer ranks the gradient of q jumps.
 std::vector<Values> quantile_samples(SampleMaker& make) {
   const Tensor levels = tensor({0.3, 0.55, 0.85}, make.dtype()).to(make.device());
   return {{make.tensor({2, 5}), 0.35},

@@ -60,13 +60,13 @@ void write_choices(int64_t* out, int64_t count, int64_t n, int64_t r, bool with_
   }
 }
 
-// Element i of `t` in every row of the product whose part of t it is.
+// Element i of `t` in every row of the product that it belongs to.
 Tensor product_column(const Tensor& t, int64_t before, int64_t after) {
   const int64_t n = t.numel();
   return t.reshape({1, n, 1}).expand({before, n, after}).reshape({before * n * after});
 }
 
-// x^0 … x^(count - 1) side by side for a column x: what is there times x^m gives as many again.
+// Columns x^0 … x^(count - 1): multiplying the existing columns by x^m doubles their number.
 Tensor powers_of(const Tensor& x, int64_t count) {
   Tensor powers = ones(x.shape(), {x.dtype(), x.device()}).narrow(1, 0, std::min<int64_t>(count, 1));
   while (powers.size(1) < count) {

@@ -14,7 +14,7 @@ namespace weft {
 
 namespace {
 
-// How one operand stands in the result.
+// The region of one operand in the result.
 struct Part {
   int64_t first, length;
   DType dtype;

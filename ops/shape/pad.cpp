@@ -119,7 +119,7 @@ void copy_within(const Tensor& t, View region, int d, int64_t to, int64_t from, 
   if (out.layout.numel != 0) WEFT_KERNEL(copy, t)(out, in);
 }
 
-// Writes the edges of `t`, whose inside is there: the last dimension first, so that the others copy whole lines.
+// Writes the padding of `t` around its interior: the last dimension first, so that the others copy whole lines.
 void fill_edges(const Tensor& t, const Repeats& repeats) {
   const auto& [before, after] = repeats.edges;
   for (int d = t.dim() - 1; d >= repeats.first; --d) {
@@ -229,7 +229,7 @@ Tensor repeat_padded(const Tensor& x, const Edges& edges, int padded_dims, Paddi
     for (Dims* sizes : {&more.before, &more.after}) (*sizes)[d] = std::max<int64_t>((*sizes)[d], 0);
     for (Dims* sizes : {&fewer.before, &fewer.after}) (*sizes)[d] = std::max<int64_t>(-(*sizes)[d], 0);
   }
-  // circular takes from what is left, the others from what was there.
+  // circular reads the remaining elements, the other modes the original ones.
   const bool cuts_first = mode == Padding::circular;
   const Tensor out = with_edges(cuts_first ? inside(x, fewer) : x, {more, batch, mode});
   return cuts_first ? out : inside(out, fewer).contiguous();

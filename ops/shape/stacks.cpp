@@ -134,7 +134,7 @@ std::vector<Values> block_samples(SampleMaker& make) {
 
 using Join = Tensor (*)(std::span<const Tensor>, Location);
 
-/// Tensors whose rank is kept.
+/// Tensors that keep their rank.
 template <int dim>
 Partition stacked(const WholeCall& call) {
   const auto is_flat = [](const Tensor& t) { return t.dim() < std::max(2, dim + 1); };

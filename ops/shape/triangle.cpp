@@ -1,4 +1,4 @@
-// Triangles of matrices, and where their elements lie.
+// Triangles of matrices, and the indices of their elements.
 #include <algorithm>
 
 #include "../create.hpp"
@@ -63,7 +63,7 @@ void write_places(const Tensor& places, int64_t rows, int64_t columns, int64_t o
 Checked lower_count(int64_t rows, int64_t columns, int64_t offset) {
   __extension__ using Wide = __int128;
   const auto triangular = [](Wide n) { return n <= 0 ? Wide(0) : n * (n + 1) / 2; };
-  // Sum over the rows of what lies left of the edge, less what would lie beyond the last column.
+  // Sum over the rows of the elements left of the edge, minus those beyond the last column.
   const Wide last = Wide(offset) + rows, first = Wide(offset);
   const Wide left = triangular(last) - triangular(first);
   const Wide beyond = triangular(last - columns) - triangular(first - columns);

@@ -23,8 +23,7 @@ template <class Backward>
   record_with(out, make_backward, x);
 }
 
-/// A view of x. `arrange` is given the new tensor's own View, where all is x's but the sizes and strides, which are not
-/// set yet, and writes what the view is.
+/// A view of x. `arrange` receives the new tensor's View, copied from x except for sizes and strides, and completes it.
 template <class Arrange, class Backward>
 inline Tensor recorded_view(const Tensor& x, Arrange&& arrange, Backward&& make_backward) {
   Tensor out = make_view(x);
@@ -460,7 +459,7 @@ Tensor Tensor::diagonal(int64_t offset, int dim0, int dim1, Location where) cons
 
 namespace {
 
-// A tensor of g's elements whose strides are those of `like` (a layout that is not contiguous).
+// A tensor of g's elements with the strides of `like` (a layout that is not contiguous).
 Tensor in_geometry(const Tensor& g, const Layout& like) {
   if (like.contiguous) return g.contiguous();
   const ByteSpan span = byte_span(like);
@@ -549,7 +548,7 @@ Tensor Tensor::as_strided(const Dims& shape, const Dims& strides, std::optional<
 
 namespace {
 
-// What a view's elements are of a base of another dtype: both are seen as real numbers where one of them is complex.
+// The elements of a view in a base of another dtype: both are viewed as real numbers if one of them is complex.
 struct ViewTypes {
   bool base_complex, view_complex;
   bool differ() const { return base_complex != view_complex; }

@@ -99,8 +99,8 @@ Tensor sampled(const CsrPattern& p, const Tensor& a, const Tensor& b) {
 
 // ---- gradients ------------------------------------------------------------------------------------------------------
 
-/// The product of the transposed matrix, whose elements are sorted by column; what has no numbers to sort, a step that
-/// is captured or the meta device, adds each element's part to its column.
+/// The product of the transposed matrix, with elements sorted by column. Captured steps and the meta device have no
+/// values to sort; there each element's term is added to its column.
 Tensor transposed_product(const Tensor& starts, const Tensor& columns, int64_t count, const Tensor& values,
                           const Tensor& dense) {
   if (WEFT_UNLIKELY(detail::step_recorder != nullptr || is_meta(dense))) {

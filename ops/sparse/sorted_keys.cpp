@@ -35,7 +35,7 @@ void sort_keys(std::vector<Keyed>& list, int64_t bound) {
 const int64_t* numbers(const Tensor& t) { return static_cast<const int64_t*>(t.raw_view().data); }
 int64_t* writable_numbers(const Tensor& t) { return static_cast<int64_t*>(t.raw_view().data); }
 
-// What the host reads; a replay would not sort anew.
+// Read by the host; a replay would not sort again.
 Tensor on_host(const Tensor& list, int64_t bound) {
   detail::refuse_recording("indices are sorted on the host");
   const Tensor here = list.to(DType::i64).to(Device()).contiguous();
