@@ -1,4 +1,4 @@
-// What a product may be followed by before it is stored.
+// Activations that can be fused into a product.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What a kind of device offers besides kernels: the number of devices, copies to and from the host, queues, waiting.
+// The interface of a device type besides kernels: number of devices, copies to and from the host, queues, waiting.
 #pragma once
 
 #include <cstddef>
@@ -29,7 +29,7 @@ class WEFT_API Backend {
   virtual void copy(int to_index, void* to, int from_index, const void* from, size_t bytes) = 0;
   /// Between a device and pinned memory, either way: queued only. The memory may be freed, but not written, meanwhile.
   virtual void copy_pinned(int index, void* to, const void* from, size_t bytes) = 0;
-  /// Waits for all queues of the device; raises what failed on them since the last wait.
+  /// Waits for all queues of the device. Raises errors on them since the last wait.
   virtual void synchronize(int index) = 0;
 
   virtual Queue& default_queue(int index) = 0;

@@ -67,9 +67,8 @@ struct OptimizerSlot {
 };
 using OptimizerSettings = OptimizerFactors<double>;
 
-/// What advanced indexing selects. The selection has the layout of `base` in index_get and index_put: a dimension that
-/// comes from indices has stride 0 there, and index k adds its value, brought into [0, sizes[k]), times strides[k]
-/// bytes.
+/// The selection of advanced indexing. It has the layout of `base` in index_get and index_put: a dimension that comes
+/// from indices has stride 0 there, and index k adds its value, brought into [0, sizes[k]), times strides[k] bytes.
 struct IndexPlan {
   int count = 0;
   View indices[max_rank];     ///< i32 or i64, with the selection's sizes; stride 0 where they repeat
@@ -82,8 +81,8 @@ struct IndexPlan {
 enum class Scatter : uint8_t { replace, sum, prod, max, min };
 
 enum class Pool : uint8_t { max, mean };
-/// How the windows of pooling lie along a plane's three dimensions: window i of one has the elements i * stride -
-/// padding + k * dilation for k below `size`, of which there is at least one in the plane.
+/// The windows of pooling along a plane's three dimensions: window i has the elements i * stride - padding + k *
+/// dilation for k below `size`, at least one of them inside the plane.
 struct PoolPlan {
   struct Line {
     int64_t size = 1, stride = 1, padding = 0, dilation = 1;
@@ -93,18 +92,19 @@ struct PoolPlan {
   Line lines[3];
 };
 
-/// What attention goes by besides its operands. Query i of a sequence sees keys i + shift - before … i + shift + after.
+/// Parameters of attention besides its operands. Query i of a sequence sees keys i + shift - before … i + shift +
+/// after.
 struct AttentionPlan {
   static constexpr int64_t unlimited = INT64_MAX / 4;
   double scale = 1;
   int64_t before = unlimited, after = unlimited;
-  /// The shift is the number of keys less that of queries, so that the last query stands at the last key; else 0.
+  /// The shift is the number of keys minus that of queries, so that the last query is aligned with the last key; else
+  /// 0.
   bool at_end = false;
   /// [batch or sequences, heads], compute type: scores get slope * (key - query - shift). Null data where absent.
   View slopes = {};
-  /// i64 [n, 4], contiguous; null data where absent. Else operands have a batch of 1, whose rows are those of n
-  /// sequences: each of the first query, the number of queries, the first key, the number of keys. Rows between
-  /// sequences are not written.
+  /// i64 [n, 4], contiguous; null data if absent. Otherwise operands have a batch of 1 with the rows of n sequences,
+  /// each given by first query, number of queries, first key, number of keys. Rows between sequences are not written.
   View sequences = {};
   /// i64 [n, blocks], contiguous; null data where absent. Key j of sequence n is row
   /// blocks[n, j / block_size] * block_size + j % block_size of k and v.
@@ -122,10 +122,9 @@ struct ConvolutionSteps {
   int64_t groups;
 };
 
-/// The cells of recurrent layers. Their gates stand side by side: lstm's i, f, g, o, gru's r, z, n; the others have
-/// one.
+/// The cells of recurrent layers. Gates are concatenated: i, f, g, o for lstm, r, z, n for gru; the others have one.
 enum class Cell : uint8_t { tanh, relu, lstm, gru };
-/// The steps of a recurrent layer in one direction. The rows of all steps lie one step after the other.
+/// The steps of a recurrent layer in one direction. The rows of all steps are concatenated.
 struct RecurrentSteps {
   int64_t count;
   bool reverse;  ///< from the last to the first
@@ -203,8 +202,8 @@ struct KernelTable {
   void (*batch_norm_gradient)(const View& dx, const View& dweight, const View& dbias, const View& g, const View& x,
                               const View& mean, const View& rstd, const View& weight);
 
-  /// losses [rows] and log_sum_exp [rows] in the compute type from logits [rows, classes] and targets [rows] i64.
-  /// Rows whose target is `ignore_index` give 0. A target outside [0, classes) raises IndexError.
+  /// losses [rows] and log_sum_exp [rows] in the compute type from logits [rows, classes] and targets [rows] i64. Rows
+  /// with the target `ignore_index` give 0. A target outside [0, classes) raises IndexError.
   void (*cross_entropy)(const View& losses, const View& log_sum_exp, const View& logits, const View& targets,
                         int64_t ignore_index, double label_smoothing);
   /// dlogits = (softmax - onehot) * g per row; g [rows] may have stride 0.
@@ -258,7 +257,7 @@ struct KernelTable {
   void (*bag_max)(const View& out, const View& place, const View& weight, const View& indices, const View& begins,
                   int64_t padding);
   /// out [N, C, count] = the images x [N, C, sizes ...], of two or three spatial dimensions, interpolated linearly at
-  /// places [dimensions, N, count], in elements; what lies outside is 0. Contiguous, f32 or f64, images of fewer than
+  /// places [dimensions, N, count], in elements; values outside are 0. Contiguous, f32 or f64, images of fewer than
   /// 2^31 elements.
   void (*sample_linear)(const View& out, const View& x, const View& places);
   /// dx and dplaces may have no data.
@@ -283,16 +282,16 @@ struct KernelTable {
                              const View& log_sum_exp, const View& q, const View& k, const View& v, const View& mask,
                              const AttentionPlan&);
 
-  /// A recurrent layer of `hidden` units in one direction, all contiguous, f32 or f64. gates [rows, gates * hidden] has
-  /// what the inputs and biases add to the gates, and gets the gates' values; out [rows, hidden]. state [batch, hidden]
-  /// and, of lstm, cell have the first states and get the last. kept [rows, hidden] gets what the gradient needs:
-  /// lstm's cells, gru's W_n h + bias; without data where nothing does. weight [gates * hidden, hidden]; bias [hidden]
-  /// is gru's.
+  /// A recurrent layer of `hidden` units in one direction, all contiguous, f32 or f64. gates [rows, gates * hidden]
+  /// contains the contributions of inputs and biases, and receives the gates' values; out [rows, hidden]. state [batch,
+  /// hidden] and, for lstm, cell contain the first states and receive the last. kept [rows, hidden] receives values for
+  /// the gradient: lstm's cells, gru's W_n h + bias; without data if there are none. weight [gates * hidden, hidden];
+  /// bias [hidden] is gru's.
   void (*recurrent)(const View& out, const View& gates, const View& kept, const View& state, const View& cell,
                     const View& weight, const View& bias, Cell, const RecurrentSteps&);
-  /// dgates from the gradient g of out, which may have no data; dstate and dcell have the gradients of the last states
-  /// and get those of the first ones. dkept is gru's, of kept. first_state and first_cell are what the layer began
-  /// with.
+  /// dgates from the gradient g of out, which may have no data. dstate and dcell contain the gradients of the last
+  /// states and receive those of the first ones. dkept is the gradient of kept, for gru. first_state and first_cell are
+  /// the initial states.
   void (*recurrent_gradient)(const View& dgates, const View& dkept, const View& dstate, const View& dcell,
                              const View& g, const View& out, const View& gates, const View& kept,
                              const View& first_state, const View& first_cell, const View& weight, Cell,
@@ -330,8 +329,8 @@ struct KernelTable {
                                    const View& prob);
   /// out [m, n] = x [m, k] wᵀ + bias [n], where row i of w is codes[i] * scale[i, j / group] + zero[i, j / group] at
   /// column j. codes are i8 or u8 of k columns or, of 4 `bits`, u8 of pairs, the first in the low half. scale and zero
-  /// [n, groups] are f32, contiguous; zero and bias may have no data; codes of 4 bits without zero are 8 more than what
-  /// they stand for. x, bias and out are of one dtype: f16, bf16, f32; x is contiguous in rows. k is not 0.
+  /// [n, groups] are f32, contiguous; zero and bias may have no data; 4-bit codes without zero have an offset of 8. x,
+  /// bias and out have one dtype: f16, bf16, f32; x is contiguous in rows. k is not 0.
   void (*quantized_matmul)(const View& out, const View& x, const View& codes, const View& scale, const View& zero,
                            const View& bias, int64_t bits, int64_t group);
 

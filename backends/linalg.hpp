@@ -23,14 +23,13 @@ void lu_solve(const View& x, const View& lu, const View& pivots, bool adjoint);
 /// Both at once: small matrices stay in registers between.
 void solve(const View& x, const View& lu, const View& pivots, const View& info, const View& a);
 
-/// x, which holds b, becomes the solution of a x = b for a triangle a of any strides; with `unit` its diagonal counts
-/// as ones. What is 0 on the diagonal gives infinities and NaN.
+/// Replaces x, which contains b, by the solution of a x = b for a triangular a of any strides; with `unit` its diagonal
+/// counts as ones. Zeros on the diagonal give infinities and NaN.
 void solve_triangular(const View& x, const View& a, bool upper, bool unit);
 
 /// a [batch, m, n] = q r: r [batch, rows of r, n]; q [batch, m, columns of q] has min(m, n) or m columns, or no data.
 void qr(const View& q, const View& r, const View& a);
-/// The first columns of H0 H1 …, reflections whose vectors are the columns of a below its diagonal, with tau
-/// [batch, k].
+/// The first columns of H0 H1 …, reflections with the columns of a below its diagonal as vectors, and tau [batch, k].
 void reflections(const View& q, const View& a, const View& tau);
 
 /// Eigenvalues [batch, n] in ascending order of Hermitian matrices, of which one triangle is read; vectors may have no

@@ -116,7 +116,8 @@ int take_descriptor(int64_t process, int descriptor) {
     close(handle);
     if (mine >= 0) return mine;
   }
-  // What may not be taken from a process that is no child may still be opened: memory files, not those of a driver.
+  // Handles that cannot be received from a process that is not a child can still be opened if they are memory files,
+  // not handles of a driver.
   return open(fmt::format("/proc/{}/fd/{}", process, descriptor).c_str(), O_RDWR | O_CLOEXEC);
 }
 

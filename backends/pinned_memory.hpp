@@ -1,4 +1,4 @@
-// What a kind of device has of the host's pinned memory.
+// Pinned host memory of a device type.
 #pragma once
 
 #include "../tensor/allocator.hpp"
@@ -6,11 +6,11 @@
 
 namespace weft {
 
-/// Of the memory that `x.pin_memory()` and copies that do not block take for this kind of device, all of whose devices
-/// share it; `total`, `free` and `limit` are 0. Memory that a device's queues keep for uploads is not in it. All zeros
-/// for cpu and meta. DeviceError where there is no such device.
+/// Usage of the memory for `x.pin_memory()` and non-blocking copies of this device type, shared by all of its devices;
+/// `total`, `free` and `limit` are 0. Excludes upload buffers of queues. All zeros for cpu and meta. Raises DeviceError
+/// if the device does not exist.
 WEFT_API MemoryStats pinned_memory_stats(Device device, Location where = {});
-/// Returns to the system what no tensor has and no copy uses.
+/// Returns memory to the system that no tensor and no copy uses.
 WEFT_API void empty_pinned_cache(Device device, Location where = {});
 
 }  // namespace weft

@@ -1,5 +1,5 @@
-// Kinds of devices from shared objects: no part of Weft is built anew for one. plugin/plugin.h is what such an object
-// is written against, and docs/adding_a_device.md shows how.
+// Device types from shared objects, without rebuilding Weft. Such an object implements plugin/plugin.h; see
+// docs/adding_a_device.md.
 #pragma once
 
 #include <string>

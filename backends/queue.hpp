@@ -1,4 +1,4 @@
-// What a backend implements of streams and events: queues that keep their order, and points in them.
+// The backend interface of streams and events: in-order queues and points in them.
 #pragma once
 
 #include "../tensor/callback.hpp"
@@ -36,13 +36,13 @@ class Queue {
   int number() const { return number_; }
 
   virtual Shared<Fence> record(bool timed) = 0;
-  /// What is queued from now on runs after `fence`, which is of this kind of device.
+  /// Work queued from now on runs after `fence`, which is of this device type.
   virtual void wait(const Shared<Fence>& fence) = 0;
-  /// Runs `function` on a thread of the host after what is queued; what comes later waits for it. What it throws is
-  /// raised by the queue's next wait.
+  /// Runs `function` on a host thread after the queued work; later work waits for it. The queue's next wait rethrows
+  /// its exception.
   virtual void call(Callback<void()> function) = 0;
   virtual bool idle() = 0;
-  /// Waits; raises what failed since the last wait.
+  /// Waits. Raises errors since the last wait.
   virtual void synchronize() = 0;
   /// cudaStream_t, ze_command_list_handle_t.
   virtual void* native_handle() = 0;

@@ -1,4 +1,4 @@
-// Where the rows of a recurrent layer's steps lie, for kernels.
+// The row ranges of a recurrent layer's steps, for kernels.
 #pragma once
 
 #include "dispatch.hpp"
@@ -7,8 +7,8 @@ namespace weft {
 
 inline int64_t gates_of(Cell cell) { return cell == Cell::lstm ? 4 : cell == Cell::gru ? 3 : 1; }
 
-/// One step: the first `count` rows of the batch, whose values start at row `first`; before it those rows had the
-/// values that start at row `before`, but for rows from `known` on, which begin here.
+/// One step: the first `count` rows of the batch, stored from row `first`. Their previous values are stored from row
+/// `before`, except rows from `known` on, which begin here.
 struct RecurrentStep {
   int64_t first, count, before, known;
 };

@@ -1,4 +1,4 @@
-// Products whose rows do not depend on the rows beside them.
+// Products with rows that do not depend on the other rows of the operand.
 //
 // The code for a product depends on the number of rows, and so does the last bit of a row. Within the scope one code
 // serves any number of rows, eight at a time.

@@ -20,8 +20,8 @@ class Fence;
 class Queue;
 class Event;
 
-/// Names a stream; copies name the same one. Its queue is free for another stream when the last copy is gone: what was
-/// queued still runs. Thread-safe.
+/// A handle of a stream. When the last copy is destroyed, its queue may be reused for another stream; queued work still
+/// runs. Thread-safe.
 class WEFT_API Stream {
  public:
   /// A stream of its own. DeviceError where there is no such device.
@@ -30,8 +30,8 @@ class WEFT_API Stream {
   Device device() const { return device_; }
   /// 0 is the device's default stream.
   int id() const;
-  /// Waits until all work on it is done. Raises what failed since the last wait: IndexError of a kernel, with the op
-  /// and line that queued it; DeviceError; what a function of `call` threw.
+  /// Waits until all work on it is done. Raises errors since the last wait: IndexError of a kernel, with the op and
+  /// line that queued it; DeviceError; the exception of a function of `call`.
   void synchronize(Location where = {}) const;
   /// Whether all work on it is done.
   bool query() const;
@@ -41,9 +41,8 @@ class WEFT_API Stream {
   void wait_stream(const Stream& other, Location where = {}) const;
   /// An event at this point.
   Event record_event(Location where = {}) const;
-  /// Runs `function` once on a thread of the host, after what is queued and before what is queued later. It must
-  /// neither queue work on this device nor wait for it. What it throws is raised by the stream's next wait; on the CPU
-  /// it is run, and throws, at once.
+  /// Runs `function` once on a host thread, after queued work and before later work. It must neither queue work on this
+  /// device nor wait for it. The stream's next wait rethrows its exception; on the CPU it runs, and throws, at once.
   void call(Callback<void()> function, Location where = {}) const;
   /// cudaStream_t or ze_command_list_handle_t, for other libraries; null on the CPU.
   void* native_handle() const;
@@ -89,7 +88,8 @@ class WEFT_API Event {
  public:
   explicit Event(EventOptions options = {}) : options_(options) {}
 
-  /// The point after what `stream` has by now; an earlier one is forgotten, though streams that wait for it still do.
+  /// Records the point after the present work of `stream`, and replaces an earlier one; streams that wait for the
+  /// earlier point still do.
   void record(const Stream& stream, Location where = {});
   /// Whether all work before it is done; true before the first `record`.
   bool query() const;

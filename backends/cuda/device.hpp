@@ -48,7 +48,7 @@ class CudaDevice final : public portable::host::Accelerator {
   cudaDeviceProp properties_ = {};
 };
 
-/// The GPU that `view` lies on.
+/// The GPU of `view`.
 inline CudaDevice& cuda_device_of(const View& view) {
   return static_cast<CudaDevice&>(portable::host::device_of(view));
 }

@@ -13,7 +13,7 @@ using portable::host::NotedLaunch;
 
 namespace {
 
-/// Queues what was noted on a stream, which belongs to the thread's current device.
+/// Queues the recorded work on a stream of the thread's current device.
 void queue_on(cudaStream_t stream, int device, const NotedCommand& command) {
   if (const auto* launch = std::get_if<NotedLaunch>(&command)) {
     const auto& arguments = launch->arguments.list();
@@ -33,7 +33,7 @@ class Capture {
  public:
   explicit Capture(int device) : device_(device) {
     WEFT_CUDA(device_, cudaStreamCreateWithFlags, &stream_, cudaStreamNonBlocking);
-    // Other threads may do with the device what they like.
+    // Other threads may use the device at the same time.
     const cudaError_t code = cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal);
     if (code == cudaSuccess) return;
     cudaStreamDestroy(stream_);

@@ -74,7 +74,7 @@ class CudaQueue final : public portable::host::DeviceQueue {
   std::array<StagingSlot, slot_count> slots_;
   int next_slot_ = 0;
   void* workspace_ = nullptr;
-  /// Functions that have run. A thread of the runtime's must not drop what they hold.
+  /// Functions that have run. Their captures must not be destroyed on a thread of the runtime.
   std::vector<HostCall*> called_;
 };
 
@@ -94,7 +94,7 @@ class CudaFence final : public Fence {
   cudaEvent_t event_ = nullptr;
 };
 
-/// The calling thread's queue of the GPU that `view` lies on.
+/// The calling thread's queue of the GPU of `view`.
 inline CudaQueue& cuda_queue_of(const View& view) {
   return static_cast<CudaQueue&>(portable::host::device_of(view).queue());
 }

@@ -10,7 +10,7 @@
 namespace weft {
 
 namespace functors {
-/// Whether a formula holds for complex numbers as it stands: its functor says so.
+/// Whether a formula is valid for complex numbers unchanged, as declared by its functor.
 template <class F>
 concept Holomorphic = requires {
   F::holomorphic;

@@ -1,4 +1,4 @@
-// The pointwise ops as enumerations, and what their rows say of integers and bool.
+// The pointwise ops as enumerations, with the treatment of integers and bool from their rows.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ enum class TernaryOp : uint8_t { WEFT_TERNARY_OPS(WEFT_ENUMERATOR) count };
 
 /// The kinds that rows.hpp explains.
 enum class PointwiseKind : uint8_t { floating, numeric, division, counting, any, integers, bits };
-/// Whether kernels know floating-point numbers, integers, and bool.
+/// Whether kernels exist for floating-point numbers, integers, and bool.
 constexpr bool serves_floats(PointwiseKind kind) { return kind < PointwiseKind::integers; }
 constexpr bool serves_integers(PointwiseKind kind) { return kind != PointwiseKind::floating; }
 constexpr bool serves_bool(PointwiseKind kind) { return kind == PointwiseKind::any || kind == PointwiseKind::bits; }

@@ -9,10 +9,10 @@
 #include <cmath>
 #endif
 
-/// The elementary functions, each declared here and nowhere else. By this they are C's on numbers, on every lane of a
-/// SIMD register and in weft::map, and the device's own in OpenCL. What is faster is an overload, which wins: by SIMD
-/// in backends/cpu/simd/simd_math-inl.hpp, without branches in map/elementary.hpp. Their derivatives are the formulas
-/// of the ops of the same names.
+/// The only declarations of the elementary functions. They call the C library for numbers, for each lane of a SIMD
+/// register and in weft::map, and the device's built-ins in OpenCL. Faster versions are overloads: SIMD in
+/// backends/cpu/simd/simd_math-inl.hpp, branch-free in map/elementary.hpp. Their derivatives are the formulas of the
+/// ops of the same names.
 // clang-format off
 #define WEFT_ELEMENTARY_FUNCTIONS(X) \
   X(acos) X(acosh) X(asin) X(asinh) X(atan) X(atanh) X(ceil) X(cos) X(cosh) X(erf) X(erfc) X(exp) X(exp2) X(expm1) \

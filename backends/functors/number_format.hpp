@@ -1,12 +1,12 @@
-// How float and double are laid out, and the polynomials of their elementary functions: what SIMD registers
-// (backends/cpu/simd/simd_math-inl.hpp) and single numbers (map/elementary.hpp) compute with.
+// The layout of float and double, and the polynomials of their elementary functions, shared by SIMD registers
+// (backends/cpu/simd/simd_math-inl.hpp) and single numbers (map/elementary.hpp).
 #pragma once
 
 #include <cstdint>
 
 namespace weft::detail {
 
-/// The layout of an IEEE number: the bits of the mantissa, the bias of the exponent, and what reductions need.
+/// The layout of an IEEE number: the bits of the mantissa, the bias of the exponent, and constants for range reduction.
 template <class T>
 struct NumberFormat;
 

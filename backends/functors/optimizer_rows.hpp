@@ -25,8 +25,8 @@
 
 namespace weft {
 
-/// What a step's formula reads besides the element: numbers that are the same for all elements, worked out in double
-/// and rounded once. Each formula reads some of them.
+/// Coefficients of a step that are the same for all elements, computed in double and rounded once. Each formula reads
+/// some of them.
 template <class V>
 struct OptimizerFactors {
   V sign;            ///< -1 where the gradient is climbed

@@ -1,5 +1,5 @@
 // The formulas of optimizers' steps over one element: the parameter p, its gradient g, and up to three numbers of
-// state. Rows and factors are in optimizer_rows.hpp. V is what it is for the formulas of unary.hpp.
+// state. Rows and factors are in optimizer_rows.hpp. V is as in unary.hpp.
 //
 // The functor is the CPU kernel over registers, the device kernel over scalars, and the fallback step over symbolic
 // tensors. Factors are computed on the host in double and rounded once.

@@ -1,10 +1,9 @@
 // The cells of recurrent layers: one step of one unit, and its gradient, generic over the value type as the formulas of
 // unary.hpp are.
 //
-// `step` takes what the inputs, the states and the biases add to the gates, and turns it into the gates' values.
-// `before` is the cell (lstm) or the state (gru) before the step, `kept` what the gradient needs: lstm's new cell,
-// gru's part of n that comes from the state. `gradient` takes dh, the gradient of the new state, and gives that of the
-// old one as far as it does not come through the gates.
+// `step` converts the pre-activations of the gates to the gates' values. `before` is the cell (lstm) or the state (gru)
+// before the step. `kept` is saved for the gradient: lstm's new cell, gru's state term of n. `gradient` takes dh, the
+// gradient of the new state, and returns that of the old one except the part through the gates.
 #if !defined(WEFT_FUNCTORS_RECURRENT) || defined(WEFT_SIMD_FUNCTORS)  // each SIMD target compiles the formulas again
 #define WEFT_FUNCTORS_RECURRENT
 

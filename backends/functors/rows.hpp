@@ -1,8 +1,8 @@
-// The pointwise ops. A row makes the public function and the method, the record, the kernels of every backend, what
-// weft::map calls, the tests, the benchmark and the documentation. The functor is the op's formula with its gradients:
-// unary.hpp, binary.hpp, ternary.hpp, compare.hpp.
+// The pointwise ops. A row generates the public function and the method, the record, the kernels of every backend, the
+// function for weft::map, the tests, the benchmark and the documentation. The functor is the op's formula with its
+// gradients: unary.hpp, binary.hpp, ternary.hpp, compare.hpp.
 //
-// Kinds say what becomes of integers and bool:
+// Kinds define the treatment of integers and bool:
 //   floating   they are computed in float32
 //   numeric    integers keep their dtype; bool is refused
 //   division   as numeric, and integers must not be divided by 0

@@ -1,4 +1,4 @@
-// What gradients read again, so that nothing else is kept alive.
+// Operands and results that gradients read; nothing else is kept alive.
 #if !defined(WEFT_FUNCTORS_SAVED) || defined(WEFT_SIMD_FUNCTORS)  // each SIMD target compiles the formulas again
 #define WEFT_FUNCTORS_SAVED
 

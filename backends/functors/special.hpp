@@ -68,7 +68,7 @@ template <class V> WEFT_FN V lgamma(V x) {
 /// above 0 and reflection (DLMF 5.5.4) from below.
 template <class V> WEFT_FN V digamma(V x) {
   const V a = select(x < V(0), V(1) - x, x);
-  // 1 / a + 1 / (a + 1) + … + 1 / (a + 7), where the products of the first and the last, and so on, are q + i (7 - i).
+  // 1 / a + 1 / (a + 1) + … + 1 / (a + 7), paired from both ends: the products of the denominators are q + i (7 - i).
   const V q = a * (a + V(7));
   const V below = (a + a + V(7)) * horner(q, 720.0, 504.0, 84.0, 4.0) / (q * horner(q, 720.0, 252.0, 28.0, 1.0));
   const V y = select(a < V(8), a + V(8), a), inverse = V(1) / y, z = inverse * inverse;
@@ -100,8 +100,8 @@ template <class V> WEFT_FN V trigamma(V x) {
   return select(x < V(0), slope * slope - right, right);
 }
 
-/// I_0(x) and I_1(x) / x for |x| <= 12: the power series in x² / 4 (DLMF 10.25.2), whose terms are 1 / k!² and
-/// 1 / (2 k! (k + 1)!).
+/// I_0(x) and I_1(x) / x for |x| <= 12: the power series in x² / 4 (DLMF 10.25.2) with terms 1 / k!² and 1 / (2 k! (k +
+/// 1)!).
 template <class V> WEFT_FN V i0_near(V z) {
   return horner(z, 1.0, 1.0, 0.25, 0.027777777777777778, 0.0017361111111111111, 6.9444444444444444e-5,
       1.9290123456790123e-6, 3.9367598891408415e-8, 6.1511873267825649e-10, 7.5940584281266233e-12,

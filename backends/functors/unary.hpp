@@ -1,5 +1,4 @@
-// The formulas of one operand: each is written here once, with its gradient, and nowhere else. Its row stands in
-// rows.hpp.
+// The formulas of one operand, each with its gradient. The rows are in rows.hpp.
 //
 // A formula is generic over its value type V: a SIMD register on the CPU, float or double in CUDA and in C++ for
 // OpenCL, and a symbolic tensor when a gradient must itself be differentiable. It may use + - * / and unary -,
@@ -7,8 +6,8 @@
 //
 // `gradient(g, s)` is g times the derivative; `s` is the op's input, or its output where `saves` says so.
 //
-// A functor that says `holomorphic` is computed of complex numbers, too. There f'(x) is conjugated in the gradient, by
-// conj(gradient(conj(g), s)): so no formula says it.
+// A functor with `holomorphic` also takes complex numbers. The caller conjugates f'(x) in the gradient, by
+// conj(gradient(conj(g), s)), so no formula does.
 #if !defined(WEFT_FUNCTORS_UNARY) || defined(WEFT_SIMD_FUNCTORS)  // each SIMD target compiles the formulas again
 #define WEFT_FUNCTORS_UNARY
 

@@ -71,7 +71,7 @@ template <class T> WEFT_FN Whole<T> quotient(Whole<T> a, Whole<T> b) {
   if (divides_simply(b)) return select(b.raw == 0, b, -a);
   return Whole<T>(a.raw / b.raw);
 }
-/// What that leaves of a.
+/// The remainder of a.
 template <class T> WEFT_FN Whole<T> fmod(Whole<T> a, Whole<T> b) {
   if (divides_simply(b)) return Whole<T>(0);
   return Whole<T>(a.raw % b.raw);

@@ -23,8 +23,7 @@ class HpuBatch final : public CommandBatch {
   HpuDevice& device_;
   HpuQueue& queue_;
   std::unique_ptr<portable::host::CommandResources> resources_;
-  /// Signalled by the queue when the list may begin, and by the list when it has ended; each is reset by who waits for
-  /// it.
+  /// Signalled by the queue when the list may begin, and by the list when it has ended; the waiter resets each.
   Shared<HpuFence> begin_, end_;
   struct Destroy {
     void operator()(ze_command_list_handle_t list) const noexcept { api().zeCommandListDestroy(list); }

@@ -22,7 +22,7 @@ using portable::host::Argument;
 using portable::host::Grid;
 using portable::host::Module;
 
-/// Of kernels; part of what kept programs depend on.
+/// Of kernels; part of the key of cached programs.
 inline constexpr const char* build_flags = "";
 
 /// The portable kernels of a module, as SPIR-V.

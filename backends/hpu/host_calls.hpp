@@ -21,7 +21,7 @@ class HostCalls {
     Callback<void()> function;
   };
   void add(Call call);
-  /// Drops what has not run.
+  /// Drops functions that have not run.
   void stop() noexcept;
 
  private:

@@ -36,7 +36,7 @@ struct Api {
   decltype(&::zesMemoryGetState) zesMemoryGetState;
 };
 
-/// The functions, or nullptr where there is no loader or no driver. Asks once.
+/// The functions, or nullptr without a loader or driver. The result is cached.
 const Api* find_api();
 /// Why there are none, then.
 const std::string& why_no_api();

@@ -18,9 +18,9 @@ namespace weft::hpu {
 /// there is no home: nothing is kept then.
 std::string program_folder();
 
-/// Files of one program each, named after their key. Processes may share a folder, and be killed at any time: a file
-/// appears whole. What is damaged, of another key or of another user counts as absent. Nothing here raises for want of
-/// a file or of room. Thread-safe.
+/// Files of one program each, named after their key. Processes may share a folder, and be killed at any time: files
+/// appear complete. Damaged files, and files of another key or user, count as absent. Missing files and a full disk
+/// raise no errors. Thread-safe.
 class ProgramFolder {
  public:
   /// Nothing is kept where `path` is empty. Beyond `limit` bytes the programs that were not used for the longest time

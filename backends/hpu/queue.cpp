@@ -29,7 +29,7 @@ void HpuQueue::close() noexcept {
   api().zeMemFree(hpu_.context(), bad_index_);
 }
 
-// The memory that a command uses is not its own: what is freed meanwhile rests, or goes to commands behind this one.
+// A command does not own its memory: memory freed meanwhile is held back, or reused by later commands of the queue.
 template <class F>
 void HpuQueue::run(F command) {
   hpu_.require_open();

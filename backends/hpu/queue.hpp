@@ -49,7 +49,7 @@ class HpuQueue final : public portable::host::DeviceQueue {
   void fill_now(void* to, const void* pattern, size_t pattern_bytes, size_t bytes);
   void execute_now(ze_command_list_handle_t list, ze_event_handle_t begin, ze_event_handle_t end);
   void launch_now(Kernel& kernel, const Grid& grid, const Argument* arguments, size_t count);
-  /// What the worker was given is queued then.
+  /// The worker's commands are queued then.
   void catch_up() noexcept;
   void order();
   void after_command(std::unique_lock<std::mutex>& lock);

@@ -66,7 +66,7 @@ uint32_t result_of(Instruction i) {
   return second_is_literal || i.size() < 3 ? 0 : i[2];
 }
 
-/// Types, constants and variables of the module: what is left out where nothing refers to it.
+/// Types, constants and variables of the module, removed if nothing refers to them.
 bool is_shared(Instruction i) {
   const uint32_t op = opcode(i);
   return (op >= op_first_type && op <= op_last_type) || (op >= op_first_constant && op <= op_last_constant) ||

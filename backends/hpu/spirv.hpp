@@ -1,4 +1,4 @@
-// A SPIR-V module cut down to one of its kernels, so that a driver builds what is called and nothing else.
+// A SPIR-V module cut down to one of its kernels, so that a driver builds only the called kernel.
 #pragma once
 
 #include <cstdint>

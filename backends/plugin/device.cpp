@@ -21,7 +21,7 @@ namespace {
 
 constexpr size_t largest_rule = size_t{1} << 30;
 
-/// What the thread selected of each plug-in, by kind; -1 for nothing yet.
+/// The thread's selected device of each plug-in, by device type; -1 if none.
 struct Selected {
   int32_t numbers[plugin_type_count];
   Selected() { std::fill(std::begin(numbers), std::end(numbers), -1); }

@@ -25,12 +25,12 @@ class Recipe {
 
 class PluginDevice final : public QueuedDevice {
  public:
-  /// Asks for the rules of its memory.
+  /// Queries the rules of its memory.
   PluginDevice(const Library& library, Device device);
 
   const Library& library() const { return library_; }
   const WeftDeviceInterface& table() const { return library_.table(); }
-  /// What the plug-in calls it.
+  /// Its name in the plug-in.
   int32_t number() const { return number_; }
   /// Initialises it at the first call; makes it the thread's current one.
   void select();
@@ -56,7 +56,7 @@ class PluginDevice final : public QueuedDevice {
   /// The recipe for such a call, compiled unless there is one. Null where the plug-in says WEFT_UNSUPPORTED.
   RecipeHandle<Recipe> recipe_for(const WeftKernelCall& call);
 
-  /// Waits for its queues, and gives back all that it has of the plug-in. Nothing is called on it afterwards.
+  /// Waits for its queues, and releases all resources of the plug-in. Nothing is called on it afterwards.
   void close() noexcept;
 
  protected:

@@ -1,4 +1,4 @@
-// What the host does for plug-ins. Nothing here lets an exception out.
+// Host functions for plug-ins. None of them throws.
 #include <bit>
 #include <cstdlib>
 #include <cstring>

@@ -1,4 +1,4 @@
-// The kernels of a plug-in's devices: calls as C structs on the current queue, and what the host can do without one.
+// The kernels of a plug-in's devices: calls as C structs on the current queue, and host fallbacks.
 #include "kernels.hpp"
 
 #include <cstring>

@@ -11,8 +11,8 @@ namespace weft::plugin {
 
 class Library {
  public:
-  /// Opens the object, lets it fill the table, checks what it says and initialises it. DeviceError names what is wrong.
-  /// `handle` is what dlopen gave.
+  /// Opens the object, lets it fill the table, checks the table and initialises it. Raises DeviceError with the reason.
+  /// `handle` is the result of dlopen.
   Library(std::string path, void* handle);
   Library(const Library&) = delete;
 
@@ -21,9 +21,9 @@ class Library {
   /// Of the hardware, for people; may be empty.
   const std::string& sub_type() const { return sub_type_; }
   const WeftDeviceInterface& table() const { return table_; }
-  /// With null for what the plug-in's version lacks; of size 0 where it brings none.
+  /// Null for functions that the plug-in's version lacks; of size 0 if there are none.
   const WeftProfiler& profiler() const { return profiler_; }
-  /// What the plug-in calls its devices, by Weft's index.
+  /// The plug-in's numbers of its devices, by Weft's index.
   const std::vector<int32_t>& numbers() const { return numbers_; }
   void* handle() const { return handle_; }
   void finalize() const noexcept;
@@ -43,7 +43,7 @@ class Library {
       raise_exception(index, entry);
     }
   }
-  /// For what cannot be told any more.
+  /// For errors that cannot be reported otherwise.
   template <class R, class... P, class... A>
   void quietly(R (*function)(P...), A... arguments) const noexcept {
     try {
@@ -61,7 +61,7 @@ class Library {
   [[noreturn]] void refuse(const std::string& problem, const std::string& remedy = {}) const;
   std::string device_text(int index) const;
   void fill_table();
-  /// `minor`: the version of the interface that the plug-in knows.
+  /// `minor`: the interface version of the plug-in.
   void take_profiler(int minor);
   void check_entries() const;
   void find_devices();
@@ -77,7 +77,7 @@ class Library {
 /// WEFT_PLUGIN(library, index, entry, arguments...) calls an entry of the table and checks.
 #define WEFT_PLUGIN(library, index, entry, ...) (library).run(index, #entry, (library).table().entry, __VA_ARGS__)
 
-/// What plug-ins are given of the host.
+/// The host functions for plug-ins.
 extern const WeftHost host_services;
 
 }  // namespace weft::plugin

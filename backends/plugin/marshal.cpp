@@ -204,7 +204,7 @@ struct StoredAs<std::span<const Slot>> {
   using Type = std::vector<Slot>;
 };
 
-// Who is told of a call that is listed.
+// Receives a listed call.
 constinit thread_local const Callback<void(const WeftKernelCall&)>* listener = nullptr;
 
 template <auto slot>

@@ -1,5 +1,5 @@
-// Calls of kernels as C structs and back, made from the signatures of KernelTable: what a parameter's type consists of
-// is said once, in `describe`, for both directions.
+// Converts kernel calls to C structs and back, generated from the signatures of KernelTable. `describe` defines the
+// fields of a parameter type for both directions.
 #pragma once
 
 #include <array>
@@ -10,7 +10,7 @@
 
 namespace weft::plugin {
 
-/// Lists the parts of a call. What a kernel of many slots needs beyond the near arrays is on the heap.
+/// Lists the parts of a call. Calls with more slots than the inline arrays use the heap.
 class CallWriter {
  public:
   static constexpr bool reads = false;
@@ -31,14 +31,14 @@ class CallWriter {
   void list(const char* name, const int64_t* values, int count);
   void list(const char* name, std::span<const double> values);
   void list(const char* name, std::span<const int64_t> values);
-  /// How many views are left to read; a writer has what is given.
+  /// The number of views left to read; for a writer, those given.
   int views_left(int given, int) const { return given; }
   /// Of slots: the views from here on are read only.
   void gradients_follow() { written_ = call_.view_count; }
   /// The name of the next attribute that is a parameter itself.
   const char* next_name();
 
-  /// Valid as long as this object, and what was listed.
+  /// Valid during the lifetimes of this object and the listed parts.
   WeftKernelCall& finish();
 
  private:
@@ -95,7 +95,7 @@ inline void run_on_host(const WeftKernelCall& call) { run_in(host_kernels(), cal
 /// Lists the parts of a call that an observer sees, for `tell`; false for a kernel that is not in the table.
 bool list_call(const KernelCall& call, const Callback<void(const WeftKernelCall&)>& tell);
 
-/// A row whose kernels hand their calls to `run_call`, but those that the plug-in lacks, which are null.
+/// A row of kernels that pass their calls to `run_call`; kernels that the plug-in lacks are null.
 void fill_row(KernelTable& row, int32_t (*has_kernel)(const char*));
 
 /// Defined in kernels.cpp: queues the call on its device's current queue. A kernel that gives a number waits for it.

@@ -1,4 +1,4 @@
-// What the parameters of kernels consist of, for CallWriter and CallReader alike, and the names that they go by.
+// The fields and names of kernel parameters, for CallWriter and CallReader.
 //
 // CallWriter and CallReader are generated from the signatures of KernelTable, so a new kernel reaches plug-ins
 // without an edit.

@@ -45,7 +45,7 @@ class PluginQueue final : public CommandQueue {
   using QueuedCopy = int (*)(int32_t, WeftStream, void*, const void*, size_t);
 
   void begin();
-  /// What the plug-in says of the call; queued on WEFT_OK.
+  /// The plug-in's status of the call; queued on WEFT_OK.
   int queue_kernel(const WeftKernelCall& call);
   [[noreturn]] void raise_kernel_failure(const char* kernel, int code);
   void after_command();
@@ -65,7 +65,7 @@ class PluginQueue final : public CommandQueue {
   char* staging_ = nullptr;
   std::array<Shared<Fence>, slot_count> slots_;
   size_t next_slot_ = 0;
-  /// Functions that have run, as a list. A thread of the plug-in's must not drop what they hold.
+  /// List of functions that have run. Their captures must not be destroyed on a thread of the plug-in.
   std::atomic<HostCall*> called_ = nullptr;
 };
 

@@ -47,7 +47,7 @@ Plugin* plugin_of(DeviceType type) {
   return slot >= 0 && slot < plugin_type_count ? plugins[slot].load(MemoryOrder::acquire) : nullptr;
 }
 
-/// Runs at the program's end for each plug-in, the newest first: before what its object made when it was loaded goes.
+/// Runs at the program's end for each plug-in, newest first, before the static objects of its library are destroyed.
 void close_newest() {
   for (int slot = plugin_type_count; slot-- > 0;) {
     Plugin* const plugin = plugins[slot].load(MemoryOrder::acquire);

@@ -1,4 +1,4 @@
-// The profiler that a plug-in brings: it runs while the program's does, and is told of ops by name and line.
+// The profiler of a plug-in: it runs while the program's profiler does, and receives ops with name and line.
 //
 // The plug-in is called only while a `Profiler` runs. Its measurements are listed beside the host's, because the two
 // need not agree.
@@ -19,7 +19,7 @@ namespace weft::plugin {
 class Library;
 class PluginDevice;
 
-/// What a device measured of its own work, in nanoseconds of the host's monotonic clock.
+/// A device's measurement of its work, in nanoseconds of the host's monotonic clock.
 struct MeasuredSpan {
   std::string name;
   Device device;
@@ -34,7 +34,7 @@ class VendorProfiler {
   // By one thread, while no other computes; DeviceError where the plug-in fails.
   void start();
   std::vector<MeasuredSpan> stop();
-  /// Stops, and drops what was measured.
+  /// Stops, and drops the measurements.
   void abandon() noexcept;
 
   /// On the thread that queues. Nothing happens while it does not run.

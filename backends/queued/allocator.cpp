@@ -49,7 +49,7 @@ bool DeviceAllocator::has(const void* data) {
   return slab_around(data) != slabs_.end();
 }
 
-/// What the driver is asked for: with the padding, and a multiple of the alignment. 0 where it is too much.
+/// The request to the driver: with padding, and a multiple of the alignment. 0 on overflow.
 size_t DeviceAllocator::block_bytes(size_t bytes) const {
   const MemoryRules& rules = device_.memory_rules();
   if (bytes > rules.largest || rules.padding > rules.largest - bytes) return 0;

@@ -1,7 +1,7 @@
 // The caching allocator of one device, and that of pinned memory.
 //
-// A block belongs to the queue on which it was first given out, and when it is freed that queue may have it again at
-// once, since its commands run in order. Where other queues used the block, it rests until they have come so far.
+// A block belongs to the queue of its first allocation. After it is freed, that queue may reuse it at once, since its
+// commands run in order. If other queues used the block, it is held back until they have passed that point.
 #pragma once
 
 #include <map>
@@ -32,7 +32,7 @@ class DeviceAllocator final : public Allocator {
   void* reserve(size_t bytes);
   /// `queue` was given work on the block around `data`; nothing where there is none.
   void note_use(const void* data, CommandQueue& queue);
-  /// Whether `data` lies in memory that it took from the driver.
+  /// Whether `data` is in memory that it took from the driver.
   bool has(const void* data);
   /// The driver's allocation around `data`, for other processes; null where it is none of these.
   struct Allocation {
@@ -40,7 +40,7 @@ class DeviceAllocator final : public Allocator {
     size_t bytes = 0;
   };
   Allocation allocation_around(const void* data);
-  /// Returns the cache to a driver whose queues are idle.
+  /// Returns the cache to the driver; its queues must be idle.
   void release_all() noexcept;
   /// Returns all memory, that of live tensors, too: the device is closed, and nobody can reach it any more.
   void abandon() noexcept;

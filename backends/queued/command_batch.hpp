@@ -17,11 +17,11 @@ class CommandBatch {
   virtual void run() = 0;
 };
 
-/// Notes what kernels of the calling thread queue on a device's default queue.
+/// Records the commands that kernels of the calling thread queue on a device's default queue.
 class KernelNotes {
  public:
   virtual ~KernelNotes() = default;
-  /// Runs the kernel. False where what it queued cannot be queued again as it was: it is in no batch.
+  /// Runs the kernel. False if its commands cannot be replayed; then it is in no batch.
   virtual bool run(RecordedKernel& kernel) = 0;
   /// Of all that was noted since the last one.
   virtual std::unique_ptr<CommandBatch> batch() = 0;

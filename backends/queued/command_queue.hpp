@@ -1,4 +1,4 @@
-// A queue of a device that has memory of its own: copies, and what failed since the last wait.
+// A queue of a device with its own memory: copies, and errors since the last wait.
 #pragma once
 
 #include <exception>
@@ -20,7 +20,7 @@ class CommandQueue : public Queue {
 
   /// The source may be reused as soon as the call returns.
   virtual void upload(void* to, const void* from, size_t bytes) = 0;
-  /// Complete on return; raises what failed.
+  /// Complete on return. Raises errors.
   virtual void download(void* to, const void* from, size_t bytes) = 0;
   /// Within the device. Where one command serves all addresses, it is that of the next three, too.
   virtual void copy(void* to, const void* from, size_t bytes) = 0;
@@ -35,7 +35,7 @@ class CommandQueue : public Queue {
   /// Waits; raises DeviceError only.
   virtual void drain() = 0;
 
-  /// For what runs later: what it threw is raised by the next wait.
+  /// For deferred work: the next wait rethrows its exception.
   void keep_failure(std::exception_ptr failure) noexcept;
   /// "3 commands since the last wait, the first of add at train.cpp:12, the last of mul at train.cpp:14": for errors
   /// that do not tell their command. Empty where nothing was queued.

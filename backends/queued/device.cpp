@@ -16,7 +16,7 @@ constinit QueuedDevice* devices[device_type_count][256] = {};
 constinit std::atomic<bool> forked = false;
 }  // namespace
 
-/// A driver's threads, and what they may have locked, stay with the parent.
+/// A driver's threads, and locks that they may hold, stay with the parent process.
 void QueuedDevice::leave_to_parent() noexcept {
   forked = true;
   for (const auto& kind : devices) {
@@ -172,7 +172,7 @@ void QueuedBackend::copy(int to_index, void* to, int from_index, const void* fro
     reader.download(host.data(), from, bytes);
     return writer.upload(to, host.data(), bytes);
   }
-  // The copy waits for what made its source, and what comes after it there waits for the copy.
+  // The copy waits for the producers of its source, and later work on the source's queue waits for the copy.
   writer.wait(reader.record(false));
   writer.copy_peer(to, source, from, bytes);
   reader.wait(writer.record(false));

@@ -19,7 +19,7 @@ namespace weft {
 
 class DeviceAllocator;
 
-/// What a driver asks of requests for memory, in bytes.
+/// A driver's requirements for memory requests, in bytes.
 struct MemoryRules {
   size_t alignment = 64;  ///< a power of two, of addresses and sizes
   size_t largest = size_t{1} << 46;
@@ -46,7 +46,7 @@ class QueuedDevice {
   void return_queue(CommandQueue& queue) noexcept;
   /// Whether its queues can read the memory of `other`, which is of its kind.
   virtual bool reaches(QueuedDevice& other) = 0;
-  /// All queues; raises what failed on one of them.
+  /// All queues. Raises errors on any of them.
   void synchronize();
   /// Waits; true when nothing runs any more.
   bool drain() noexcept;

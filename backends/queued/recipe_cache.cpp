@@ -198,7 +198,7 @@ void RecipeEntry::note(Queue& queue) {
 
 namespace {
 
-/// What `compile` raised, as the caller gets it. Called where it was caught.
+/// Converts the exception of `compile` for the caller. Called in its handler.
 std::exception_ptr failure_of(const RecipeKey& key) {
   try {
     throw;
@@ -307,7 +307,7 @@ bool passed(const Shared<Fence>& fence, bool wait) {
 
 /// Whether all work with an evicted recipe is done; `wait` waits for it.
 bool RecipeTable::is_done(Resting& resting, bool wait) {
-  // Whoever still has a handle may launch again.
+  // Remaining handles may launch again.
   if (!resting.entry.is_only_owner()) return false;
   if (!resting.marked) resting.fences = mark(*resting.entry);
   resting.marked = true;
@@ -315,7 +315,7 @@ bool RecipeTable::is_done(Resting& resting, bool wait) {
   return resting.fences.empty();
 }
 
-/// Destroys what was evicted and is not used any more. Queues are asked under no lock, since what they run may ask for
+/// Destroys evicted recipes that are no longer in use. Queues are queried without a lock, since their work may request
 /// recipes.
 void RecipeTable::release(bool wait) noexcept {
   std::list<Resting> mine;

@@ -32,9 +32,8 @@
 
 namespace weft {
 
-/// What a compiled program depends on, as bytes of which no two lists of parts have the same. Operands and attributes
-/// are said in the order of the op's arguments. It lives on the stack, and allocates only beyond 512 bytes or 16
-/// operands.
+/// The key of a compiled program, as bytes that are unique for each list of parts. Operands and attributes are in the
+/// order of the op's arguments. It lives on the stack, and allocates only beyond 512 bytes or 16 operands.
 class WEFT_API RecipeKey {
  public:
   RecipeKey(std::string_view op, Device device, std::string_view compiler_flags = {});
@@ -170,18 +169,17 @@ class RecipeHandle {
   Shared<detail::RecipeEntry> entry_;
 };
 
-/// The recipes used last. Thread-safe. A recipe that has to leave is destroyed when no handle keeps it and the work of
-/// each queue that was noted has come past it; one whose queue's device was lost goes at once. Finding one that is
-/// there takes a lock and allocates nothing.
+/// The recipes used last. Thread-safe. An evicted recipe is destroyed when no handle refers to it and each recorded
+/// queue has passed its last use, or at once if its device was lost. A hit takes a lock and allocates nothing.
 template <class Recipe>
 class RecipeCache {
  public:
   explicit RecipeCache(size_t capacity = default_recipe_capacity()) : table_(capacity) {}
 
-  /// The recipe of `key`, compiled by `compile`, which returns a Shared<Recipe> or a Recipe, where there is none yet:
-  /// threads that miss at the same time wait for one of them. A failure is not remembered, and reaches all of these:
-  /// running out of memory as it is, anything else as DeviceError with the op, the key and what `compile` raised.
-  /// `compile` must not ask for its own key.
+  /// The recipe of `key`. On a miss `compile` returns a Shared<Recipe> or a Recipe; threads that miss at the same time
+  /// wait for one of them. A failure is not cached, and is raised in all these threads: OutOfMemoryError unchanged,
+  /// other errors as DeviceError with the op, the key and the error of `compile`. `compile` must not request its own
+  /// key.
   template <class F>
   RecipeHandle<Recipe> find(const RecipeKey& key, F&& compile) {
     const auto call = [](void* context) -> Shared<void> {

@@ -35,7 +35,7 @@ void RecipeRunner::rethrow() {
   if (failure_ != nullptr) std::rethrow_exception(std::exchange(failure_, nullptr));
 }
 
-// By value: what it holds goes before it counts as finished.
+// By value: its captures are destroyed before it counts as finished.
 std::exception_ptr RecipeRunner::run_now(Task task) noexcept {
   const CallScope scope(task.place);
   try {

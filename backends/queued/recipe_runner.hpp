@@ -22,12 +22,12 @@ class WEFT_API RecipeRunner {
   ~RecipeRunner() { stop(); }
   RecipeRunner(const RecipeRunner&) = delete;
 
-  /// Returns at once, unless `most_waiting` launches are before it. What `launch` captures is dropped on the thread as
-  /// soon as it has run; it must hold what it reads, but nothing whose end waits for this stream.
+  /// Returns at once, unless `most_waiting` launches are before it. The captures of `launch` are destroyed on the
+  /// thread as soon as it has run. They must own its inputs, but nothing with a destructor that waits for this stream.
   void run(Callback<void()> launch);
-  /// Until what was given before has run or was passed over. Not from inside a launch.
+  /// Until all earlier launches have run or were skipped. Not from inside a launch.
   void drain() noexcept;
-  /// Raises what a launch did since the last call.
+  /// Raises the errors of launches since the last call.
   void rethrow();
   /// Drains and ends the thread; launches that are given later are dropped.
   void stop() noexcept;

@@ -39,7 +39,7 @@ WEFT_RULE(fill, Examples::new_dim)
 WEFT_RULE(reduce, Examples::new_dim)
 WEFT_RULE(variance, Examples::new_dim)
 WEFT_RULE(matmul, Examples::new_dim)
-// Those along a dimension, whose number grows by 1.
+// Indices along a dimension, shifted by one.
 WEFT_RULE(arg_reduce, Examples::new_dim)
 WEFT_RULE(cumsum, Examples::new_dim)
 WEFT_RULE(fourier, Examples::new_dim)

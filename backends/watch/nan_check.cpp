@@ -110,7 +110,7 @@ bool is_input_too(const View& output, std::span<const View* const> inputs) {
 
 namespace {
 
-// What the running kernel overwrites.
+// Memory that the running kernel overwrites.
 constinit thread_local cpu::NonFinite overwritten = {};
 
 // This loss has logarithms of 0, which it cuts off at -100.

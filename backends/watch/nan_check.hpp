@@ -28,17 +28,17 @@ cpu::ElementStatistics statistics_of(const View& view);
 /// The error's three lines, and below them `figures`, one a line, broken where they are long.
 std::string with_figures(const std::string& error, const std::vector<std::string>& figures);
 
-/// An output of a kernel, and what is in it.
+/// An output of a kernel, with its non-finite elements.
 struct MadeNonFinite {
   const View* output;
   cpu::NonFinite found;
 };
-/// Before a kernel: remembers, for this thread, what it is about to overwrite.
+/// Called before a kernel: saves, for this thread, the values that it will overwrite.
 void note_overwritten(const KernelCall& call);
 /// After it: the output with NaN that no input had, or with infinities where every input was finite. Filling with a
 /// value makes none.
 std::optional<MadeNonFinite> made_non_finite(const KernelCall& call);
-/// Raises NonFiniteError; `more` stands below its figures.
+/// Raises NonFiniteError with `more` after its figures.
 [[noreturn]] void raise_non_finite(const KernelCall& call, const MadeNonFinite& made, const std::string& more = {});
 
 /// Raises NonFiniteError where a kernel makes a NaN without one in its inputs, or an infinity from finite inputs.

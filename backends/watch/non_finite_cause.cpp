@@ -21,7 +21,7 @@ bool reaches(const ElementStatistics& s, double low, double high) {
   return s.finite() > 0 && (s.low < low || s.high > high);
 }
 
-/// An op whose result is not finite outside an interval, or infinite at a place.
+/// An op with a non-finite result outside an interval, or a pole.
 struct Domain {
   std::string_view op;
   double low, high;
@@ -82,7 +82,7 @@ std::optional<NonFiniteCause> of_division(std::span<const View* const> inputs, c
   return NonFiniteCause{found.nan ? "0/0" : "a division by 0", "keep the divisor above 0, as by adding 1e-6"};
 }
 
-// Of what a result overwrote only the result tells.
+// Only the result is known of operands that it overwrote.
 std::optional<NonFiniteCause> outside_domain(std::string_view op, const View& output, cpu::NonFinite found) {
   const auto* const d = std::ranges::find(domains, op, &Domain::op);
   if (d == std::end(domains)) return {};

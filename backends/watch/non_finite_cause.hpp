@@ -13,10 +13,10 @@ struct NonFiniteCause {
   std::string what, remedy;
 };
 
-/// Of a value: `inputs` are what a kernel of the op read, without what it overwrote.
+/// Cause of a value: `inputs` are the inputs of the op's kernel, without overwritten ones.
 NonFiniteCause cause_of_value(std::string_view op, const View& output, std::span<const View* const> inputs,
                               cpu::NonFinite found);
-/// Of a gradient: what arrived at the op, and the tensors that it had kept.
+/// Cause of a gradient: from the incoming gradient and the op's saved tensors.
 NonFiniteCause cause_of_gradient(std::string_view op, const View& gradient, std::span<const View> arrived,
                                  std::span<const View> kept, cpu::NonFinite found);
 

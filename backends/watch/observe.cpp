@@ -14,7 +14,7 @@ namespace weft {
 
 KernelObserver::~KernelObserver() = default;
 
-/// Who watches. Lists of guards: the newest comes first.
+/// Installed observers, as lists of guards, newest first.
 struct ObserverLists {
   static constinit thread_local ObserverGuard* thread;
   // A kernel that an observer calls is not observed.
@@ -146,7 +146,7 @@ void tell_after(const KernelCall& about) {
   failed_after = false;
 }
 
-// What stands in the table while somebody watches.
+// The table's rows while observers are installed.
 template <auto slot>
 struct Watched;
 template <class R, class... A, R (*KernelTable::*slot)(A...)>

@@ -1,4 +1,4 @@
-// Observing kernels: what ran, for which op and line of the program, on which views.
+// Observers of kernels: each call with its op, line of the program and views.
 //
 // Without observers the kernel table holds the backends' own pointers, so observing costs nothing when unused. The
 // first observer of the process installs rows in front of them, generated from the signatures, that notify the
@@ -107,8 +107,8 @@ bool kernels_are_observed();
 /// data.
 void run_observed(const char* kernel, std::span<const View* const> outputs, std::span<const View* const> inputs,
                   const Callback<void()>& run);
-/// The same for a kernel from outside, which makes its outputs itself: `before` is told of none, and `run` returns
-/// them. What it calls is not observed.
+/// The same for a user's kernel, which allocates its outputs: `before` receives none, and `run` returns them. Kernels
+/// that it calls are not observed.
 void run_observed(const char* kernel, Device device, std::span<const View* const> inputs,
                   const Callback<std::span<const View* const>()>& run);
 /// Whether this thread's last kernel did its work and an observer threw afterwards. The call resets it.

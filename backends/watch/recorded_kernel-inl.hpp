@@ -9,7 +9,7 @@
 namespace weft {
 namespace {
 
-// An argument that lives as long as the kept call; `show` tells it what the argument is.
+// An argument with the lifetime of the recorded call; `show` passes it on.
 template <class T>
 struct Kept {
   std::remove_cvref_t<T> value;
@@ -60,7 +60,7 @@ struct Kept<std::span<const Slot>> {
   std::span<const Slot> get() { return value; }
 };
 
-// Tells a kept call what its arguments are, in their order.
+// Passes the arguments of a recorded call in order.
 struct Show {
   RecordedKernel& call;
   int written_left;

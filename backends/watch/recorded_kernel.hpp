@@ -19,8 +19,8 @@ class RecordedKernel {
   RecordedKernel(const RecordedKernel&) = delete;
   /// As it was called, by the device's present row, so that observers see it.
   virtual void run() = 0;
-  /// Makes it a call for `count` examples: views[i] of each lies steps[i] bytes behind that of the one before. False,
-  /// with nothing changed, where the kernel has no room for them.
+  /// Turns it into a call for `count` examples: views[i] of each is steps[i] bytes after that of the previous one.
+  /// False, without any change, if the kernel has no dimension left.
   virtual bool put_examples(int64_t /*count*/, std::span<const int64_t> /*steps*/) { return false; }
 
   const char* const kernel;
@@ -37,8 +37,7 @@ class RecordedKernel {
 
 /// Gives `layout` a dimension before all others. False where it has max_rank.
 bool put_first(Layout& layout, int64_t size, int64_t stride);
-/// Makes `dim` of `layout` one of `count` such dimensions behind each other, `step` bytes apart. False where they do
-/// not lie so.
+/// Extends `dim` of `layout` to `count` repetitions that are `step` bytes apart. False if the strides do not allow it.
 bool put_along(Layout& layout, int dim, int64_t count, int64_t step);
 
 namespace detail {
@@ -60,7 +59,7 @@ class UnrecordedScope {
   StepRecorder* outer_;
 };
 
-/// Makes `recorder` this thread's, to whom every kernel is told before it runs.
+/// Makes `recorder` this thread's recorder, which receives every kernel before it runs.
 class RecordingScope {
  public:
   explicit RecordingScope(KernelRecorder& recorder);

@@ -16,7 +16,7 @@ namespace {
 using P = AttentionProblem;
 using Tensor = OperationGraph::Tensor;
 
-/// What both graphs begin with: the scaled scores of queries and keys.
+/// Common to both graphs: the scaled scores of queries and keys.
 struct Scores {
   const P& problem;
   OperationGraph graph;
@@ -102,7 +102,7 @@ Descriptor attention_gradient_graph(const P& p, cudnnHandle_t handle, int device
   return std::move(graph).finish(handle);
 }
 
-// ---- what cuDNN serves ----------------------------------------------------------------------------------------------
+// ---- supported cases ------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -133,8 +133,8 @@ std::optional<bool> causality(const P& p, const AttentionPlan& settings) {
   return std::nullopt;
 }
 
-/// None for what the portable kernels compute: other masks, wider numbers, few queries, which would be planned anew for
-/// each length of a text that grows.
+/// Empty for cases of the portable kernels: other masks, wider dtypes, and few queries, which would need a new plan for
+/// each length of a growing text.
 std::optional<P> problem_of(const View& q, const View& k, const View& v, const View& log_sum_exp, const View& mask,
                             const AttentionPlan& settings) {
   constexpr size_t first_sound_version = 91002;

@@ -11,7 +11,7 @@
 namespace weft::cuda {
 
 struct AttentionProblem {
-  /// The ids of what graphs read and write. All but the last four are [batch, heads, length, depth].
+  /// Tensor ids of the graphs. All but the last four are [batch, heads, length, depth].
   enum Id : int64_t {
     q,
     k,

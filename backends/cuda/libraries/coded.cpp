@@ -13,7 +13,7 @@ using portable::host::CodedMatrix, portable::host::transposed;
 constexpr int64_t many = 64;
 bool by_library(const View& out) { return out.layout.sizes[0] >= many && out.layout.numel > 0 && find_lt() != nullptr; }
 
-/// What codes [n, k] stand for, for the duration of a kernel's host code.
+/// Decoded codes [n, k], for the duration of a kernel's host code.
 class Decoded {
  public:
   Decoded(const CodedMatrix& from, int64_t n, int64_t k, DType type)

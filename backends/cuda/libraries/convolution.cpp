@@ -11,7 +11,7 @@ namespace weft::cuda {
 
 namespace {
 
-// ---- what is convolved ----------------------------------------------------------------------------------------------
+// ---- operands -------------------------------------------------------------------------------------------------------
 
 using Problem = ConvolutionProblem;
 
@@ -54,7 +54,8 @@ std::vector<int64_t> high_padding(const Problem& p) {
   return padding;
 }
 
-// ---- what the library is told ---------------------------------------------------------------------------------------
+// ---- the library's description
+// ---------------------------------------------------------------------------------------
 
 enum Operand : int64_t { data_id = 1, weight_id, result_id };
 

@@ -18,7 +18,7 @@ std::vector<int64_t> dense_strides(const std::vector<int64_t>& sizes) {
 
 namespace {
 
-// Of versions before 9.8, which ask for it.
+// Required by versions before 9.8.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 constexpr Descriptor::Name graph_handle = CUDNN_ATTR_OPERATIONGRAPH_HANDLE,

@@ -55,7 +55,7 @@ inline constexpr auto attribute_type<char> = CUDNN_TYPE_CHAR;
 
 }  // namespace detail
 
-/// An object of cuDNN's. It keeps what it refers to by itself.
+/// A cuDNN object. It keeps the objects alive that it refers to.
 class Descriptor {
  public:
   using Name = cudnnBackendAttributeName_t;
@@ -86,7 +86,7 @@ class Descriptor {
   }
   Descriptor& set(Name name, const Descriptor& part) { return set(name, part.handle_); }
   Descriptor& set(Name name, const std::vector<int64_t>& values) { return set(name, values.data(), values.size()); }
-  /// Addresses; as values they are descriptors, whose type is the same.
+  /// Addresses; as values they are descriptors of the same type.
   Descriptor& set_pointers(Name name, void* const* values, size_t count) {
     WEFT_DNN(device_, cudnnBackendSetAttribute, handle_, name, CUDNN_TYPE_VOID_PTR, static_cast<int64_t>(count),
              values);
@@ -124,8 +124,8 @@ Descriptor dnn_tensor(int64_t id, cudnnDataType_t type, const std::vector<int64_
 
 // ---- graphs ---------------------------------------------------------------------------------------------------------
 
-/// Operations on tensors of four dimensions, written as formulas. A result lies in no memory unless it is given one;
-/// its numbers are f32 unless it is cast.
+/// Operations on tensors of four dimensions, written as formulas. A result is virtual unless it is assigned memory; its
+/// dtype is f32 unless it is cast.
 class OperationGraph {
  public:
   using Tensor = size_t;
@@ -159,7 +159,7 @@ class OperationGraph {
   /// Over the last dimension, or to the sizes of the result that is given.
   Tensor reduce(cudnnReduceTensorOp_t op, Tensor x);
 
-  /// Finished operations of other kinds stand in graphs of their own.
+  /// Complete operations of other kinds are in separate graphs.
   static Descriptor of(const Descriptor& operation, cudnnHandle_t, int device);
   Descriptor finish(cudnnHandle_t) &&;
 
@@ -171,7 +171,7 @@ class OperationGraph {
   Tensor pointwise(cudnnPointwiseMode_t mode, std::initializer_list<Tensor> operands, int64_t axis = -1);
   /// The result that the operation has.
   Tensor result(const std::vector<int64_t>& sizes);
-  /// What lies in no memory.
+  /// Virtual tensors.
   Tensor between(const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides);
   const Descriptor& at(Tensor t) const { return tensors_[t].descriptor; }
 
@@ -184,7 +184,7 @@ class OperationGraph {
 
 // ---- plans ----------------------------------------------------------------------------------------------------------
 
-/// What plans are made for: a GPU by a handle, or one that is only described (cuDNN 9.8), whose plans do not run.
+/// The target of plans: a GPU by a handle, or a described one (cuDNN 9.8), for which plans do not run.
 struct DnnTarget {
   cudnnHandle_t handle = nullptr;
   const Descriptor* properties = nullptr;
@@ -203,7 +203,8 @@ struct DnnWishes {
 /// By the first engine of the library's heuristic, the fastest first, that gives the same bits in every run and rounds
 /// no operand.
 DnnPlan make_plan(const Descriptor& graph, const DnnWishes&, const DnnTarget&);
-/// The same, and none for a graph that the library refuses: versions differ in when they tell what they do not serve.
+/// The same, or empty for a graph that the library rejects: versions differ in the call that reports unsupported
+/// graphs.
 template <class MakeGraph>
 DnnPlan make_plan_if_served(MakeGraph make_graph, const DnnWishes& wishes, const DnnTarget& target) {
   try {
@@ -220,13 +221,14 @@ struct DnnOperand {
 };
 void execute(const DnnPlan&, std::span<const DnnOperand>, void* workspace, int device, cudaStream_t);
 
-// ---- what a thread keeps --------------------------------------------------------------------------------------------
+// ---- state of a thread
+// -----------------------------------------------------------------------------------------------
 
 struct DestroyDnnHandle {
   void operator()(cudnnHandle_t handle) const { dnn().cudnnDestroy(handle); }
 };
 using DnnHandle = std::unique_ptr<std::remove_pointer_t<cudnnHandle_t>, DestroyDnnHandle>;
-/// What a plan goes by: the kind of graph, and numbers.
+/// The key of a plan: the kind of graph, and integers.
 enum class DnnKind : int64_t { convolution, attention };
 using DnnKey = std::array<int64_t, 48>;
 using DnnWorkplace = Workplace<DnnHandle, DnnKey, DnnPlan>;

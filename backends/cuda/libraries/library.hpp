@@ -26,7 +26,7 @@ struct LtApi {
 #undef WEFT_LT_POINTER
 };
 
-/// The functions, or nullptr where the library is not found. Asks once.
+/// The functions, or nullptr if the library is not found. The result is cached.
 const LtApi* find_lt();
 /// As above, once it is known to be there.
 inline const LtApi& lt() { return *find_lt(); }
@@ -54,7 +54,8 @@ struct DnnApi {
 #undef WEFT_DNN_POINTER
 };
 
-/// The functions, or nullptr where the library is not found or WEFT_CUDNN=0 asks for Weft's own kernels. Asks once.
+/// The functions, or nullptr if the library is not found or WEFT_CUDNN=0 selects Weft's own kernels. The result is
+/// cached.
 const DnnApi* find_dnn();
 /// As above, once it is known to be there.
 inline const DnnApi& dnn() { return *find_dnn(); }

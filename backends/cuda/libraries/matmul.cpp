@@ -1,7 +1,6 @@
-// Matrix products of floats by cuBLASLt, in TF32 where that is switched on; what it cannot take goes to the portable
-// kernel.
+// Matrix products of floats by cuBLASLt, in TF32 if enabled; unsupported products use the portable kernel.
 //
-// cuBLASLt's matrices have contiguous columns, so out^T = b^T a^T is asked for: its first matrix is b, its second a.
+// cuBLASLt's matrices have contiguous columns, so out^T = b^T a^T is computed: the first matrix is b, the second a.
 #include <algorithm>
 #include <memory>
 #include <optional>
@@ -18,7 +17,7 @@ namespace weft::cuda {
 
 namespace {
 
-// ---- what is multiplied ---------------------------------------------------------------------------------------------
+// ---- operands -------------------------------------------------------------------------------------------------------
 
 /// A matrix with contiguous rows, or contiguous columns (`transposed`); the pitch and the batch's stride in elements.
 struct Matrix {
@@ -101,7 +100,8 @@ std::optional<Product> as_product(const View& out, const View& a, const View& b)
   return p;
 }
 
-// ---- what the library is told ---------------------------------------------------------------------------------------
+// ---- the library's description
+// ---------------------------------------------------------------------------------------
 
 template <class T, auto LtApi::*destroy>
 struct Destroyer {

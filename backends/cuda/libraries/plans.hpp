@@ -1,4 +1,4 @@
-// What a library planned, kept for the next call of the same shapes.
+// A cache of library plans for repeated shapes.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@ inline uint32_t alignment_of(const void* data) {
       std::min<uintptr_t>(uintptr_t{1} << std::countr_zero(reinterpret_cast<uintptr_t>(data)), 256));
 }
 
-/// What one thread keeps for one device: a library's handle, and plans, which outlive it where they are in use.
+/// The state of one thread for one device: a library handle and plans. Plans in use outlive it.
 template <class Handle, class Key, class Plan>
 class Workplace {
  public:
