@@ -10,7 +10,7 @@ namespace weft::cpu {
 /// So many sizes there are; tables have an entry for the logarithm of each.
 inline constexpr int item_sizes = 5;
 
-/// Calls body(Word{}) with a type of an item's size; that of 16 bytes lies at multiples of 8.
+/// Calls body(Word{}) with a type of an item's size; the 16-byte type has alignment 8.
 template <class F>
 void with_item(int64_t size, F&& body) {
   switch (size) {

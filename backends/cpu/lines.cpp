@@ -236,7 +236,7 @@ template <>
 void load_line(int64_t* to, const char* from, int64_t stride, int64_t n, DType dtype) {
   HWY_DYNAMIC_DISPATCH(load_int64)(to, from, stride, n, dtype);
 }
-/// Of integers alone, whose 64 bits are the same with a sign and without.
+/// For integers only; their 64 bits do not depend on signedness.
 template <>
 void load_line(uint64_t* to, const char* from, int64_t stride, int64_t n, DType dtype) {
   load_line(reinterpret_cast<int64_t*>(to), from, stride, n, dtype);

@@ -14,7 +14,7 @@ namespace weft::cpu {
 namespace {
 
 constexpr int64_t grain = 32768;
-/// Elements of an operand that lie on the stack while they are gathered or converted.
+/// A stack buffer for gathered or converted elements of an operand.
 constexpr int64_t block = 512;
 
 /// The operands' common dimensions, merged where all of them allow it; strides count bytes.

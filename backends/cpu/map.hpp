@@ -19,7 +19,7 @@ struct MapOperand {
 /// count elements, contiguous in every operand; outputs come first.
 using MapLoop = void (*)(const void* function, void* const* operands, int64_t count);
 
-/// Runs `loop` over the elements of all operands, whose sizes are equal. No output may overlap an input.
+/// Runs `loop` over the elements of all operands, which have equal sizes. No output may overlap an input.
 void run_map(MapLoop loop, const void* function, std::span<const MapOperand> operands, int outputs);
 
 /// Which of a map's loops this processor runs: 0 the baseline's, 1 AVX2's, 2 AVX-512's. WEFT_CPU_TARGET limits it, as

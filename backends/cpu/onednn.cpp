@@ -23,7 +23,7 @@ struct OpenmpFunctions {
 };
 const OpenmpFunctions& openmp() {
   static const OpenmpFunctions found = [] {
-    // In a plug-in, such as a Python extension, what oneDNN brought is not among the program's own symbols.
+    // In a plug-in, such as a Python extension, oneDNN's symbols are not among the program's.
     void* runtime = dlopen("libgomp.so.1", RTLD_LAZY | RTLD_NOLOAD);
     if (runtime == nullptr) runtime = RTLD_DEFAULT;
     OpenmpFunctions f{reinterpret_cast<int (*)()>(dlsym(runtime, "omp_get_max_threads")),

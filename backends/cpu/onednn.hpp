@@ -24,8 +24,8 @@ class HeldSignals {
   sigset_t before_;
 };
 
-/// oneDNN asks OpenMP how many threads to take: one, for the pool above it splits the work. The caller's own setting
-/// comes back afterwards.
+/// oneDNN reads its number of threads from OpenMP: one, because Weft's pool splits the work. The caller's setting is
+/// restored afterwards.
 class OneOpenmpThread {
  public:
   OneOpenmpThread();

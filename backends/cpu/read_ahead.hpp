@@ -6,7 +6,7 @@
 
 namespace weft::cpu {
 
-/// Bytes ahead of what is used; where that is past the end, nothing is fetched.
+/// Prefetch distance in bytes; nothing is fetched past the end.
 inline constexpr int64_t read_ahead = 8192;
 
 /// Fetches the cache lines that begin in [from, from + bytes).

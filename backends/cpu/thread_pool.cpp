@@ -79,7 +79,7 @@ void pause() {
 #endif
 }
 
-/// Neighbouring chunks, which one thread takes first: it finds in its cache what it wrote there in the call before.
+/// Adjacent chunks that one thread takes first: its cache has the data that it wrote in the previous call.
 struct alignas(64) Share {
   std::atomic<int64_t> next;
   int64_t end;
@@ -130,7 +130,7 @@ uint32_t spin_until(Done done) {
   return state;
 }
 
-/// Every chunk of the thread's own share, then what is left of the others.
+/// All chunks of the thread's own share, then remaining chunks of the others.
 void work(Job& job, int own) {
   for (int i = 0; i < job.share_count; ++i) {
     Share& share = job.shares[(own + i) % job.share_count];

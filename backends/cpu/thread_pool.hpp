@@ -1,7 +1,7 @@
 // The CPU's thread pool: the caller works too, idle workers spin for a moment and then sleep on a futex.
 //
-// A thread starts with the same adjacent chunks in every call, so it finds in its cache what it wrote before. Then
-// it takes chunks that others left, so a delayed thread delays nobody.
+// A thread starts with the same adjacent chunks in every call, so its cache has the data that it wrote before. Then it
+// takes chunks that others left, so a delayed thread delays nobody.
 #pragma once
 
 #include <cstdint>

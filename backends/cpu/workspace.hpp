@@ -1,4 +1,4 @@
-// Memory that a kernel works in and gives back when it ends.
+// Scratch memory of a kernel, released when the kernel ends.
 #pragma once
 
 #include <cstddef>

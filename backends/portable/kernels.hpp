@@ -1,7 +1,6 @@
-// The kernels that every device has. Each file device/<family>.inc names its own, beside their entries; CUDA's lists,
-// the SPIR-V modules and the names that the host side calls them by are made from that. What is named and not written,
-// or called and not named, does not compile. The pointwise kernels are the rows of functors/rows.hpp beside those
-// here.
+// The kernels of every device. Each file device/<family>.inc lists its kernels beside their entries; CUDA's lists, the
+// SPIR-V modules and the names for the host side are generated from it. A listed kernel without a body, or a call of an
+// unlisted one, does not compile. The pointwise kernels are the rows of functors/rows.hpp beside those here.
 #pragma once
 
 // Where they are compiled, by file and by the numbers that they compute with. CMake reads this, too.

@@ -1,4 +1,4 @@
-// What the host tells a portable kernel: plain structs of one C layout on the host and on every device.
+// The arguments of portable kernels: plain structs with the same C layout on the host and on every device.
 #pragma once
 
 #include "../../tensor/view.hpp"
@@ -21,7 +21,7 @@ struct HostScalar {
   uint64_t bits;
 };
 
-/// How the operands of a pointwise kernel lie that are no scalars.
+/// The layout of the non-scalar operands of a pointwise kernel.
 enum Density : uint8_t {
   strided,
   dense,  ///< contiguous and of the compute type; an output that is bool, too
@@ -68,7 +68,7 @@ struct Scan {
   uint8_t by_columns;  ///< neighbouring work-items take neighbouring lines instead of parts of one
 };
 
-/// What runs along a line beside sums; operands: out, x, the extremes' places.
+/// Scans besides sums; operands: out, x, the extremes' indices.
 struct Running {
   Rows<3> rows;
   uint8_t largest;
@@ -94,12 +94,12 @@ struct Attention {
   int64_t sequences, heads, key_heads, queries, keys, depth, width;  ///< the most queries and keys of a sequence
   Heads q, k, v, out, g, mask, log_sum_exp, delta, dq, dk, dv, slopes;
   int64_t before, after, block_size, blocks;
-  /// Keys are cut into pieces, whose results lie these bytes apart until they are joined.
+  /// Keys are split into pieces, with results this many bytes apart until they are merged.
   int64_t pieces, piece_keys, out_step, log_sum_exp_step;
   int64_t length;  ///< rows of q's in each head
   uint8_t at_end, has_mask, has_slopes, has_sequences, has_blocks;
 };
-/// What `before` and `after` have where all is seen.
+/// The value of `before` and `after` without a limit.
 enum : int64_t { attention_unlimited = 0x1fffffffffffffff };
 /// Columns of the results that a group computes.
 enum { attention_columns = 128 };
@@ -134,7 +134,7 @@ struct RecurrentUnits {
   uint8_t keeps, has_bias, has_g;
 };
 
-/// x, g and the result are [batch, channels, length]; what there is for each channel is contiguous.
+/// x, g and the result are [batch, channels, length]; per-channel operands are contiguous.
 struct BatchNorm {
   int64_t batch, channels, length;
   int64_t out[3], x[3], g[3];  ///< steps
@@ -191,8 +191,7 @@ struct Put {
   DType dtype;
 };
 
-/// What a line's numbers are: all of them; their real parts, the others 0; of a line that is its own conjugate
-/// backwards, the first n / 2 + 1.
+/// The elements of a line: all of them; real parts only; or the first n / 2 + 1 of a conjugate-symmetric line.
 enum FourierForm : uint8_t { fourier_complex, fourier_real, fourier_half };
 /// Discrete Fourier transforms of lines of n numbers, some of those that operands have.
 struct Fourier {
@@ -201,7 +200,7 @@ struct Fourier {
   FourierForm form[2];  ///< of out and in
   uint8_t conjugate;    ///< the numbers that are read, and those that are written
 };
-/// A stage of radix `radix`: each work-item transforms so many numbers. What operands do not hold is scratch memory,
+/// A stage of radix `radix`: each work-item transforms that many numbers. Intermediate data is in scratch memory,
 /// [lines, n].
 struct FourierStage {
   Fourier lines;
@@ -255,7 +254,7 @@ struct Search {
   uint8_t right;
 };
 
-/// What is not 0, counted and taken by teams, one for each chunk of positions.
+/// Nonzero elements, counted and selected by one team per chunk of positions.
 struct Mask {
   Walk<2> walk;  ///< of the mask and the data
   int64_t chunk;
@@ -291,9 +290,9 @@ struct BlockScales {
   Matrix scale;
   int64_t rows, columns;
 };
-/// A matrix of codes of 4 or 8 bits, or of floats of more. An element stands for (code - offset) * scale + zero, whose
-/// zero is where its scale is; without a scale for its code. Codes of 4 bits lie in pairs along rows, the first in the
-/// low half of its byte.
+/// A matrix of codes of 4 or 8 bits, or of floats of more. An element decodes to (code - offset) * scale + zero, with
+/// zero indexed like scale; without a scale to its code. Codes of 4 bits are in pairs along rows, the first in the low
+/// half of its byte.
 struct Codes {
   Matrix codes, zero;
   BlockScales scales;
@@ -304,8 +303,8 @@ struct Dequantize {
   Matrix out;
   Codes codes;
 };
-/// out [m, n] = start + the products of the rows of a [m, k] with those of b [n, k]. What each segment of the columns
-/// adds is scaled by its scales, where there are any.
+/// out [m, n] = start + the products of the rows of a [m, k] with those of b [n, k]. The sum of each segment of the
+/// columns is scaled by its scales, if any.
 struct CodedProduct {
   int64_t m, n, k, segment;
   Codes a, b;
@@ -314,8 +313,8 @@ struct CodedProduct {
   int32_t run;  ///< codes of b that a team's lane takes at a time: those of a word, or one
 };
 enum { coded_rows_together = 4 };
-/// A block is cut into pieces, of which each is a team's. What is quantised is x, or swiglu of the halves of a `gated`
-/// one, times its scales, and rounded to a float of `rounded`.
+/// A block is split into pieces, one per team. The quantised value is x, or swiglu of the halves if `gated`, times its
+/// scales, and rounded to the dtype `rounded`.
 struct Quantize {
   int64_t m, n, blocks, piece, pieces;
   Matrix x, codes;

@@ -1,5 +1,5 @@
-// Convolutions as matrix products: what lies under each weight is copied into columns, a block at a time that stays in
-// the cache (Chellapilla, Puri, Simard 2006).
+// Convolutions as matrix products: the elements under each weight are copied into columns, in blocks that fit the cache
+// (Chellapilla, Puri, Simard 2006).
 #include <algorithm>
 #include <type_traits>
 
@@ -23,8 +23,8 @@ int64_t divided_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 /// Splits n into equal blocks of at most `most`, multiples of 16 but for the last.
 int64_t block_of(int64_t n, int64_t most) { return std::min(n, (divided_up(n, divided_up(n, most)) + 15) / 16 * 16); }
 
-/// A run of results along the last dimension, under one tap: `at` is its place in the block. The outputs [begin, end)
-/// of [first, last) lie on data, the first of them on the element `under` of a channel.
+/// A run of results along the last dimension, under one tap: `at` is its position in the block. The outputs [begin,
+/// end) of [first, last) read data, the first of them element `under` of a channel.
 struct Run {
   int64_t tap, at, under, first, begin, end, last;
 };
@@ -99,7 +99,7 @@ void scatter_columns(const ConvolutionShape& s, const T* columns, int64_t row, i
 template <class T>
 void multiply(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, bool adds, T* c, int64_t row) {
   const Addend<T> start = adds ? Addend<T>{c, row} : Addend<T>{};
-  // Columns are read where they lie, but for weights whose rows would push each other out of the cache.
+  // Columns are read in place, except for weights with rows that would evict each other from the cache.
   if (m > 1 && n > 1 && a.row * static_cast<int64_t>(sizeof(T)) % 4096 != 0) {
     panels_gemm(m, n, k, a, Panels<T>{b.data, 1, b.row}, start, c, row);
   } else {
@@ -107,7 +107,7 @@ void multiply(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, bool ad
   }
 }
 
-/// Channels whose columns lie in memory at once.
+/// The number of channels with columns in memory at the same time.
 int64_t channels_at_once(const ConvolutionShape& s) {
   const int64_t most = std::max<int64_t>(1, most_weights / s.taps());
   return divided_up(s.channels, divided_up(s.channels, most));
@@ -195,7 +195,7 @@ void by_weight(const ConvolutionShape& s, T* dw, const T* x, const T* g) {
   const int64_t taps = s.taps(), depth = s.depth(), positions = s.out_size(), n = block_of(positions, most_positions);
   const int64_t channels = channels_at_once(s), parts = divided_up(s.channels, channels);
   const bool direct = is_product(s);
-  // Each share of the batch has a sum of its own, transposed; they are added in order, whoever computed them.
+  // Each share of the batch has its own sum, transposed; the sums are added in a fixed order.
   const int64_t shares = std::min<int64_t>(s.batch, 8), size = s.groups * s.outputs * depth;
   const Scratch sums(shares * size * static_cast<int64_t>(sizeof(T)));
   parallel_for(shares * s.groups * parts, 1, [&](int64_t first, int64_t last) {

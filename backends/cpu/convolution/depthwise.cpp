@@ -1,5 +1,5 @@
-// Convolutions of single channels. A channel is copied with its padding, every stride-th element of a line beside the
-// other, so that what lies under a tap of neighbouring outputs is contiguous.
+// Convolutions of single channels. A channel is copied with its padding, every stride-th element of a line side by
+// side, so that the inputs of one tap for neighbouring outputs are contiguous.
 #include "../simd/simd_targets.hpp"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "weft/backends/cpu/convolution/depthwise.cpp"
@@ -66,7 +66,7 @@ void read_plane(const ConvolutionShape& s, const Plane& plane, const T* from, T*
   });
 }
 
-/// Where the element under each tap of output 0 lies in the plane.
+/// The offset in the plane of the element under each tap of output 0.
 void find_taps(const ConvolutionShape& s, const Plane& plane, int64_t* at) {
   for (int64_t k0 = 0; k0 < s.kernel[0]; ++k0) {
     for (int64_t k1 = 0; k1 < s.kernel[1]; ++k1) {
@@ -131,7 +131,7 @@ struct Single {
       }
     });
   }
-  /// Adds what one example gives.
+  /// Adds the gradient of one example.
   void by_weight(const T* x, const T* g, double* dw) const {
     for (int64_t k = 0; k < taps; ++k) {
       L sum(T(0));

@@ -1,6 +1,6 @@
-// Convolutions of few channels, which leave the blocks of other kernels empty. A band of lines is copied with its
-// padding, and what lies under each tap is read from that copy where it is. Positions run through the gaps between
-// lines, so that neighbours are contiguous across them; what is computed there is dropped.
+// Convolutions with few channels, which do not fill the blocks of other kernels. A band of lines is copied with its
+// padding, and the taps read that copy in place. Positions include the gaps between lines, so that neighbours are
+// contiguous; results in the gaps are dropped.
 #include "../simd/simd_targets.hpp"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "weft/backends/cpu/convolution/few_channels.cpp"
@@ -24,8 +24,8 @@ constexpr int64_t slack = 64;
 /// Positions of a band: its sums stay in the nearest cache.
 constexpr int64_t most_positions = 512;
 
-/// How the padded lines under `rows` lines of outputs lie in memory. Every stride-th line and column is a phase of its
-/// own: what lies under a tap of neighbouring outputs is contiguous.
+/// The layout of the padded lines under `rows` lines of outputs. Every stride-th line and column forms a separate
+/// phase: the inputs of one tap for neighbouring outputs are contiguous.
 struct Band {
   const ConvolutionShape& s;
   int64_t width;  ///< of a line of a phase; outputs are so far apart, too
@@ -335,7 +335,8 @@ void forward(const ConvolutionShape& s, float* y, const float* x, const float* b
   HWY_DYNAMIC_DISPATCH(run_forward)(s, band, at, y, x, packed, bias);
 }
 
-/// The convolution of the gradient that is that of the data: the weights turned round, and what was padding cut off.
+/// The gradient of the data as a convolution of the output gradient: with flipped weights, and with the padding
+/// cropped.
 ConvolutionShape turned(const ConvolutionShape& s) {
   ConvolutionShape t = s;
   std::swap(t.channels, t.outputs);

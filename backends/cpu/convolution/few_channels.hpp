@@ -5,8 +5,9 @@
 
 namespace weft::cpu {
 
-/// Whether it was done; the operands are those of KernelTable::convolution. Not for many channels, whose blocks other
-/// kernels fill, nor where a sum over padding would not be what it is without it.
+/// Computes the convolution if it applies and returns whether it did; the operands are those of
+/// KernelTable::convolution. It does not apply to many channels, where other kernels are faster, nor where sums over
+/// padding would change the result.
 bool few_channels(Convolution product, const ConvolutionShape& shape, float* out, const float* a, const float* b,
                   const float* bias);
 

@@ -28,7 +28,7 @@ constexpr auto f32 = memory::data_type::f32;
 /// Images and parts of one that threads may share.
 constexpr int64_t most_tasks = 8;
 
-/// What a plan is made for: the shape without its batch, and the distance between the weights of two outputs.
+/// The key of a plan: the shape without its batch, and the stride between the weights of two outputs.
 struct Key {
   std::array<int64_t, 24> numbers;
 
@@ -52,7 +52,7 @@ struct Key {
   };
 };
 
-/// An operand as it lies in a tensor, and as the kernel wants it.
+/// An operand in a tensor's layout and in the kernel's layout.
 struct Operand {
   memory plain, blocked;
   dnnl::reorder change;
@@ -199,7 +199,7 @@ void Plan::make(Convolution product, const ConvolutionShape& s, bool has_bias, i
 /// Making a plan takes a millisecond: each thread keeps those it met. Null where oneDNN has no kernel of its own.
 Plan* plan_of(Convolution product, const ConvolutionShape& s, bool bias, int64_t weight_row) {
   constexpr size_t most = 128;
-  // A pointer, since a module that is loaded late has little room for what threads hold.
+  // A pointer, because late-loaded modules have little static thread-local storage.
   static thread_local const auto own = std::make_unique<std::unordered_map<Key, Plan, Key::Hash>>();
   auto& plans = *own;
   const Key key(product, s, bias, weight_row);
@@ -268,7 +268,7 @@ bool by_images(Convolution product, const ConvolutionShape& s, float* out, const
   return true;
 }
 
-/// Each share of the batch has a sum of its own, in double; they are added in order, whoever computed them.
+/// Each share of the batch has its own sum, in double; the sums are added in a fixed order.
 bool by_weight_of_images(const ConvolutionShape& s, float* dw, const float* x, const float* g) {
   const int64_t size = s.groups * s.outputs * s.depth(), shares = std::min(s.batch, most_tasks);
   const int64_t inputs = s.groups * s.channels * s.in_size(), results = s.groups * s.outputs * s.out_size();

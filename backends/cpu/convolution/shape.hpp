@@ -32,14 +32,14 @@ struct ConvolutionShape {
   /// Weights of one output.
   int64_t depth() const { return channels * taps(); }
 
-  /// How much padded input lies under the outputs, along d.
+  /// The extent of padded input that the outputs read along d.
   int64_t reach(int d) const { return (out[d] - 1) * steps.stride[d] + (kernel[d] - 1) * steps.dilation[d] + 1; }
 
   /// The input's coordinate under tap k of output o, along d; outside [0, in) it is padding.
   int64_t under(int d, int64_t o, int64_t k) const {
     return o * steps.stride[d] - steps.padding[d] + k * steps.dilation[d];
   }
-  /// The outputs along d, within [from, to), whose tap k lies in the input.
+  /// The outputs along d, within [from, to), with tap k inside the input.
   struct Range {
     int64_t begin, end;
   };

@@ -124,7 +124,7 @@ HWY_INLINE void stage_of(const Stage& stage, const Complex<T>* w, const T* from,
   }
 }
 
-/// Any odd radix: by sums and differences of the numbers that stand opposite.
+/// Any odd radix: by sums and differences of opposite elements.
 template <class T>
 void stage_of_odd(const Stage& stage, const Complex<T>* w, const Complex<T>* circle, const T* from, T* to) {
   constexpr int64_t size = 2 * Number<T>::lanes;
@@ -187,8 +187,8 @@ void run_stage(const Stage& stage, const Complex<T>* roots, const T* from, T* to
 template <class T>
 constexpr int64_t tile = 8 / sizeof(T);
 
-/// How many numbers of a line a cache line holds. They are copied at once: lines that lie a power of two apart push
-/// each other out of the cache.
+/// The number of elements per cache line. They are copied together, because lines a power of two apart evict each other
+/// from the cache.
 template <class T>
 constexpr int64_t piece = 32 / sizeof(T);
 template <class T>

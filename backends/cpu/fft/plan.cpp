@@ -10,7 +10,7 @@ namespace weft::cpu::fft {
 
 namespace {
 
-/// Longer ones leave the cache that a register of lines lies in.
+/// Longer ones do not fit the cache with a register of lines.
 constexpr int64_t longest_small = 4096;
 /// Larger prime factors cost more as stages than a convolution does.
 constexpr int64_t largest_radix = 31;

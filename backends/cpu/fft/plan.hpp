@@ -1,4 +1,4 @@
-// How a Fourier transform of n numbers is computed, and the roots of unity for it: what a plan has of these.
+// The plan of a Fourier transform of n elements, with its roots of unity.
 //
 //   small    mixed radices, autosorting (Stockham); a register holds one number of several lines
 //   split    n = rows * columns: transforms of the columns, a twist, transforms of the rows (Bailey 1990)
@@ -50,14 +50,14 @@ struct Plan {
 template <class T>
 std::shared_ptr<const Plan<T>> plan_of(int64_t n);
 
-/// Lines of complex numbers that lie in memory as they like: number i of line l at `data + l * line + i * step`, in
-/// numbers.
+/// Strided lines of complex numbers: number i of line l is at `data + l * line + i * step`, in numbers.
 template <class Number>
 struct Lines {
   Number* data;
   int64_t line, step;
 };
-/// What a split transform does between its halves: number i of line l is multiplied with the root (first + l) * i of n.
+/// The twiddle factors between the halves of a split transform: number i of line l is multiplied by root (first + l) *
+/// i of n.
 template <class T>
 struct Twist {
   const Plan<T>* plan = nullptr;
@@ -67,8 +67,8 @@ struct Twist {
 /// Lines in a register.
 template <class T>
 int64_t lanes();
-/// Behind each half of scratch: room for a number more, and so that what is written to one half is not taken for what
-/// is read from the other, since processors compare the low 12 bits of addresses first.
+/// Padding after each half of scratch: one number, and an offset that avoids 4K aliasing. Processors compare the low 12
+/// bits of addresses first, and would take writes to one half for reads of the other.
 inline constexpr int64_t scratch_gap = 1088;
 /// Bytes of scratch that `transform_lines` wants, at a multiple of 64.
 template <class T>
@@ -78,7 +78,7 @@ int64_t scratch_bytes(int64_t n) {
 /// Transforms one line of n numbers side by side; out may be in.
 template <class T>
 void transform_line(const Plan<T>& plan, const Complex<T>* in, Complex<T>* out, bool inverse, T factor);
-/// What is done to lines besides.
+/// Additional processing of lines.
 template <class T>
 struct Passes {
   bool inverse = false;  ///< not divided

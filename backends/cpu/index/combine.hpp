@@ -47,7 +47,7 @@ template <class T>
 struct CombiningType<T, true> {
   using type = std::make_unsigned_t<T>;
 };
-/// T, or what sums and products of it have the same bits as: integers with a sign are those without.
+/// T, or the unsigned type for signed integers: sums and products have the same bits.
 template <class T, Scatter mode>
 using Combining = typename CombiningType<T, std::is_integral_v<T> && !std::is_same_v<T, bool> &&
                                                 (mode == Scatter::sum || mode == Scatter::prod)>::type;

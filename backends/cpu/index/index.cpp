@@ -24,7 +24,7 @@ void index_select(const View& out, const View& x, int dim, const View& index) {
 }
 
 namespace {
-/// A line whose indices reach along itself.
+/// A line with indices along itself.
 bool gather_along(GatherLine line, GatherLoop loop, NextLine next) {
   const int64_t n = line.n, piece = std::min(n, next.piece);
   bool valid = true;
@@ -47,8 +47,8 @@ void gather(const View& out_view, const View& x_view, int dim, const View& index
   }
   const View out = at_least_1d(out_view), x = at_least_1d(x_view), index = at_least_1d(index_view);
   if (out.layout.numel == 0) return;
-  // Blocks of columns of all rows, so that what the indices reach stays in the cache; whole lines where the indices
-  // reach along the line itself.
+  // Blocks of columns of all rows, so that the indexed elements stay in the cache; whole lines if the indices are along
+  // the line itself.
   constexpr int64_t cache = 1 << 19, ahead = 8;
   const int last = out.layout.rank - 1;
   const int64_t size = x.layout.sizes[dim], item = itemsize(out.layout.dtype);

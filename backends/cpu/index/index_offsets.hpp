@@ -21,7 +21,7 @@ class OffsetBlock {
  public:
   explicit OffsetBlock(const IndexPlan& plan) : plan_(plan) {}
 
-  /// Index k of the block's first position lies at[k] + j * step[k] bytes behind its start.
+  /// Index k of position j of the block is at[k] + j * step[k] bytes after its start.
   const int64_t* operator()(const int64_t* at, const int64_t* step, int64_t j, int64_t n) {
     bool known = n == n_;
     for (int k = 0; k < plan_.count; ++k) {
@@ -52,8 +52,8 @@ void with_index_count(const IndexPlan& plan, F&& body) {
   return body(std::integral_constant<int, max_rank>());
 }
 
-/// The dimensions of a selection: inside, as `slab`, those that no index depends on; around them `lines`, whose
-/// innermost dimension has `length` positions. Operand 0 is the values, 1 the base, 2 and on the indices.
+/// The dimensions of a selection: inside, as `slab`, those that no index depends on; around them `lines`, with `length`
+/// positions in the innermost dimension. Operand 0 is the values, 1 the base, 2 and on the indices.
 template <int K>
 struct SelectionWalk {
   Walk<2 + K> lines;

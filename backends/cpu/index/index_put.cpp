@@ -180,7 +180,7 @@ View part_of(View view, int64_t begin, int64_t size) {
   return view;
 }
 
-/// Adds values of type T to sums of type Sum, whose strides `base` and `plan` have.
+/// Adds values of type T to sums of type Sum, with the strides in `base` and `plan`.
 template <class T, class Sum, int K>
 void add_values(const View& base, const View& values, const IndexPlan& plan) {
   Walk<2> outer;
@@ -252,8 +252,8 @@ template <class T>
   requires is_half_type<T>
 bool is_same(T a, T b) { return a.bits == b.bits || (is_nan(to_float(a)) && is_nan(to_float(b))); }
 
-/// Adds in wider numbers that stand in for the memory that is reached, which is rounded once. What no index names is
-/// not written.
+/// Accumulates in wider temporaries of the indexed memory, which is rounded once. Elements without an index are not
+/// written.
 template <class T, class Sum>
 void put_wide_sums(const View& base, const View& values, const IndexPlan& plan, const Reach& reach) {
   constexpr int64_t item = sizeof(T), wide = sizeof(Sum), block = 8192;

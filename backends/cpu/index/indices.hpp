@@ -1,5 +1,5 @@
-// Tensors of indices, i32 or i64. Errors are raised on the thread that called the
-// kernel, because only that one knows the op and its place.
+// Tensors of indices, i32 or i64. Errors are raised on the thread that called the kernel, because only it has the op
+// and its location.
 #pragma once
 
 #include "index_loops.hpp"

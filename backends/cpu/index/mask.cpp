@@ -1,5 +1,5 @@
-// What a mask holds: counting, coordinates, compressing and expanding. The mask becomes bits, counted by chunk; then
-// every chunk knows its place in the list of selected elements, and chunks run in parallel.
+// Masks: counting, coordinates, compressing and expanding. The mask becomes bits, counted by chunk. The counts give
+// every chunk its offset in the list of selected elements, so chunks run in parallel.
 #include <algorithm>
 #include <atomic>
 #include <bit>

@@ -12,13 +12,13 @@ namespace weft::cpu {
 struct MaskLoops {
   /// One bit for each of n bytes: whether it is not 0.
   void (*bits)(uint64_t* words, const uint8_t* from, int64_t n);
-  /// The items whose bit is set, to `to`; the end of what was written. Nothing is written at or
-  /// beyond `room`, which may lie after that end.
+  /// Copies the items with a set bit to `to`; returns the end of the output. Writes nothing at or beyond `room`, which
+  /// may be after that end.
   char* (*compress[item_sizes])(char* to, const char* room, const char* from, const uint64_t* words, int64_t n);
-  /// Successive items from `from` to the places whose bit is set; the end of what was read, which `room` bounds. The
-  /// other places may be written with what they hold.
+  /// Copies successive items from `from` to the positions with a set bit; returns the end of the input, bounded by
+  /// `room`. Other positions may be rewritten with their own values.
   const char* (*expand[item_sizes])(char* to, const char* from, const char* room, const uint64_t* words, int64_t n);
-  /// first + i for every set bit i; the end of what was written, which `room` bounds.
+  /// Writes first + i for every set bit i; returns the end of the output, bounded by `room`.
   int64_t* (*positions)(int64_t* to, const int64_t* room, int64_t first, const uint64_t* words, int64_t n);
 };
 

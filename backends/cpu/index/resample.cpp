@@ -1,4 +1,4 @@
-// Lines whose elements are weighted sums of another line's.
+// Lines of weighted sums of another line's elements.
 #include "../simd/simd_targets.hpp"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "weft/backends/cpu/index/resample.cpp"
@@ -26,7 +26,7 @@ struct Taps {
   int64_t count, to;
 };
 
-/// Elements that lie side by side.
+/// Contiguous elements.
 template <class T>
 HWY_ATTR void resample_line(T* out, const T* x, const Taps<T>& taps) {
   const hn::ScalableTag<T> d;

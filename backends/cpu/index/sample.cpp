@@ -183,7 +183,7 @@ void add_corner(Sum* sums, const Index* index, const T* incoming, const T* weigh
   }
 }
 
-/// An image's channels are added in order, whoever computes them. Sums of many terms are carried in double.
+/// An image's channels are added in a fixed order. Sums of many terms are carried in double.
 template <class T>
 void sample_gradient(const View& dx, const View& dat, const View& g, const View& x, const View& at) {
   const Image s(x, at);

@@ -15,7 +15,7 @@
 namespace weft::cpu {
 namespace {
 
-/// A block of `width` columns; along the other side lie `rows` indices and the `size` destinations they name.
+/// A block of `width` columns; along the other side are `rows` indices and their `size` destinations.
 struct ScatterBlock {
   char* out;
   const char* source;
@@ -176,7 +176,7 @@ void scatter_numbers(const View& out, int dim, const View& index, const View& so
                   [&](auto zero) { scatter_typed<Combining<decltype(zero), mode>, mode>(out, dim, index, source); });
 }
 
-/// A list by a list is what index_put does, which has no walk for a few elements.
+/// One-dimensional cases use index_put, which has little overhead for a few elements.
 bool scatter_list(Scatter mode, const View& out, const View& index, const View& source) {
   if (out.layout.rank != 1 || (mode != Scatter::replace && mode != Scatter::sum)) return false;
   IndexPlan plan;
@@ -224,8 +224,8 @@ void scatter(Scatter mode, const View& out_view, int dim, const View& index_view
   }
 }
 
-// By one thread in blocks, so that what was copied and checked is still in its cache when it is written. Nobody sees
-// the copy where a later block raises.
+// By one thread in blocks, so that a copied and checked block is still in the cache when it is written. The copy is not
+// visible if a later block raises.
 void scatter_copy(Scatter mode, const View& out, const View& x, int dim, const View& index, const View& source) {
   constexpr int64_t block = 1 << 17;  // bytes; the index, the source and x itself stand beside it
   const int64_t bytes = out.layout.numel * itemsize(out.layout.dtype);

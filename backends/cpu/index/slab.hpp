@@ -1,4 +1,4 @@
-// Copies what one index selects.
+// Copies the elements of one index.
 #pragma once
 
 #include <cstring>

@@ -1,6 +1,6 @@
-// Sorted lines, and places in them. A line becomes pairs of key and position, which are sorted by radix; long lines by
-// blocks in parallel that are merged. Of a line whose first few are wanted, only the keys that may be among these are
-// sorted. A stable order is unique, so threads do not change it.
+// Sorted lines, and positions in them. A line becomes pairs of key and position, which are sorted by radix; long lines
+// by blocks in parallel that are merged. If only the first few elements are wanted, only keys that may be among them
+// are sorted. A stable order is unique, so it does not depend on threads.
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -144,7 +144,7 @@ void store_order(const Target& to, const E* entries) {
   }
 }
 
-/// Entries whose keys are differences from `lowest`. The values go through `spare` where they are sorted in place.
+/// Entries with keys relative to `lowest`. In-place sorting copies the values through `spare`.
 template <class T, class E>
 void store_sorted(const Target& to, const Line<T>& line, typename Line<T>::Key lowest, const E* entries, E* spare) {
   const auto element = [&](int64_t i) {
@@ -185,7 +185,7 @@ void sort_few(const KeyLoops& loops, const Line<T>& line, const Target& to, cons
 /// How many bits a number takes.
 int bits_of(uint64_t number) { return 64 - std::countl_zero(number); }
 
-/// A key whose position nobody asks for.
+/// A key without a position.
 template <class Number>
 struct Bare {
   Number key;
@@ -336,7 +336,7 @@ int64_t place_of(const char* value, const char* line, int64_t stride, int64_t n,
   return place<T>(line, stride, n, sort_key(element_at<T>(value)), right);
 }
 
-/// Values that lie as one, among few sorted ones that all of them share.
+/// Contiguous values, searched in a few common sorted ones.
 bool search_list(const View& out, const View& sorted, const View& values, bool right) {
   constexpr int64_t few = 4096, block = 512;
   const int64_t count = sorted.layout.numel, item = itemsize(sorted.layout.dtype);

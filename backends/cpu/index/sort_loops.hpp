@@ -1,4 +1,4 @@
-// Loops over the keys of one line, as vectors: unsigned numbers that lie side by side.
+// Loops over the keys of one line, as vectors of contiguous unsigned numbers.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@ struct KeyLoops {
 /// The loops of the best SIMD target.
 const KeyLoops& key_loops(DType dtype);
 
-/// Bytes that n keys take, rounded up so that what follows them is aligned.
+/// The size of n keys in bytes, rounded up to keep the following data aligned.
 inline int64_t key_room(int64_t n, int64_t item) { return (n * item + 15) / 16 * 16; }
 
 /// The keys of n elements `stride` bytes apart.

@@ -10,8 +10,8 @@
 
 namespace weft::cpu {
 
-/// What `balance` did: rows and columns first … last form the part that is not triangular already; `changes` [n] says
-/// of the others which row and column each was exchanged with, and of these what their rows were divided by.
+/// The result of `balance`: rows and columns first … last form the part that is not triangular. `changes` [n] has the
+/// exchanged row and column for the others, and the divisor of the row for these.
 template <class T>
 struct Balance {
   int64_t first, last;
@@ -28,7 +28,7 @@ void exchange(int64_t n, T* a, int64_t stride, int64_t i, int64_t j, int64_t fro
   for (int64_t k = from; k < n; ++k) std::swap(a[i * stride + k], a[j * stride + k]);
 }
 
-/// A row of the part whose elements beside the diagonal are 0, from the end, or -1.
+/// The last row of the part with zeros beside the diagonal, or -1.
 template <class T>
 int64_t lonely_row(const T* a, int64_t stride, int64_t first, int64_t last) {
   for (int64_t i = last; i >= first; --i) {
@@ -94,8 +94,8 @@ bool scale_one(int64_t n, T* a, int64_t stride, const Balance<T>& part, int64_t 
 
 }  // namespace balancing
 
-/// Exchanges rows and columns so that what is triangular comes to the ends, and scales the rest by powers of 2, which
-/// keeps the eigenvalues (Parlett and Reinsch 1969; James, Langou and Lowery 2014).
+/// Moves triangular rows and columns to the ends by exchanges, and scales the rest by powers of 2, which keeps the
+/// eigenvalues (Parlett and Reinsch 1969; James, Langou and Lowery 2014).
 template <class T>
 Balance<T> balance(int64_t n, T* a, int64_t stride, Real<T>* changes) {
   Balance<T> part{0, n - 1, changes};

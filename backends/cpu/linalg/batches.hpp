@@ -18,7 +18,7 @@ T* part(const View& v, int64_t b) {
   return reinterpret_cast<T*>(static_cast<char*>(v.data) + b * v.layout.strides[0]);
 }
 
-/// Calls body(b) for every matrix; `work` is what one takes, in multiply-adds.
+/// Calls body(b) for every matrix; `work` is the cost of one, in multiply-adds.
 template <class F>
 void each_matrix(const View& of, double work, F&& body) {
   const int64_t chunk = std::max<int64_t>(1, static_cast<int64_t>((1 << 16) / std::max(work, 1.0)));

@@ -94,7 +94,7 @@ void solve_triangle(int64_t n, int64_t columns, Matrix<T> t, bool upper, bool un
     return solve_triangle(rest, columns, t.from(half, half), upper, unit, below, stride);
   }
   T l[block * block], inverse[block];
-  // An upper triangle is a lower one whose rows and columns are counted from the end.
+  // An upper triangle is a lower one with rows and columns counted from the end.
   const auto place = [&](int64_t i) { return upper ? n - 1 - i : i; };
   for (int64_t i = 0; i < n; ++i) {
     for (int64_t j = 0; j < i; ++j) l[i * n + j] = t.data[place(i) * t.row + place(j) * t.column];

@@ -12,7 +12,7 @@ namespace weft::cpu {
 namespace {
 
 /// a = Q H Qᴴ, H with one diagonal below its own, for the rows and columns first … last of a [n, n]; reflections become
-/// the rows of v, whose row k is 0 but from k + 1 to last. The update by one reflection and the products with the next
+/// the rows of v; row k is nonzero from k + 1 to last only. The update by one reflection and the products with the next
 /// are one pass.
 template <class T>
 void reduce(int64_t n, T* a, int64_t stride, int64_t first, int64_t last, T* v, int64_t v_stride, T* tau) {
@@ -51,7 +51,7 @@ void reduce(int64_t n, T* a, int64_t stride, int64_t first, int64_t last, T* v, 
   }
 }
 
-/// What a quasi-triangular t times vectors needs; X is T, or complex for conjugate eigenvalues of a real t.
+/// Solves with a quasi-triangular t; X is T, or complex for conjugate eigenvalues of a real t.
 template <class T, class X>
 class BackSubstitution {
   using R = Real<T>;
@@ -59,8 +59,8 @@ class BackSubstitution {
  public:
   BackSubstitution(int64_t n, const T* t, int64_t stride) : n_(n), t_(t), stride_(stride) {}
 
-  /// x [last + 1], whose elements from `first` on are set, becomes a solution of (t - value) x = 0. A divisor that is
-  /// nearly 0 counts as `least`, and x is scaled where it would leave the range.
+  /// Replaces x [last + 1], with elements set from `first` on, by a solution of (t - value) x = 0. Divisors near 0 are
+  /// replaced by `least`, and x is scaled if it would overflow.
   void solve(int64_t first, int64_t last, X value, R least, X* x) const {
     std::fill_n(x, first, X(0));
     for (int64_t i = first - 1; i >= 0; --i) {

@@ -1,4 +1,4 @@
-// What real and complex elements of matrices share. Not public.
+// Helpers for real and complex elements of matrices. Not public.
 #pragma once
 
 #include <cmath>
@@ -65,7 +65,7 @@ Real<T> magnitude_of(T x) {
   if constexpr (parts<T> == 2) return std::hypot(x.re, x.im);
   else return std::fabs(x);
 }
-/// |re x| + |im x|: what pivots are chosen by.
+/// |re x| + |im x|, the criterion for pivots.
 template <class T>
 Real<T> size_of(T x) {
   if constexpr (parts<T> == 2) return std::fabs(x.re) + std::fabs(x.im);

@@ -10,8 +10,8 @@ namespace weft::cpu {
 /// Whether a factor counts as its conjugate.
 enum class Conjugated : uint8_t { no, yes };
 
-/// b [k, n] as real numbers [2k, 2n], dense: below each row the row times i. A complex a, whose parts lie side by side,
-/// times it is a b with its parts side by side.
+/// b [k, n] as real numbers [2k, 2n], dense: each row is followed by the row times i. A complex a with interleaved
+/// components times it is a b with interleaved components.
 template <class R>
 void parts_below(int64_t k, int64_t n, Matrix<Complex<R>> b, Conjugated conjugated, R* to) {
   const R sign = conjugated == Conjugated::yes ? R(-1) : R(1);

@@ -29,8 +29,8 @@ R length_of(int64_t n, const R* x) {
   return most * std::sqrt(sum);
 }
 
-/// T of H0 … H(n-1) = I - V T Vᴴ, upper triangular, row-major, as the rows that V's columns stand in need it: its
-/// conjugate, or `reversed` its transpose.
+/// T of H0 … H(n-1) = I - V T Vᴴ, upper triangular, row-major: its conjugate, or with `reversed` its transpose, because
+/// V's columns are stored as rows.
 template <class T>
 void block_factor(int64_t n, int64_t length, const T* v, int64_t stride, const T* tau, bool reversed, T* t) {
   T products[block * block], factor[block * block];  // element (i, j) is v_jᴴ v_i

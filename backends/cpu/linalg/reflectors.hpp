@@ -13,8 +13,7 @@ constexpr int64_t padded(int64_t n) {
   return to % 128 == 0 ? to + 16 : to;
 }
 
-/// The reflection H whose adjoint takes x [n] to (beta, 0, …): x becomes v with v[0] = 1. Tau is 0 where x is already
-/// so.
+/// The reflection H with Hᴴ x = (beta, 0, …) for x [n]: x becomes v with v[0] = 1. Tau is 0 if x already has this form.
 template <class T>
 struct Reflection {
   T tau;
@@ -38,8 +37,8 @@ template <class T>
 void apply_reflections(const Reflections<T>& q, bool reversed, int64_t rows, T* x, int64_t stride,
                        bool triangular = false);
 
-/// The rows of a [n, m], n columns of length m, as Q R: row j of a becomes the reflection v with 1 at j (j below
-/// min(n, m)), tau [min(n, m)] and r [min(n, m), n], row-major, the upper triangle with a's columns.
+/// Factors the rows of a [n, m], n columns of length m, as Q R. Row j of a becomes the reflection v with 1 at j (j
+/// below min(n, m)). tau is [min(n, m)], and r [min(n, m), n] is the row-major upper triangle.
 template <class T>
 void factor_rows(int64_t n, int64_t m, T* a, int64_t stride, T* tau, T* r, int64_t r_stride);
 

@@ -167,7 +167,7 @@ void solve_group(int64_t n, const Group<T>& t, bool upper, bool unit, const Grou
   }
 }
 
-/// The lower factor in place of the lower triangle; what is above gets zeros.
+/// Replaces the lower triangle by the lower factor, and sets the rest to 0.
 template <class T>
 void cholesky_group(int64_t n, const Group<T>& a, Number<T>* info) {
   const Tag<T> d;
@@ -310,7 +310,8 @@ HWY_EXPORT(triangular_f64);
 
 namespace {
 
-/// What lanes pay for: enough matrices to fill some, none that leaves the first caches.
+/// Cases in which one matrix per lane pays: enough matrices to fill lanes, and matrices that fit the first-level
+/// caches.
 template <class T>
 bool are_small(int64_t batch, int64_t n, int64_t k) {
   return parts<T> == 1 && batch >= 4 && n > 0 && n <= 32 && k <= 32;

@@ -7,7 +7,7 @@
 
 namespace weft::cpu {
 
-/// What `info` says of a matrix that has no result.
+/// The value of `info` for a matrix without a result.
 enum : int32_t { not_finite = -1 };
 
 /// Eigenvalues in ascending order of a Hermitian a [n, n], of which the lower triangle is read, column i as row i of

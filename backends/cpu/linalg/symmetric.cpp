@@ -10,8 +10,8 @@
 namespace weft::cpu {
 namespace {
 
-/// a = Q T Qᴴ of the lower triangle, whose column i is row i here, by reflections whose vectors become the rows of v
-/// [n - 1, n]: row j is 0 before j + 1. d and e are T's diagonals, which are real. The update by one reflection and the
+/// a = Q T Qᴴ from the lower triangle (column i is row i here), by reflections with the rows of v [n - 1, n] as
+/// vectors: row j is 0 before j + 1. d and e are T's diagonals, which are real. The update by one reflection and the
 /// product with the next are one pass.
 template <class T>
 void reduce(int64_t n, T* a, int64_t stride, Real<T>* d, Real<T>* e, T* v, int64_t v_stride, T* tau) {

@@ -56,7 +56,7 @@ HWY_INLINE void each_register(int64_t n, F&& body) {
 
 #define WEFT_INLINE_BODY __attribute__((always_inline))
 
-/// A number to multiply registers of real or of complex numbers by, whose parts lie side by side.
+/// A factor for registers of real or of interleaved complex numbers.
 template <class T>
 struct Factor {
   hn::Vec<Tag<T>> value;

@@ -1,5 +1,5 @@
-// Passes over rows of matrices, compiled for every SIMD target: what the factorizations spend their time in beside
-// matrix products. Matrices are row-major, `stride` elements from row to row. T is float, double or a complex number of
+// Passes over rows of matrices, compiled for every SIMD target: the hot loops of factorizations besides matrix
+// products. Matrices are row-major, `stride` elements from row to row. T is float, double or a complex number of
 // either.
 #pragma once
 
@@ -48,13 +48,12 @@ int64_t lu_panel(int64_t m, int64_t n, T* a, int64_t stride, int32_t* pivots);
 /// positive, else 0.
 template <class T>
 int64_t cholesky_block(int64_t n, T* a, int64_t stride);
-/// Solves l x = b [n, columns] in place, l [n, n] dense and lower triangular; `inverse` has what its diagonal's
-/// elements are divided by as factors.
+/// Solves l x = b [n, columns] in place, l [n, n] dense and lower triangular; `inverse` has the reciprocals of its
+/// diagonal.
 template <class T>
 void solve_block(int64_t n, int64_t columns, const T* l, const T* inverse, T* b, int64_t stride);
 
-/// Solves t x = b in place for one vector b and a triangle whose rows, or with `by_columns` whose columns, are dense
-/// and `stride` apart.
+/// Solves t x = b in place for one vector b and a triangle with dense rows (columns with `by_columns`) `stride` apart.
 template <class T>
 void solve_vector(int64_t n, const T* t, int64_t stride, bool by_columns, bool upper, bool unit, T* b);
 

@@ -16,10 +16,10 @@
 namespace weft::cpu {
 namespace {
 
-/// Queries at once: few of them keep what a causal mask hides out of the products, and their scores in the cache.
+/// The number of queries per block: small blocks skip keys hidden by a causal mask, and keep scores in the cache.
 constexpr int64_t query_block = 24;
 
-/// Keys or values, one sequence after the other: where they lie or, from blocks and of other dtypes, brought together.
+/// Keys or values of consecutive sequences: in place or, for blocks and other dtypes, gathered.
 template <class T>
 class SequenceRows {
  public:

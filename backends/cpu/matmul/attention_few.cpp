@@ -15,8 +15,8 @@ constexpr int64_t keys_per_part = 128;
 template <class T>
 constexpr T nothing = -std::numeric_limits<T>::infinity();
 
-/// What the parts of all sequences found for their lines, one for each head and query: the sums of values, weighted
-/// relative to 2^top, and the sums of those weights.
+/// Partial results for each part, head and query: the sums of values, weighted relative to 2^top, and the sums of the
+/// weights.
 template <class T>
 class Parts {
  public:

@@ -1,5 +1,5 @@
-// Attention of few queries, whose time is that of reading keys and values: these are read once, in their own dtype and
-// the order of memory, in parallel along the keys.
+// Attention of few queries, limited by reading keys and values: these are read once, in their own dtype and the order
+// of memory, in parallel along the keys.
 #pragma once
 
 #include "attention_problem.hpp"

@@ -31,7 +31,7 @@ struct GradientWork {
         scores(static_cast<size_t>(2 * block) * sizeof(T)) {}
 };
 
-/// What one block of queries of sequence number n gives to dq, and adds to dk and dv.
+/// Computes dq of one block of queries of sequence n, and adds to dk and dv.
 template <class T>
 void query_block_gradient(const Problem<T>& p, const Gradient<T>& r, int64_t n, const Sequence& s, int64_t head,
                           int64_t first, const GradientWork<T>& work) {

@@ -1,4 +1,4 @@
-// What the forward and the gradient of attention on the CPU share: operands, sequences, blocks of scores.
+// Shared by forward and gradient of attention on the CPU: operands, sequences, blocks of scores.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace weft::cpu {
 
-/// Keys of a block of scores, and what its first key is a multiple of: of every panel's width.
+/// The number of keys in a block of scores; block starts are multiples of every panel's width.
 constexpr int64_t key_block = 512, key_alignment = 64;
 /// Fewer queries than this do not pay for packing keys and values.
 constexpr int64_t least_queries_to_pack = 16;
@@ -65,7 +65,7 @@ struct KeyRange {
   int64_t begin, end;
 };
 
-/// Calls f(row of the view, j, count) for runs of keys [begin, end) that lie side by side.
+/// Calls f(row of the view, j, count) for contiguous runs of keys [begin, end).
 template <class F>
 void each_run(const Sequence& s, int64_t block_size, int64_t begin, int64_t end, F&& f) {
   if (s.blocks == nullptr) return f(s.key + begin, begin, end - begin);
@@ -153,7 +153,7 @@ class Problem {
   const AttentionPlan& plan_;
 };
 
-/// The right operand of one head's products: packed where enough of them share it, unless it lies well already.
+/// The right operand of one head's products: packed if enough products share it, unless its layout is already suitable.
 template <class T>
 class Right {
  public:

@@ -16,7 +16,7 @@ namespace {
 
 template <class T>
 constexpr int64_t lanes = static_cast<int64_t>(hn::MaxLanes(Tag<T>()));
-/// Keys whose heads are visited together, where those lie side by side.
+/// The number of keys with heads visited together, if those are contiguous.
 constexpr int64_t keys_per_visit = 4;
 
 /// A register of numbers that are stored as K.
@@ -25,7 +25,7 @@ HWY_INLINE Raw<T> load(const K* from) {
   if constexpr (std::is_same_v<T, K>) return hn::LoadU(Tag<T>(), from);
   else return hn::PromoteTo(Tag<T>(), hn::LoadU(hn::Rebind<K, Tag<T>>(), from));
 }
-/// Stands for the count of a whole register.
+/// Means the count of a whole register.
 struct FullRegister {};
 template <class T, class K>
 HWY_INLINE Raw<T> load(const K* from, FullRegister) {
@@ -67,8 +67,8 @@ HWY_INLINE void with_stored(const StoredRows& rows, F&& f) {
   f(Stored<T>{rows.data, rows.row, rows.head});
 }
 
-/// Calls f(group, j, count) for keys [0, n) of every group. Heads that lie side by side are read from memory in its
-/// order, a visit ahead, whatever the order in which rows are then used.
+/// Calls f(group, j, count) for keys [0, n) of every group. Contiguous heads are prefetched in memory order, one visit
+/// ahead, independent of the order in which rows are used.
 template <class F>
 HWY_INLINE void each_visit(const StoredRows& rows, int64_t groups, int64_t n, F&& f) {
   const bool side_by_side = rows.head <= rows.row;

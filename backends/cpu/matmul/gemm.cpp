@@ -47,7 +47,7 @@ bool has_tiles() {
 }
 #endif
 
-/// What a product is added to.
+/// The initial value of a product.
 enum class Start : uint8_t { zeros, one_row, itself };
 
 struct ProductKey {
@@ -112,7 +112,7 @@ Product::Product(const ProductKey& key) {
 /// Making a product takes a tenth of a millisecond: each thread keeps those it met.
 Product& product_of(const ProductKey& key) {
   constexpr size_t most = 256;
-  // A pointer, since a module that is loaded late has little room for what threads hold.
+  // A pointer, because late-loaded modules have little static thread-local storage.
   static thread_local const auto own = std::make_unique<std::unordered_map<ProductKey, Product, ProductKey::Hash>>();
   auto& products = *own;
   const auto found = products.find(key);
@@ -178,7 +178,7 @@ GemmCode choose_gemm<double>(int64_t, int64_t, int64_t) {
 
 namespace {
 
-/// Copies what c starts from into c, where it is not there already.
+/// Copies the initial value of c into c, unless it is there already.
 template <class T>
 [[maybe_unused]] Addend<T> start_in_place(int64_t m, int64_t n, Addend<T> start, T* c, int64_t stride) {
   if (start.data == nullptr || start.data == c) return start;

@@ -20,7 +20,7 @@ struct Matrix {
   Matrix from(int64_t i, int64_t j) const { return {data + i * row + j * column, row, column}; }
 };
 
-/// What a product is added to: rows of unit stride, `row` apart (0: one row for all). Null data stands for zeros.
+/// The initial value of a product: rows of unit stride, `row` apart (0: one row for all). Null data means zeros.
 template <class T>
 struct Addend {
   const T* data = nullptr;
@@ -54,8 +54,8 @@ void native_gemm(int64_t m, int64_t n, int64_t k, Matrix<float> a, Matrix<float>
 void native_gemm(int64_t m, int64_t n, int64_t k, Matrix<double> a, Matrix<double> b, Addend<double> start, double* c,
                  int64_t stride);
 
-/// b[k, n] in panels of a few columns, whose rows lie `row` apart: element (p, j) of one is data[p * row + j]. Panel
-/// after panel as pack_right puts them, `column` is the depth; panels of a dense matrix in place have a `column` of 1.
+/// b[k, n] in panels of a few columns with rows `row` apart: element (p, j) of one is data[p * row + j]. Panel after
+/// panel as pack_right puts them, `column` is the depth; panels of a dense matrix in place have a `column` of 1.
 template <class T>
 struct Panels {
   const T* data = nullptr;
@@ -69,7 +69,7 @@ template <class T>
 int64_t packed_size(int64_t n, int64_t k);
 Panels<float> pack_right(int64_t n, int64_t k, Matrix<float> b, float* to);
 Panels<double> pack_right(int64_t n, int64_t k, Matrix<double> b, double* to);
-/// As above, for many products with one b. The kernels read a where it lies: rows a multiple of a page apart are slow.
+/// As above, for many products with one b. The kernels read a in place: rows a multiple of a page apart are slow.
 void panels_gemm(int64_t m, int64_t n, int64_t k, Matrix<float> a, Panels<float> b, Addend<float> start, float* c,
                  int64_t stride);
 void panels_gemm(int64_t m, int64_t n, int64_t k, Matrix<double> a, Panels<double> b, Addend<double> start, double* c,

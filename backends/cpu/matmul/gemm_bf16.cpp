@@ -1,5 +1,4 @@
-// Products of bfloat16 for CPUs whose vector units multiply pairs of them (AVX512_BF16): two rows of b lie side by
-// side.
+// Products of bfloat16 for CPUs whose vector units multiply pairs of them (AVX512_BF16): two rows of b are interleaved.
 #include "gemm.hpp"
 #include "../workspace.hpp"
 
@@ -38,7 +37,7 @@ struct Result {
   int64_t c_row;
   const uint16_t* bias;  ///< one row, or null
   int64_t columns;
-  /// Null, or what the products of each row and of each column are multiplied by.
+  /// Null, or scales of each row and column.
   const float *row_scale = nullptr, *column_scale = nullptr;
 
   Result from(int64_t i, int64_t j) const {
@@ -122,7 +121,7 @@ void panel_product(int64_t m, int64_t pairs, bool single, Left a, const uint32_t
 #undef WEFT_BLOCK
 }
 
-/// Two rows of numbers as one of pairs; zeros stand for a second row that is null.
+/// Interleaves two rows as pairs; a null second row counts as zeros.
 void interleave(int64_t count, const uint16_t* first, const uint16_t* second, uint32_t* to) {
   for (int64_t j = 0; j < count; j += lanes) {
     const __mmask16 mask = first_lanes(count - j);
@@ -144,7 +143,7 @@ HWY_INLINE void interleave_panel(const uint16_t* first, const uint16_t* second, 
   _mm512_storeu_si512(to + lanes, _mm512_permutex2var_epi16(x, high, y));
 }
 
-/// b[k, n], whose columns lie together, as lines of pairs, `stride` apart, padded with zeros where k is odd.
+/// b[k, n] with contiguous columns, as lines of pairs `stride` apart, zero-padded if k is odd.
 void transpose_pairs(int64_t k, int64_t n, Matrix<uint16_t> b, uint32_t* to, int64_t stride) {
   const int64_t pairs = k / 2;
   if (reinterpret_cast<uintptr_t>(b.data) % 4 == 0 && b.column % 2 == 0) {
@@ -198,7 +197,7 @@ void pack_left(int64_t m, int64_t k, Matrix<uint16_t> a, uint32_t* to) {
   }
 }
 
-/// Whether the blocks may read a where it lies: rows far apart by a power of two push each other out of the cache.
+/// Whether the blocks may read a in place: rows a large power of two apart evict each other from the cache.
 bool reads_in_place(const Matrix<uint16_t>& a) { return a.column == 1 && a.row % 2048 != 0; }
 
 }  // namespace

@@ -144,7 +144,7 @@ void transpose(int64_t lines, int64_t length, const T* from, int64_t from_stride
                                              reinterpret_cast<const char*>(from), from_stride * item, length, lines);
 }
 
-/// One row of a matrix, whose elements lie `step` apart.
+/// One row of a matrix, with elements `step` apart.
 template <class T>
 HWY_INLINE void pack_row(int64_t columns, const T* from, int64_t step, T* to) {
   int64_t j = 0;
@@ -201,8 +201,8 @@ void pack_left(int64_t m, int64_t k, Matrix<T> a, T* to) {
   }
 }
 
-/// Whether the register blocks may read a where it lies: its rows are walked side by side, and those that lie a
-/// multiple of a page apart would push each other out of the cache.
+/// Whether the register blocks may read a in place: its rows are read in parallel, and rows a multiple of a page apart
+/// would evict each other from the cache.
 template <class T>
 bool reads_in_place(const Matrix<T>& a) {
   return a.column == 1 && a.row * static_cast<int64_t>(sizeof(T)) % 4096 != 0;
@@ -281,7 +281,7 @@ void dot_rows(int64_t k, const T* a, int64_t row, const T* x, Addend<T> start, T
 
 template <class T>
 void dot_gemv(int64_t m, int64_t k, const T* a, int64_t row, const T* x, Addend<T> start, T* y, int64_t step) {
-  // Memory is fastest where one row is read behind the other, a cache where they share what is read of x.
+  // Memory is fastest if rows are read in sequence, a cache if rows share the reads of x.
   const bool in_cache = m * k * static_cast<int64_t>(sizeof(T)) <= 1 << 19;
   int64_t i = 0;
   for (; in_cache && i + 4 <= m; i += 4) dot_rows<T, 4>(k, a + i * row, row, x, start.from(i, 0), y + i * step, step);

@@ -1,5 +1,5 @@
-// Batched matrix products of views: operands that no GEMM can read are copied, and the result is computed in tiles
-// whose bounds follow the shape alone.
+// Batched matrix products of views: operands that no GEMM can read are copied, and the result is computed in tiles with
+// bounds that depend on the shape only.
 #include "../kernels.hpp"
 
 #include <algorithm>
@@ -41,7 +41,7 @@ void fill_with_bias(const Task<T>& t) {
   }
 }
 
-/// The bias as a product's start: where it lies, or written into c.
+/// The bias as a product's initial value: in place, or copied into c.
 template <class T>
 Addend<T> start_of(const Task<T>& t) {
   constexpr int64_t item = sizeof(T);
@@ -159,7 +159,7 @@ bool run_in_place(const View& out, const View& a, const View& b, const View& bia
   return true;
 }
 
-/// Copies what cannot be used in place, converted to `dtype`.
+/// Copies operands that cannot be used in place, converted to `dtype`.
 template <class T>
 void run_copied(const View& out, const View& a, const View& b, const View& bias, DType dtype) {
   const auto needs_copy = [&](const View& v) { return v.layout.dtype != dtype || !as_matrix<T>(v); };
@@ -223,7 +223,7 @@ bool run_by_rows(const View& out, const View& a, const View& b, const View& bias
   return true;
 }
 
-/// A few rows by a large matrix that lies by rows or columns, which is widened as it is read; false for others.
+/// A few rows by a large row- or column-major matrix, which is widened as it is read; false for others.
 bool run_few_rows(const View& out, const View& a, const View& b, const View& bias) {
   const int64_t m = rows_of(out), n = columns_of(out);
   if (n < m) {

@@ -19,7 +19,7 @@ namespace {
 /// Multiply-adds that are worth handing to another thread.
 constexpr double worthwhile = 1 << 18;
 
-/// A right operand as it lies where one stride is 1, else as a copy.
+/// A right operand in place if one stride is 1, else as a copy.
 class Right {
  public:
   explicit Right(const View& view) {
@@ -101,7 +101,7 @@ class Tiles {
     if (!fits) return;
     into_ = static_cast<A*>(o.into.data);
     into_row_ = row_bytes(o.into) / item;
-    // Then nothing but the cache asks for small ones.
+    // Then only the cache limits the size.
     if (way_ == Way::gemm && !right_[1].present() && o.unit == 1) shape_ = choose_tiles(1, m_, n_, k_);
   }
 
@@ -110,7 +110,7 @@ class Tiles {
     const int64_t across = (n_ - 1) / shape_.columns + 1, down = (m_ - 1) / shape_.rows + 1;
     const double volume = static_cast<double>(shape_.rows * shape_.columns) * static_cast<double>(k_);
     const auto chunk = static_cast<int64_t>(worthwhile / std::max(volume, 1.0));
-    // What was widened serves all rows.
+    // The widened operand serves all rows.
     const int64_t together = way_ == Way::widened ? down : 1;
     parallel_for(across * down, std::max(chunk, int64_t{1}) * together, [&](int64_t begin, int64_t end) {
       const Space space(*this);
@@ -136,7 +136,7 @@ class Tiles {
   }
 
  private:
-  /// What one chunk computes in: tiles, and what was widened or is to be.
+  /// The buffers of one chunk: tiles and widened operands.
   struct Space {
     explicit Space(const Tiles& t)
         : memory((t.tiles_here() * t.tile_size() * static_cast<int64_t>(sizeof(A))) + t.wide_bytes()) {

@@ -1,4 +1,4 @@
-// A product tile by tile, for kernels that go on computing with a tile while it is in the cache.
+// A product tile by tile, for kernels that process a tile further while it is in the cache.
 #pragma once
 
 #include <cstdint>
@@ -17,9 +17,9 @@ struct ProductTile {
   A* others;
 };
 
-/// What is multiplied: a [m, k] · b [k, n] and, where `other` has data, a · other. Tiles hold whole groups of `unit`
-/// columns, of which n is a multiple. Where `into` [m, n] has data, and is of type A with adjacent columns, the tiles
-/// of the first product lie there.
+/// The products a [m, k] · b [k, n] and, if `other` has data, a · other. Tiles hold whole groups of `unit` columns; n
+/// is a multiple of `unit`. If `into` [m, n] has data of type A with adjacent columns, the tiles of the first product
+/// are written there.
 struct ProductOperands {
   View a, b, other, into;
   int64_t unit = 1;

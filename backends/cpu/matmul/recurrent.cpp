@@ -1,5 +1,5 @@
 // Recurrent layers. A thread takes some rows of the batch through all steps, with the weight packed once for all of
-// them: each step is a product of the states, whose result stays in the cache, and one pass over it.
+// them: each step is a product of the states and one pass over the result, which stays in the cache.
 #include "../simd/simd_targets.hpp"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "weft/backends/cpu/matmul/recurrent.cpp"
@@ -140,8 +140,8 @@ struct LayerGradient {
     return matrix != nullptr ? matrix + row * hidden : nullptr;
   }
 
-  /// One row of a step, back. `dh_row` is the gradient of its state and becomes what goes past the gates to the one
-  /// before; `d_row` is what goes through them.
+  /// The backward of one row of a step. `dh_row` is the gradient of its state, and becomes the direct part of the
+  /// previous state's gradient; `d_row` is the part through the gates.
   HWY_INLINE void retreat(int64_t row, int64_t b, const T* before_row, T* dh_row, T* d_row) const {
     const T* gate = is_lstm || is_gru ? gates + row * gates_count * hidden : out + row * hidden;
     const T *keep = row_of(kept, row), *from = row_of(g, row);

@@ -39,8 +39,8 @@ HWY_INLINE Vec widened(const T* from, int64_t count) {
 /// Rows of b that are added at once.
 constexpr int depth = 8;
 
-/// The products of `deep` rows of b, which lie `row` apart, are added to the sums [rows], or stored. The columns are
-/// whole vectors.
+/// Adds the products of `deep` rows of b, `row` apart, to the sums [rows], or stores them. The columns are whole
+/// vectors.
 template <class T, int rows, int deep>
 HWY_INLINE void add_rows(int64_t n, const float* a, int64_t k, const T* b, int64_t row, bool first, float* c,
                          int64_t stride) {

@@ -1,5 +1,4 @@
-// Products of a few rows with a large matrix, which is read once and as it lies: 16-bit numbers are widened in
-// registers.
+// Products of a few rows with a large matrix, which is read once and in place: 16-bit numbers are widened in registers.
 #pragma once
 
 #include <cstdint>

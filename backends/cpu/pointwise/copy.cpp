@@ -76,7 +76,7 @@ struct Fill {
   void operator()(char* const* p, unsigned, int64_t n) const { loop(p[0], element, n); }
 };
 
-/// The bytes that lie one behind the other before the first gap.
+/// The number of contiguous bytes before the first gap.
 int64_t run_bytes(const Layout& layout) {
   int64_t bytes = itemsize(layout.dtype);
   for (int d = layout.rank - 1; d >= 0; --d) {

@@ -2,7 +2,7 @@
 //
 // Loops are keyed by operation, by compute type and, where operands may be one repeated element, by the bit mask of
 // those operands. A null entry is a combination that does not exist. The tables hold the best target's loops from load
-// time on; WEFT_CPU_TARGET=scalar, avx2 or avx512 in the environment asks for another.
+// time on; WEFT_CPU_TARGET=scalar, avx2 or avx512 in the environment selects another.
 #pragma once
 
 #include <cstring>
@@ -36,7 +36,7 @@ constexpr Slot slot_of(DType t) { return slots[static_cast<int>(t)]; }
 /// Whether elements are converted to the type that arithmetic runs in, and back.
 constexpr bool is_converted(DType t) { return compute_type(t) != t; }
 
-/// An integer type without its sign, for loops that do not ask for it; any other type as it is.
+/// The unsigned type of an integer type, for loops independent of the sign; other types unchanged.
 template <class T>
 using Bits = typename std::conditional_t<std::is_integral_v<T> && !std::is_same_v<T, bool>, std::make_unsigned<T>,
                                          std::type_identity<T>>::type;
@@ -86,7 +86,7 @@ struct ConvertLoops {
   /// Transposes rows × columns elements of a size: out[r][c] = in[c][r], strides in bytes.
   void (*transpose[item_sizes])(char* out, int64_t out_stride, const char* in, int64_t in_stride, int64_t rows,
                                 int64_t columns);
-  /// Copies n elements of a size that lie `in_stride` bytes apart.
+  /// Copies n elements of a size, `in_stride` bytes apart.
   void (*gather[item_sizes])(char* out, const char* in, int64_t in_stride, int64_t n);
 };
 
@@ -103,8 +103,8 @@ inline constexpr int64_t stream_bytes = int64_t{28} << 20;
 /// Shorter runs have too many cache lines that are not written whole.
 inline constexpr int64_t stream_run = 1024;
 
-/// glibc copies 2 KiB and more by `rep movsb`, which takes ten times as long on Zen 3 and 4 where `out` lies a little
-/// above `in` within a page.
+/// glibc copies 2 KiB and more by `rep movsb`, which takes ten times as long on Zen 3 and 4 if `out` is slightly above
+/// `in` within a page.
 inline void copy_bytes(void* out, const void* in, int64_t bytes) {
   if (bytes < 1024) std::memcpy(out, in, static_cast<size_t>(bytes));
   else convert_loops.copy(out, in, bytes);

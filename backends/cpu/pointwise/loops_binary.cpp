@@ -40,7 +40,7 @@ void fill_row(TernaryLoop (&loop)[8]) {
   loop[6] = ternary_loop<F, Array<T>, Repeated<T>, Repeated<T>>;
 }
 
-/// sqrt(x), but of -0 and -infinity what C's pow(x, 0.5) gives.
+/// sqrt(x), but with the results of C's pow(x, 0.5) for -0 and -infinity.
 template <class T>
 HWY_INLINE Vec<T> half_power(Vec<T> x) {
   const Vec<T> infinite(std::numeric_limits<T>::infinity());

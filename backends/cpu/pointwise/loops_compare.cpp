@@ -30,7 +30,7 @@ void mirrored_loop(void* out, const void* a, const void* b, int64_t n) {
   compare_loop<typename F::Mirror, T, 2>(out, b, a, n);
 }
 
-/// What may be mirrored freely asks for no order, and is the same for signed integers and unsigned ones.
+/// Symmetric comparisons need no order, and are the same for signed and unsigned integers.
 template <class F, class T>
 using Compared = std::conditional_t<std::is_same_v<F, typename F::Mirror>, Bits<T>, T>;
 

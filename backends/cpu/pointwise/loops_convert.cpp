@@ -11,7 +11,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace weft::cpu::HWY_NAMESPACE {
 
-/// Toward zero; what does not fit gives the lowest number, as x86 does.
+/// Rounds toward zero; values out of range give the lowest number, as on x86.
 template <class Whole, class Real>
 WEFT_FN Whole whole(Real x) {
   constexpr Real limit = static_cast<Real>(uint64_t{1} << (sizeof(Whole) * 8 - 1));
@@ -220,7 +220,7 @@ void gather_loop(char* out, const char* in, int64_t in_stride, int64_t n) {
   for (; i < n; ++i) __builtin_memcpy(out + i * static_cast<int64_t>(sizeof(T)), in + i * in_stride, sizeof(T));
 }
 
-/// The largest block of `size` × `size` elements that is transposed at once, and the smaller one for what is left.
+/// The largest block of `size` × `size` elements that is transposed at once, and the smaller one for the remainder.
 template <class T>
 constexpr int large_block = sizeof(T) == 16  ? 1
                             : sizeof(T) == 8 ? 4
@@ -279,7 +279,7 @@ WEFT_FN void transpose_block(char* out, int64_t out_stride, const char* in, int6
     for (int c = 0; c < size; ++c) o[c] = reinterpret_cast<const T*>(in + c * in_stride)[r];
   }
 }
-/// In blocks of `size`; what is left at the right and below in smaller ones.
+/// In blocks of `size`; the remainder at the right and bottom in smaller ones.
 template <class T, int size>
 WEFT_FN void transpose_loop(char* out, int64_t out_stride, const char* in, int64_t in_stride, int64_t rows,
                             int64_t columns) {

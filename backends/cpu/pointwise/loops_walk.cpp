@@ -40,7 +40,7 @@ void swap_dimensions(Walk& walk, int a, int b) {
   for (int k = 0; k < walk.count; ++k) std::swap(walk.strides[k][a], walk.strides[k][b]);
 }
 
-/// The output's strides become positive and descending; dimensions that lie behind each other become one.
+/// Makes the output's strides positive and descending, and merges contiguous dimensions.
 void simplify(Walk& walk) {
   for (int d = 0; d < walk.rank; ++d) {
     if (walk.strides[0][d] >= 0) continue;
@@ -149,7 +149,7 @@ Elements elements_of(const Walk& walk, int k) {
 
 enum class Order : uint8_t { contiguous, repeated, scattered };
 
-/// How operand k lies along the whole walk.
+/// The layout of operand k along the whole walk.
 Order order_of(const Walk& walk, int k) {
   int64_t dense = walk.items[k];
   bool contiguous = true, repeated = true;
@@ -181,7 +181,7 @@ void for_chunks(const Walk& walk, int64_t n, int64_t chunk, F&& body) {
   });
 }
 
-/// Any layout: blocks in row-major order, whose scattered operands go through the stack.
+/// Any layout: blocks in row-major order, with scattered operands buffered on the stack.
 void run_blocks(const Walk& walk, WalkBody body, const void* context) {
   Order orders[max_operands];
   int like[max_operands];

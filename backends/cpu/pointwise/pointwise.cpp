@@ -27,7 +27,7 @@ WEFT_FN void call(UnaryLoop loop, void* out, char* const* in, int64_t n) { loop(
 WEFT_FN void call(BinaryLoop loop, void* out, char* const* in, int64_t n) { loop(out, in[0], in[1], n); }
 WEFT_FN void call(TernaryLoop loop, void* out, char* const* in, int64_t n) { loop(out, in[0], in[1], in[2], n); }
 
-/// Runs a loop over operands that may be repeated, or of a type that the loop knows as a wider one.
+/// Runs a loop over operands that may be repeated, or that are widened to the loop's type.
 template <int N, class Loop>
 struct Job {
   const Loop* row;  // by the mask of repeated inputs
@@ -101,15 +101,15 @@ struct Job {
 /// True where the operand is as contiguous as a contiguous output, or one element on the host.
 bool is_flat(const View& in) { return (in.layout.contiguous | in.layout.host_scalar) != 0; }
 
-/// The bytes that an operand lies in, where it repeats nothing.
+/// The memory range of an operand without repeated elements.
 int64_t bytes_of(const View& view) {
   int64_t bytes = itemsize(view.layout.dtype);
   for (int d = 0; d < view.layout.rank; ++d) bytes *= view.layout.strides[d] != 0 ? view.layout.sizes[d] : 1;
   return bytes;
 }
 
-/// Large outputs of cheap formulas gain from stores past the caches; the others wait for their arithmetic, or for what
-/// they gather. Every piece of the walk must begin at a cache line.
+/// Large outputs of cheap formulas gain from stores past the caches; the others are limited by arithmetic or by
+/// gathers. Every piece of the walk must begin at a cache line.
 template <int N>
 bool may_stream(const View& out, const View* const (&in)[N]) {
   const Layout& layout = out.layout;
@@ -164,7 +164,7 @@ WEFT_FN void start(const Loop* row, int64_t grain, const View& out, DType type, 
   walk<N, Loop>(row, grain, out, type, in);
 }
 
-/// The dtype of operands of which one may be a host scalar, whose own is the compute type.
+/// The dtype of operands, one of which may be a host scalar of the compute type.
 DType common_type(const View& a, const View& b) { return a.layout.host_scalar ? b.layout.dtype : a.layout.dtype; }
 
 /// Integers compared with floats as doubles. Rounding to a double keeps the order, so that only large equal ones are
@@ -213,7 +213,7 @@ struct MixedComparison {
     loop(DType::f64, DType::f32)(out, single, n);
   }
 
-  // The comparison with 0 of differences whose sign is exact.
+  // The comparison of exactly signed differences with 0.
   template <class Whole>
   void settle(uint8_t* out, const char* whole, int64_t step, const double* rounded, const double* real,
               int64_t n) const {

@@ -1,5 +1,5 @@
-// Products of 8-bit floats with a scale for each block of 128 columns: what a block adds is summed up on its own, and
-// scaled in f32.
+// Products of 8-bit floats with a scale for each block of 128 columns: each block is summed separately, and scaled in
+// f32.
 #include "../simd/simd_targets.hpp"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "weft/backends/cpu/quantize/blockwise_matmul.cpp"

@@ -27,7 +27,7 @@ using FloatVec = hn::Vec<Floats>;
 using WordVec = hn::Vec<Words>;
 constexpr int64_t width = static_cast<int64_t>(hn::MaxLanes(Floats()));
 
-/// As to_float8_e4m3fn and to_float8_e5m2 (tensor/number.hpp), which say what the numbers are.
+/// As to_float8_e4m3fn and to_float8_e5m2; tensor/number.hpp documents the formats.
 struct E4m3 {
   static constexpr int shift = 20, missing = 120;
   static constexpr uint32_t largest = 0x43e00000, smallest_normal = 0x3c800000, rebias = 0xc407ffff, magic = 0x46800000;

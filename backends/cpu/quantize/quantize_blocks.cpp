@@ -1,4 +1,4 @@
-// 8-bit floats with a scale for each block: a block is read once, and quantised while it lies in the cache.
+// 8-bit floats with a scale for each block: a block is read once, and quantised while it is in the cache.
 #include "../simd/simd_targets.hpp"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "weft/backends/cpu/quantize/quantize_blocks.cpp"
@@ -36,7 +36,7 @@ void decode(float* to, const char* from, int64_t stride, int64_t n) {
   }
 }
 
-/// Rows of a part as f32: where they lie, or one at a time in a buffer; what lies by columns is turned as a whole.
+/// Rows of a part as f32: in place, or one at a time in a buffer; column-major parts are transposed as a whole.
 class Tile {
  public:
   Tile(const View& x, const View& scale, int64_t scale_rows, int64_t scale_columns, int64_t rows, int64_t columns)
@@ -127,7 +127,7 @@ constexpr int64_t block = 128;
 /// A part has at most so many blocks.
 constexpr int64_t most_blocks = 128;
 
-/// Calls body(block, row, line, first, count) for the piece of each row that lies in a block.
+/// Calls body(block, row, line, first, count) for the piece of each row in a block.
 template <class Body>
 HWY_INLINE void each_piece(Tile& tile, const Part& p, int64_t rows, int64_t columns, Body&& body) {
   const int64_t across = (p.columns + columns - 1) / columns;

@@ -21,7 +21,7 @@ constexpr int64_t step = 64, lanes = 16;
 
 HWY_INLINE __m512i load(const void* from) { return _mm512_loadu_si512(from); }
 
-/// What is added to codes where they are read, so that they have no sign, and what 4 bits without a zero stand for.
+/// The offset that makes codes unsigned as they are read, and the offset of 4-bit codes without a zero.
 HWY_INLINE int centre_of(const QuantizedRows& w) {
   if (w.bits == 8) return w.is_signed ? 128 : 0;
   return w.zero == nullptr ? 8 : 0;
@@ -37,7 +37,7 @@ HWY_INLINE __m512i last_codes_at(const uint8_t* codes, int64_t left, bool is_sig
   return is_signed ? _mm512_maskz_sub_epi8(there, read, _mm512_set1_epi8(-128)) : read;
 }
 
-/// What both bytes of x add to the sum of one group.
+/// The contributions of both bytes of x to the sum of one group.
 struct Sum {
   __m512i high, low;
   HWY_INLINE void start(const int32_t* at) { high = _mm512_setzero_si512(), low = load(at); }
@@ -49,7 +49,7 @@ struct Sum {
   HWY_INLINE __m512 value() const { return _mm512_cvtepi32_ps(whole()); }
 };
 
-/// `count` rows of x by 64 codes, or 128 of 4 bits; their planes lie `apart`.
+/// `count` rows of x by 64 codes, or 128 of 4 bits; their planes are `apart` bytes apart.
 template <int count, int bits>
 HWY_INLINE void add_codes(Sum* sum, __m512i codes, const int8_t* x, int64_t row, int64_t apart) {
   const __m512i half = _mm512_set1_epi8(15), even = bits == 8 ? codes : _mm512_and_si512(codes, half);
@@ -64,7 +64,7 @@ HWY_INLINE void add_codes(Sum* sum, __m512i codes, const int8_t* x, int64_t row,
 /// Scales and zeros are taken for so many groups at once.
 constexpr int64_t groups_at_once = 16;
 
-/// Up to 16 groups of a row of the weight by one of x: the factors of their sums, and what their zeros add.
+/// Up to 16 groups of a row of the weight by one of x: the factors of their sums, and the terms of their zeros.
 HWY_INLINE __m512 factors_of(const QuantizedRows& w, int64_t row, const IntegerInputs& x, int64_t m, int64_t g,
                              float* factors) {
   const int64_t groups = w.groups(), of_w = row * groups + g, of_x = m * groups + g;
@@ -75,7 +75,7 @@ HWY_INLINE __m512 factors_of(const QuantizedRows& w, int64_t row, const IntegerI
   return _mm512_mul_ps(_mm512_maskz_loadu_ps(there, w.zero + of_w), _mm512_maskz_loadu_ps(there, x.sums + of_x));
 }
 
-/// `rows` rows of the weight by `count` rows of x. What is read then is fetched in the order of memory.
+/// `rows` rows of the weight by `count` rows of x. Operands are prefetched in memory order.
 template <int rows, int count, int bits>
 HWY_INLINE void multiply_rows(const QuantizedRows& w, int64_t row, const IntegerInputs& x, __m512 (*out)[count]) {
   const int64_t groups = w.groups(), of_group = bits == 8 ? w.group : (w.group + 1) / 2;
@@ -151,7 +151,7 @@ void multiply_any(const QuantizedRows& w, int64_t row, int64_t m, const IntegerI
   if (i < m) multiply<1, bits>(w, row, x.from(i, w), out + i * out_row, out_row);
 }
 
-/// What a group of codes that stand for 0 adds to the sums.
+/// The contribution of a group of codes for 0 to the sums.
 __m512i centre_sums(const QuantizedRows& w, int64_t n, const int8_t* x, int64_t apart) {
   const auto centre = static_cast<char>(centre_of(w));
   Sum sum = {_mm512_setzero_si512(), _mm512_setzero_si512()};

@@ -1,5 +1,5 @@
-// Products with weights of 8 or 4 bits. A few rows are multiplied with codes as they are read, so that the memory that
-// holds the weight is what such a call waits for; for more rows a panel of the weight at a time becomes floats.
+// Products with weights of 8 or 4 bits. A few rows are multiplied with codes as they are read, so that the call is
+// limited by reading the weight; for more rows, panels of the weight are converted to floats.
 #include "../simd/simd_targets.hpp"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "weft/backends/cpu/quantize/quantized_matmul.cpp"
@@ -27,7 +27,7 @@ using V = hn::Vec<D>;
 using Ints = hn::RebindToSigned<D>;
 constexpr int64_t width = static_cast<int64_t>(hn::MaxLanes(D()));
 
-/// Sixteen codes of a group as the weights they stand for. `Code` is int8_t or uint8_t.
+/// Sixteen codes of a group, decoded to weights. `Code` is int8_t or uint8_t.
 template <class Code>
 struct Bytes {
   V scale, zero;
@@ -59,7 +59,7 @@ struct Nibbles {
 #endif
 };
 
-/// One weight, for what is left of a group.
+/// One weight, for the remainder of a group.
 HWY_INLINE float weight_at(const QuantizedRows& w, const uint8_t* row, int64_t j, float scale, float zero) {
   if (w.bits == 4) return static_cast<float>(row[j / 2] >> (j % 2 * 4) & 15) * scale + zero;
   const float code = w.is_signed ? static_cast<float>(static_cast<int8_t>(row[j])) : static_cast<float>(row[j]);
@@ -206,7 +206,7 @@ namespace {
 constexpr int64_t few = 8;
 constexpr int64_t panel_rows = 128;
 
-/// x as f32, rows `row` apart: where it lies, or a copy; even columns before odd ones where `splits`.
+/// x as f32, rows `row` apart: in place, or a copy; even columns before odd ones where `splits`.
 class Inputs {
  public:
   Inputs(const View& x, bool splits, int64_t row)
@@ -239,7 +239,7 @@ void store_row(const View& out, int64_t i, int64_t j, float* sums, int64_t n, co
              out.layout.dtype, sums, n);
 }
 
-/// The last rows of a weight whose number four does not divide, each as often as it takes.
+/// The last rows of a weight with a number of rows that is no multiple of four, repeated.
 class LastRows {
  public:
   LastRows(const QuantizedRows& w, int64_t row, int64_t count)

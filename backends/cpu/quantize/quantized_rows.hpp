@@ -17,7 +17,7 @@ struct QuantizedRows {
   int64_t half() const { return columns / 2 + columns % 2; }
   const uint8_t* row(int64_t i) const { return codes + i * stride; }
   float scale_at(int64_t i, int64_t g) const { return scale[i * groups() + g]; }
-  /// What code 0 stands for.
+  /// The value of code 0.
   float zero_at(int64_t i, int64_t g) const {
     if (zero != nullptr) return zero[i * groups() + g];
     return bits == 4 ? -8 * scale_at(i, g) : 0.0f;
@@ -43,8 +43,8 @@ struct WholeNumbers {
   float scale = 0;  ///< 0 where a number was not finite
   float sum = 0;    ///< of what the numbers stand for
 };
-/// One group of x, n numbers, to bytes from `to` on in planes that lie `apart`; up to 15 zeros follow in each. Writes
-/// 16 starts.
+/// One group of x, n numbers, to bytes from `to` on in planes `apart` bytes apart; up to 15 zeros follow in each.
+/// Writes 16 starts.
 WholeNumbers to_whole_numbers(const QuantizedRows& w, const float* x, int64_t n, int8_t* to, int64_t apart,
                               int32_t* starts);
 bool takes_integers(const QuantizedRows& w);

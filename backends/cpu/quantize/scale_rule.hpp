@@ -8,7 +8,7 @@
 
 namespace weft::cpu {
 
-/// What a block is multiplied by: the largest code over its largest number.
+/// The factor of a block: the largest code over its largest magnitude.
 struct ScaleRule {
   float largest, epsilon;
   bool power_of_two;

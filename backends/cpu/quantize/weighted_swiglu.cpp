@@ -90,7 +90,7 @@ void quantize_any(const View& codes, const View& scale, const View& x, const Vie
   else quantize_as<fp8::E5m2>(codes, scale, x, prob, {57344, 0, power_of_two});
 }
 
-/// da and db from what comes in, g times the weight.
+/// da and db from the incoming gradient, g times the weight.
 HWY_INLINE void gradient_step(float* a, float* b, const float* g, float weight, int64_t i, int64_t left) {
   const L x = L::load(a + i, left, 0), up = L::load(b + i, left, 0), d = L::load(g + i, left, 0) * L(weight);
   const L e = exp(L(0.0f) - x);

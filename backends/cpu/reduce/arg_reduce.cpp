@@ -15,7 +15,7 @@ namespace weft::cpu {
 namespace {
 constexpr int64_t column_block = 256;
 
-/// What is computed with one SIMD target; how it is walked, needs none.
+/// The computation for one SIMD target; the traversal does not depend on it.
 struct ArgKernel {
   int64_t (*line)(const char* from, int64_t step, int64_t n, DType dtype);
   /// The indices for up to column_block columns of `rows` rows.

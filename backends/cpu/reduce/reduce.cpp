@@ -1,5 +1,5 @@
-// What reductions compute: a line to one number, rows to a row of numbers, and
-// partial results to the output. reduce_plan.cpp says which lines and rows.
+// Reduction loops: a line to one number, rows to a row of numbers, and partial results to the output. reduce_plan.cpp
+// chooses the lines and rows.
 #include "../simd/simd_targets.hpp"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "weft/backends/cpu/reduce/reduce.cpp"
@@ -19,7 +19,7 @@ namespace {
 template <class A>
 constexpr bool is_float = std::is_floating_point_v<A>;
 
-/// What partial results are kept and combined in.
+/// The type of partial results.
 template <class A>
 using Wide = std::conditional_t<is_float<A>, double, A>;
 

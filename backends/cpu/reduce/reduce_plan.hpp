@@ -24,7 +24,7 @@ struct ReducePlan {
   }
 };
 
-/// What a reduction reads: elements as they are, or, for int32 alone, 1 where they are not zero.
+/// The input transform of a reduction: elements unchanged or, for int32 only, 1 for nonzero elements.
 struct ReducedElements {
   DType dtype;
   bool truth;
@@ -33,7 +33,7 @@ struct ReducedElements {
 /// One reduction. Partial results are kept in W: double, int64_t, int32_t or Moments.
 template <class W>
 struct ReduceKernel {
-  /// Combines into[i] with the n elements, `stride` bytes apart, of line i of `count`, which lie `line_step` bytes
+  /// Combines into[i] with the n elements, `stride` bytes apart, of line i of `count`; lines are `line_step` bytes
   /// apart.
   void (*lines)(W* into, int64_t count, const char* x, int64_t line_step, int64_t stride, int64_t n,
                 ReducedElements elements);

@@ -13,7 +13,7 @@ HWY_BEFORE_NAMESPACE();
 namespace weft::cpu::HWY_NAMESPACE {
 namespace {
 
-/// What a scan carries along. Integers wrap.
+/// The carry of a scan. Integers wrap.
 struct Plus {
   static constexpr int start = 0;
   template <class Sum, class A>

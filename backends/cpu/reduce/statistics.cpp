@@ -57,7 +57,7 @@ HWY_INLINE Lanes<A> greater(Lanes<A> a, Lanes<A> b) {
   return a;
 }
 
-// What one pass gathers; two of them by turns, so that no sum waits for the one before it.
+// The sums of one pass; two alternate, so that sums do not depend on each other.
 template <class A>
 struct Gathered {
   using L = Lanes<A>;
@@ -104,7 +104,7 @@ ElementStatistics of_chunk(const A* x, int64_t n) {
   }
   even.add(odd);
   if (i < n) {
-    // What is missing counts as 1, no zero, and as the pivot, no deviation.
+    // Missing elements count as 1 (no zero) and as the pivot (no deviation).
     const A none = Gathered<A>::none;
     even.take(L::load(x + i, n - i, A(1)), L::load(x + i, n - i, pivot) - middle);
     even.low = lesser(even.low, L::load(x + i, n - i, none));

@@ -71,8 +71,8 @@ struct Planes {
   }
 };
 
-/// A row with its padding, in `stride` phases: column c of the padded row stands at c / stride of phase c % stride. So
-/// element k of neighbouring windows is a line of neighbours.
+/// A row with its padding, in `stride` phases: column c of the padded row is element c / stride of phase c % stride. So
+/// element k of neighbouring windows is contiguous.
 template <class T>
 struct Phases {
   const Axis& axis;
@@ -84,7 +84,7 @@ struct Phases {
                         (a.in + a.line.padding) / a.line.stride) +
                1 + slack) {}
   int64_t size() const { return length * axis.line.stride; }
-  /// Where element k of the first window stands.
+  /// The offset of element k of the first window.
   int64_t at(int64_t k) const {
     const int64_t column = k * axis.line.dilation;
     return column % axis.line.stride * length + column / axis.line.stride;
@@ -146,7 +146,7 @@ struct Phases {
   }
 };
 
-/// What one output row is made of: the rows of its window, in phases unless they can be read as they are.
+/// The inputs of one output row: the rows of its window, in phases unless they can be read in place.
 template <class T>
 class Rows {
  public:

@@ -14,7 +14,7 @@ HWY_BEFORE_NAMESPACE();
 namespace weft::cpu::HWY_NAMESPACE {
 namespace {
 
-/// What a pair (a, b) becomes; the two halves of cos and sin need not be equal.
+/// Rotates a pair (a, b); the two halves of cos and sin need not be equal.
 template <bool inverse, class V>
 HWY_INLINE V first_of_pair(V a, V b, V cos_a, V sin_a, V sin_b) {
   return inverse ? a * cos_a + b * sin_b : a * cos_a - b * sin_a;

@@ -33,7 +33,7 @@ HWY_INLINE void softmax_short_row(A* y, const A* x, int64_t n, bool logarithm) {
   else (e * L(static_cast<A>(1 / sum))).store(y, n);
 }
 
-/// `next` is what will be read after this row: it comes from memory while the exponentials are computed.
+/// `next` is the row to be read next: it is prefetched while the exponentials are computed.
 template <class A>
 void softmax_row(A* y, const A* x, int64_t n, bool logarithm, const A* next) {
   using L = Lanes<A>;

@@ -1,4 +1,5 @@
-// Loops in blocks of about one size, whose size is a constant inside: low blocks of registers wait for their sums.
+// Loops in blocks of about equal size with constant sizes inside, because small blocks of registers wait for their
+// sums.
 #if defined(WEFT_CPU_BLOCKS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef WEFT_CPU_BLOCKS_INL_HPP
 #undef WEFT_CPU_BLOCKS_INL_HPP

@@ -122,7 +122,7 @@ HWY_INLINE Vec<T> scale(Vec<T> x, Vec<T> n) {
 #endif
 }
 
-/// x = n ln 2 + r with |r| <= ln 2 / 2; `low` is what r lost to rounding.
+/// x = n ln 2 + r with |r| <= ln 2 / 2; `low` is the rounding error of r.
 template <class T>
 struct Reduced {
   Vec<T> n, r, low;
@@ -313,7 +313,7 @@ HWY_INLINE F32 erf(F32 x) {
   return copy_sign(fma(piecewise<1>(at, erf_parts), at.t, start), x);
 }
 
-/// What `square`, the rounded a², lacks, exactly.
+/// The exact rounding error of `square`, a² rounded.
 HWY_INLINE F32 lost_of_square(F32 a, F32 square) {
 #if HWY_NATIVE_FMA
   return fma(a, a, -square);
@@ -322,8 +322,8 @@ HWY_INLINE F32 lost_of_square(F32 a, F32 square) {
   return ((high * high - square) + F32(2) * high * low) + low * low;
 #endif
 }
-/// exp(-a²) erfcx(a) for a = |x|, where erfcx(a) (1 + 2 a) is a polynomial of (a - 2) / (a + 2) (Shepherd and
-/// Laframboise 1981) and the square's rounding is made good; near 0, 1 - erf(x). Within 4 ulp.
+/// exp(-a²) erfcx(a) for a = |x|; near 0, 1 - erf(x). erfcx(a) (1 + 2 a) is a polynomial of (a - 2) / (a + 2) (Shepherd
+/// and Laframboise 1981), and the rounding error of the square is compensated. Within 4 ulp.
 HWY_INLINE F32 erfc(F32 x) {
   const F32 one(1), a = capped(abs(x), 11), square = a * a, lost = lost_of_square(a, square);
   const F32 p =
@@ -533,7 +533,7 @@ HWY_INLINE F64 half_sum(F64 e) { return F64(0.5) * (e + F64(1) / e); }
 /// asinh(a) is log1p of this, for a from 0.
 HWY_INLINE F64 asinh_argument(F64 a) { return a + a * (a / (F64(1) + sqrt(a * a + F64(1)))); }
 
-// In double precision, whose formulas lose less than a float has.
+// In double precision, with errors below those of a float.
 #define WEFT_WIDE(name, ...)                                                            \
   HWY_INLINE F64 name##_wide(F64 x) { return __VA_ARGS__; }                             \
   HWY_INLINE F32 name(F32 x) {                                                          \

@@ -1,5 +1,5 @@
-// Special functions of f32, within 5.5 ulp, near a root in absolute terms: those whose series cancel are computed in
-// double by the formulas of backends/functors/special.hpp, others by shorter series than those.
+// Special functions of f32, within 5.5 ulp, near a root in absolute error. Functions with cancelling series are
+// computed in double by the formulas of backends/functors/special.hpp, others by shorter series.
 #if defined(WEFT_BACKENDS_CPU_SIMD_SPECIAL) == defined(HWY_TARGET_TOGGLE)  // once per target
 #ifdef WEFT_BACKENDS_CPU_SIMD_SPECIAL
 #undef WEFT_BACKENDS_CPU_SIMD_SPECIAL

@@ -1,7 +1,7 @@
 // Highway, with the kernels of processors that have no AVX2 compiled for size: few machines run them, and loops that
-// the compiler unrolls and vectorises for these would be a third of all kernels. Products of floats and convolutions go
-// without, and so does what adds in lanes (lanes-inl.hpp), which would be ten times slower. Included for each target,
-// hence without a guard.
+// the compiler unrolls and vectorises for these would be a third of all kernels. Products of floats, convolutions and
+// lane-wise sums (lanes-inl.hpp) do not use it, because they would be ten times slower. Included for each target, hence
+// without a guard.
 #include <hwy/highway.h>
 
 #if defined(__GNUC__) && !defined(__clang__) && defined(__OPTIMIZE__) && defined(HWY_TARGET) && \

@@ -1,5 +1,5 @@
-// Attention in tiles of queries and keys: scores lie in a group's memory alone, and the gradient computes them anew
-// from log_sum_exp. Every sum goes over its terms in one order, so that no result depends on a race.
+// Attention in tiles of queries and keys: scores exist only in a group's memory, and the gradient recomputes them from
+// log_sum_exp. Every sum has a fixed order, so no result depends on a race.
 #pragma once
 
 #include "tile.hpp"
@@ -20,8 +20,8 @@ struct AttentionTile<double> {
 };
 #endif
 
-/// What a group computes: columns from `column` on of the rows from `first` on of one head's result, and where the
-/// rows of its sequence lie.
+/// The work of a group: columns from `column` on of the rows from `first` on of one head's result, and the location of
+/// the rows of its sequence.
 struct AttentionGroup {
   int64_t sequence, batch, head, key_head, first, column, piece;
   int64_t query_row, queries, key_row, keys, shift;
@@ -101,7 +101,7 @@ WEFT_DEVICE StridedRows<C> columns_of(const StridedRows<C>& rows) {
   return all;
 }
 
-/// Rows of a sequence whose keys lie in blocks, one after the other where there are none.
+/// Rows of a sequence with keys in blocks; contiguous without blocks.
 struct KeyBlocks {
   In table;
   int64_t size;
@@ -152,7 +152,7 @@ struct BlockColumns {
   WEFT_DEVICE C at(const Place& row, const Place& k) const { return keys.at(k, row); }
 };
 
-/// What makes scores of one head's products of queries and keys.
+/// Converts one head's products of queries and keys to scores.
 template <class C>
 struct Scoring {
   In mask;
@@ -195,7 +195,7 @@ WEFT_DEVICE void put_weights(WEFT_LOCAL C* weights, const C (&x)[T][T]) {
   }
 }
 
-/// What a work-item has of a group's result: T x T of its numbers in each of W tiles that lie side by side.
+/// A work-item's part of a group's result: T x T elements in each of W adjacent tiles.
 template <class C, int T>
 struct ResultTiles {
   enum { W = attention_columns / (tile_edge * T) };
@@ -262,7 +262,7 @@ struct RunningSoftmax {
       sum[i] = 0;
     }
   }
-  /// A tile of scores to weights; what the weights before are multiplied by. All work-items call it together.
+  /// Converts a tile of scores to weights; returns the factor of the earlier weights. All work-items call it together.
   WEFT_DEVICE void take(C (&s)[T][T], C (&rescale)[T], WEFT_LOCAL C* shared) {
     for (int i = 0; i < T; ++i) {
       C largest = s[i][0];
@@ -383,7 +383,7 @@ WEFT_DEVICE void attention_join_item(Out out, Out log_sum_exp, In pieces, In pie
 
 // ---- gradient -------------------------------------------------------------------------------------------------------
 
-/// One head's operands and what the weights are made of.
+/// One head's operands and the parameters of the weights.
 template <class C>
 struct AttentionHead {
   StridedRows<C> q, k, v, g;

@@ -62,7 +62,7 @@ struct CodedRows {
     return number_of(code, row, k);
   }
 
-  /// What a code is, and what it stands for.
+  /// The type of a code, and its decoded value.
   WEFT_DEVICE float code_of(uint32_t bits) const {
     return form.bits == 4 ? (float)(bits & 15u) : number_of_byte(bits, form.codes.dtype);
   }

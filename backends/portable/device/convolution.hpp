@@ -1,4 +1,4 @@
-// Convolutions as products of rows, whose elements are read from the data where they lie. Per group of channels:
+// Convolutions as products of rows, with elements read from the data in place. Per group of channels:
 //   forward    y[o, (n, p)]  = sum over (c, tap) of w[o, (c, tap)] x[(n, p), (c, tap)]
 //   by data    x[c, (n, i)]  = sum over (o, tap) of w[c, (o, tap)] g[(n, i), (o, tap)]
 //   by weight  w[o, (c, tap)] = sum over (n, p) of g[o, (n, p)] x[(c, tap), (n, p)]
@@ -8,7 +8,7 @@
 
 namespace weft::portable {
 
-/// Where a place of the planes, or a tap of the kernel, stands: what both add gives the element that it reads.
+/// The offset of a position of the planes, or of a tap of the kernel: their sum is the offset of the element.
 struct Spot {
   int64_t base, at[3];
   bool inside;
@@ -60,7 +60,7 @@ struct Patches {
   }
 };
 
-/// Elements of g whose taps lie over elements of x: rows are those elements, depth the outputs and taps.
+/// Elements of g with taps over elements of x: rows are those elements, depth the outputs and taps.
 template <class C>
 struct Sources {
   typedef Spot Row;
@@ -197,7 +197,7 @@ WEFT_DEVICE ConvolutionPart convolution_part(const Convolve& plan, int64_t numbe
   return part;
 }
 
-/// Columns are those of one image after the other; pieces of a sum lie one after the other, too.
+/// Columns of consecutive images; pieces of a sum are consecutive, too.
 template <class C>
 WEFT_DEVICE void put_convolved(Out out, In bias, const Convolve& plan, const ConvolutionPart& part, int64_t row,
                                int64_t column, C value) {

@@ -110,7 +110,7 @@ WEFT_DEVICE void offsets_at(const Walk<N>& walk, int64_t position, int64_t* offs
 
 // ---- elements as numbers --------------------------------------------------------------------------------------------
 
-/// Toward zero; what does not fit gives the lowest number, as on the CPU.
+/// Rounds toward zero; values out of range give the lowest number, as on the CPU.
 template <class Whole, class Real>
 WEFT_DEVICE Whole whole_of(Real x, Real limit, Whole lowest) {
   return x >= -limit && x < limit ? (Whole)x : lowest;

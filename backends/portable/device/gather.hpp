@@ -18,7 +18,7 @@ WEFT_DEVICE void put_number(Out data, int64_t i, C value) {
 
 // ---- bags -----------------------------------------------------------------------------------------------------------
 
-/// The row that index i stands for, -1 where it counts for nothing or is out of range, which is reported.
+/// The row of index i; -1 if it is skipped or out of range, which is reported.
 WEFT_DEVICE int64_t bag_row(In indices, const Bags& plan, WEFT_GLOBAL BadIndex* bad, int64_t i) {
   const int64_t index = peek<int64_t>(indices + i * 8);
   return plan.padding >= 0 && index == plan.padding ? -1 : checked_index(index, plan.rows, plan.check, bad);
@@ -151,7 +151,8 @@ WEFT_DEVICE void sample_item(Out out, In x, In places, const Sampling& plan, int
   put_number<C>(out, i, sum);
 }
 
-/// A key for each corner of each place: the element of all images that it is. Sorted, they stand in the places' order.
+/// A key for each corner of each position: the index of its element among all images. The sort is stable, so equal keys
+/// stay in the order of positions.
 template <class C>
 WEFT_DEVICE void sample_corners_item(Out keys, Out order, In places, const Sampling& plan, int64_t i) {
   const int64_t all = plan.images * plan.places;

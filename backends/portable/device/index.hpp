@@ -1,5 +1,5 @@
-// Elements by tensors of indices: bodies. Destinations that are written to are sorted first, so that duplicates lie
-// together in their order: a result depends on no race.
+// Elements by tensors of indices: bodies. Written destinations are sorted first, so that duplicates are adjacent and in
+// order: results do not depend on a race.
 #pragma once
 
 #include "sort.hpp"
@@ -34,7 +34,7 @@ struct IndexList {
   In at[max_rank];
 };
 
-/// Offsets of the values and of what the indices select in the base; false where one of them is out of range.
+/// Offsets of the values and of the selected elements in the base; false if an index is out of range.
 WEFT_DEVICE bool look_up(const IndexLookup& plan, const IndexList& indices, WEFT_GLOBAL BadIndex* bad, int64_t position,
                          int64_t& values, int64_t& base) {
   int64_t offset[2 + max_rank];

@@ -1,5 +1,5 @@
-// What is not 0: counting, coordinates, compressing and expanding: bodies. Teams count chunks; once those counts are
-// summed up, every chunk knows its place in the list of what it selects.
+// Nonzero elements: counting, coordinates, compressing and expanding: bodies. Teams count chunks; the sums of the
+// counts give every chunk its offset in the list of selected elements.
 #pragma once
 
 #include "move.hpp"

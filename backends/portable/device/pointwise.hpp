@@ -77,7 +77,7 @@ struct HasPairs<float> {
   enum { value = 1 };
 };
 
-/// What one work-item computes: `count` elements from `first` on, which are two at most.
+/// The work of one work-item: `count` elements from `first` on, at most two.
 template <class C, int N>
 struct Elements {
   int64_t first, offset[N + 1];

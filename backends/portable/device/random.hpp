@@ -40,7 +40,7 @@ WEFT_DEVICE double normal_number(const PhiloxWords& w, int k, const DrawNumbers<
 }
 #endif
 
-/// What every number type can draw.
+/// Draws for every number type.
 template <class C>
 WEFT_DEVICE C whole_number(const PhiloxWords& w, int k, const Draw& plan) {
   if (plan.distribution == draw_bernoulli) return bernoulli(w.word[k], plan.threshold) ? (C)1 : (C)0;

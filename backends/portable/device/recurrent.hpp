@@ -45,8 +45,8 @@ WEFT_DEVICE void recurrent_item(Out out, Out gates, Out kept, Out state, Out cel
   put_number<C>(out, item, next);
 }
 
-/// `through` gets the gradients of W h, which are those of the gates but for gru's last. dstate gets what goes past the
-/// gates to the state before. gates of a plain cell are the states themselves.
+/// `through` receives the gradients of W h, which are those of the gates except gru's last. dstate receives the direct
+/// part of the previous state's gradient. The gates of a plain cell are the states themselves.
 template <class C, class Cell>
 WEFT_DEVICE void recurrent_gradient_item(Out dgates, Out dkept, Out dstate, Out dcell, Out through, In g, In gates,
                                          In kept, In before, In first, const RecurrentUnits& plan, int64_t item) {

@@ -1,4 +1,4 @@
-// Reductions, the index of an extreme, variance, running sums, and what an index brings together: bodies.
+// Reductions, the index of an extreme, variance, running sums, and sums by index: bodies.
 #pragma once
 
 #include "sort.hpp"
@@ -223,8 +223,8 @@ WEFT_DEVICE void scan_team(Out out, In in, const Scan& plan, WEFT_LOCAL C* share
   }
 }
 
-/// The positions of one destination lie together, in their order (index.hpp). The work-item at the first of them
-/// combines all of their values with the one that is there, and rounds once.
+/// The positions of one destination are adjacent and in order (index.hpp). The work-item at the first of them combines
+/// all of their values with the present one, and rounds once.
 template <class C, class Fold>
 WEFT_DEVICE void put_combined_item(Out base, In values, In keys, In order, const Put& plan, int64_t i) {
   if (i >= plan.positions.count * plan.slab.count) return;

@@ -159,7 +159,7 @@ WEFT_DEVICE void norm_team(Out out, Out mean, Out rstd, In x, In weight, In bias
   }
 }
 
-/// The RMS norm of a sum, which is stored first: each lane reads back what it wrote.
+/// The RMS norm of a sum, which is stored first: each lane reads back its own elements.
 template <class C>
 WEFT_DEVICE void norm_residual_team(Out out, Out sum, Out rstd, In x, In residual, In bias, In weight, const Norm& plan,
                                     const Matrix& residual_at, const Matrix& sum_at, C epsilon, WEFT_LOCAL C* shared) {

@@ -1,12 +1,12 @@
-// What runs along a line beside sums: products, extremes with their places, and sums of exponentials.
+// Scans besides sums: products, extremes with their indices, and sums of exponentials.
 #pragma once
 
 #include "reduce.hpp"
 
 namespace weft::portable {
 
-// Each says how a run of elements starts, takes one more and joins the run before it. They are plain structs without
-// initialisers, since they lie in shared memory, too.
+// Each defines how a run of elements starts, takes one more and joins the previous run. They are plain structs without
+// initialisers, because they are also in shared memory.
 
 template <class C>
 struct RunningProduct {
@@ -53,7 +53,7 @@ struct RunningExtreme {
 };
 
 #if !defined(WEFT_WHOLE) || defined(__CUDACC__)
-/// log(sum of exp) as the largest so far, and the sum relative to it with what rounding lost.
+/// log(sum of exp) as the largest so far, and the sum relative to it with its rounding error.
 template <class C>
 struct RunningLogSum {
   C most, sum, lost;

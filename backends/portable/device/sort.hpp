@@ -11,7 +11,7 @@ WEFT_DEVICE void put_pair(Out keys, Out order, int64_t i, uint64_t key, int64_t 
   poke<int64_t>(order + i * 8, position);
 }
 
-// A destination as a key: its byte offset, whose sign counts least. What has none comes last.
+// A destination as a key: its byte offset, with the sign as the lowest bit. Elements without a destination come last.
 enum : uint64_t { key_sign = (uint64_t)1 << 63, no_destination = ~(uint64_t)0 };
 WEFT_DEVICE uint64_t destination_key(int64_t offset) { return (uint64_t)offset ^ key_sign; }
 WEFT_DEVICE int64_t destination_of(uint64_t key) { return (int64_t)(key ^ key_sign); }

@@ -1,4 +1,4 @@
-// Teams of work-items that share one row, and what they do together.
+// Teams of work-items that share one row, and their collective operations.
 #pragma once
 
 #include "device.hpp"
@@ -72,7 +72,8 @@ WEFT_DEVICE LanePart lane_part(const Team& team, int64_t count) {
   return part;
 }
 
-// ---- what is combined -----------------------------------------------------------------------------------------------
+// ---- combined values
+// -------------------------------------------------------------------------------------------------
 
 template <class C>
 struct Limits;
@@ -126,7 +127,7 @@ struct Smaller {
   }
 };
 
-/// A running sum. Floats carry what rounding loses (Neumaier): a device may lack doubles to sum in.
+/// A running sum. Floats carry their rounding error (Neumaier), because a device may lack doubles.
 template <class C>
 struct RunningSum {
   C sum = 0, lost = 0;

@@ -1,5 +1,5 @@
-// Products of rows with rows in tiles: a group of 16 x 16 work-items computes 16 T x 16 T of them. The rows are those
-// of a source, which says where a row and an element along it lie, and gives zeros outside.
+// Products of rows with rows in tiles: a group of 16 x 16 work-items computes 16 T x 16 T of them. The rows come from a
+// source, which maps a row and an element to an address, and returns zeros outside.
 //
 // Matrix products, convolutions and attention use the same loop with different sources, so convolutions copy nothing
 // into columns. Sums that are split into pieces are added by a second launch, never by atomics.
@@ -11,7 +11,7 @@ namespace weft::portable {
 
 /// Edge of a group; also how many elements of each row are in shared memory at a time.
 enum { tile_edge = 16 };
-/// Numbers in the shared memory of a tile of `columns` columns; columns lie 16 T + 1 apart, so that neighbours along
+/// The size of a tile of `columns` columns in shared memory; columns are 16 T + 1 apart, so that neighbours along
 /// either direction are in different banks.
 #define WEFT_TILE(T, columns) ((columns) * (16 * (T) + 1))
 
@@ -72,9 +72,9 @@ struct TileReader {
   }
 };
 
-/// A launch's groups in order; along z is what x has no room for.
+/// A launch's groups in order; z continues x beyond its limit.
 WEFT_DEVICE int64_t tile_number() { return weft_group(0) + (weft_group(2) << 30); }
-/// Which row or column of a tile stands at [i] or [j] of this work-item's numbers.
+/// The row or column of a tile at [i] or [j] of this work-item's elements.
 WEFT_DEVICE int tile_row(int i) { return i * tile_edge + weft_local(1); }
 WEFT_DEVICE int tile_column(int j) { return j * tile_edge + weft_local(0); }
 

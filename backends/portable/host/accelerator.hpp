@@ -1,4 +1,5 @@
-// What the host side of portable kernels needs of a device besides memory and queues. Each HPU and each GPU is one.
+// The interface of a device for the host side of portable kernels, besides memory and queues. HPUs and GPUs implement
+// it.
 #pragma once
 
 #include <atomic>
@@ -96,7 +97,7 @@ class Accelerator : public QueuedDevice {
   int simd_width_ = 1;
 };
 
-/// The device that `view` lies on.
+/// The device of `view`.
 inline Accelerator& device_of(const View& view) {
   return static_cast<Accelerator&>(*find_device(Device(view.layout.device_type, view.layout.device_index)));
 }

@@ -5,7 +5,7 @@
 
 namespace weft::portable::host {
 
-/// Codes, or floats as they are, with where their scales and zeros lie.
+/// Codes or floats, with the addresses of their scales and zeros.
 struct CodedMatrix {
   View codes, scale, zero;
   portable::Codes form;
@@ -14,12 +14,12 @@ struct CodedMatrix {
 /// Columns of a block of blockwise_matmul's.
 inline constexpr int64_t block_columns = 128;
 
-/// 8-bit floats, whose scales are those of blocks of rows x columns.
+/// 8-bit floats with one scale per block of rows x columns.
 CodedMatrix coded(const View& codes, const View& scale, int64_t rows, int64_t columns);
 /// Integers of 8 or 4 bits, as quantized_matmul has them.
 CodedMatrix grouped(const View& codes, const View& scale, const View& zero, int64_t bits, int64_t group);
 
-/// out [m, n] = what the codes stand for, rounded once.
+/// out [m, n] = the decoded values, rounded once.
 void decode(const View& out, const CodedMatrix& codes);
 
 }  // namespace weft::portable::host

@@ -1,4 +1,4 @@
-// What the host code of kernels queues, noted while it is queued.
+// Records the commands of kernels' host code as they are queued.
 #pragma once
 
 #include <cstring>
@@ -48,7 +48,7 @@ struct NotedFill {
   uint64_t pattern;
   size_t pattern_bytes, bytes;
 };
-/// What a library queues where it is called with the native handle of a queue.
+/// Commands that a library queues through the native handle of a queue.
 struct NotedCall {
   std::function<void(void*)> queue;
 };
@@ -98,7 +98,7 @@ inline CommandNotes* notes_of(const DeviceQueue& queue) {
   return notes->refused ? nullptr : notes;
 }
 
-/// Of the default queue of a device whose queues make batches.
+/// For the default queue of a device with batches.
 std::unique_ptr<KernelNotes> note_kernels_of(DeviceQueue& queue);
 
 }  // namespace weft::portable::host

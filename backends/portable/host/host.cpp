@@ -8,8 +8,8 @@ void require(Accelerator& device, Compute compute, const char* kernel, const Vie
   if (compute == Compute::f64 && !device.has_double()) unsupported(kernel, view);
 }
 
-/// Kernels that devices lack: their pointers are null, and the ops' composite bodies run: those that fuse what other
-/// kernels of a device do one after the other.
+/// Kernels that devices lack: their pointers are null, and the ops run composite bodies. They fuse other kernels of a
+/// device.
 // clang-format off
 #define WEFT_CPU_ONLY(X) \
   X(activated_product) X(rotated_products)

@@ -1,5 +1,5 @@
-// The host side of the portable kernels: one function for each pointer of KernelTable, but those that
-// host.cpp names as missing. Families lie in host_*.cpp.
+// The host side of the portable kernels: one function for each pointer of KernelTable, except those listed as missing
+// in host.cpp. Families are in host_*.cpp.
 #pragma once
 
 #include <type_traits>

@@ -82,7 +82,7 @@ int64_t edge_of(Compute compute) {
 struct Forward {
   const View &out, &log_sum_exp, &q, &k, &v, &mask;
 };
-/// Few queries would leave most of the device idle: groups share the keys, and what they found is joined.
+/// Few queries would leave most of the device idle: groups split the keys, and their results are merged.
 void attention_in_pieces(Accelerator& device, Compute compute, portable::Attention plan, const Forward& views,
                          const AttentionPlan& settings) {
   const DType wide = dtype_of(compute);

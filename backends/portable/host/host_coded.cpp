@@ -15,7 +15,7 @@ constinit Entry few_entry(named::coded_few);
 /// Up to so many rows a team sums each number; beyond, tiles do.
 constexpr int64_t few = 8;
 
-/// Elements as they are; `scale` is for who scales sums of them.
+/// Unscaled elements; `scale` is for callers that scale their sums.
 CodedMatrix plain(const View& x, const View& scale = {}) {
   CodedMatrix m = {x, scale, {}, {}};
   m.form.codes = matrix_of(x);
@@ -23,7 +23,7 @@ CodedMatrix plain(const View& x, const View& scale = {}) {
   return m;
 }
 
-/// Codes of b that stand in one word, with one scale, wherever a lane begins; else one.
+/// The number of codes of b in one word with one scale, for any lane; else one.
 int32_t run_of(const CodedMatrix& b, const portable::CodedProduct& plan) {
   const portable::Codes& form = b.form;
   const int32_t run = 32 / form.bits;

@@ -59,8 +59,8 @@ class Roots {
 struct Buffers {
   void *in, *out;
 };
-/// All stages, in turn from one memory to another: the first from `ends.in` where there is one, the last to `ends.out`
-/// where there is one, else to the memory that is returned. `factor` is that of what goes to an operand.
+/// All stages, alternating between two buffers: the first reads `ends.in` if given, the last writes `ends.out` if
+/// given, else the returned buffer. `factor` scales the output operand.
 void* run_stages(const Place& place, const portable::Fourier& lines, const std::vector<int>& radices, void* roots,
                  const Buffers& operands, Buffers scratch, double factor) {
   portable::FourierStage stage = {};

@@ -72,7 +72,7 @@ portable::Put put_plan(const View& values, const View& base, const IndexPlan& pl
   return put;
 }
 
-/// What lies at the destinations is combined with the values, in the order of their positions.
+/// The elements at the destinations are combined with the values, in the order of their positions.
 void put(const char* kernel, Scatter mode, const View& base, const View& values, const IndexPlan& plan) {
   for (int k = 0; k < plan.count; ++k) check_index_type(kernel, plan.indices[k]);
   if (mode == Scatter::sum && is_complex(base.layout.dtype)) {

@@ -17,7 +17,7 @@ constinit Entry quantize_blocks_entry(named::quantize_blocks);
 /// Elements that one team takes of a larger block.
 constexpr int64_t piece = 16384;
 
-/// With a plan that has x and what is done to it.
+/// With a plan that contains x and its processing.
 void quantize(portable::Quantize& plan, const View& codes, const View& scale, int64_t rows, int64_t columns,
               const void* x, const void* x_scales) {
   if (codes.layout.numel == 0) return;

@@ -20,8 +20,8 @@ void check_floats(const char* kernel, std::initializer_list<const View*> views) 
   }
 }
 
-/// Launches a kernel whose teams share the rows along `dim` of views of floats, the first of which it writes. It takes
-/// their data, their Rows and `setting`.
+/// Launches a kernel with one team per row along `dim` of views of floats; it writes the first view. It takes their
+/// data, their Rows and `setting`.
 template <const KernelName& kernel, class T, class... V>
 void launch_rows(int dim, T setting, const V&... views) {
   static constinit Entry entry(kernel);
@@ -101,7 +101,7 @@ void norm_gradient(const View& dx, const View& dweight, const View& dbias, const
          mean.data, rstd.data, weight.data, plan);
 }
 
-/// The plan of a channel's norm, without what it writes; g may be absent.
+/// The plan of a channel's norm, without its outputs; g may be absent.
 portable::BatchNorm channels_plan(const View& out, const View& x, const View& g) {
   portable::BatchNorm plan = {};
   plan.batch = x.layout.sizes[0];

@@ -1,4 +1,4 @@
-// From a kernel's host side to its launch: which entry, what plan, what grid.
+// From a kernel's host side to its launch: entry, plan and grid.
 #pragma once
 
 #include <algorithm>
@@ -99,7 +99,7 @@ inline Grid item_grid(int64_t items) {
   return {{groups_for(items, group), 1, 1}, {group, 1, 1}};
 }
 
-/// Groups of 16 x 16 work-items, one for each of `tiles` and of `columns`; along z what x has no room for.
+/// Groups of 16 x 16 work-items, one for each of `tiles` and of `columns`; z continues x beyond its limit.
 inline Grid tile_grid(int64_t tiles, int64_t columns = 1) {
   constexpr int64_t most = int64_t{1} << 30;
   return {{static_cast<uint32_t>(std::min(tiles, most)), static_cast<uint32_t>(columns), groups_for(tiles, most)},

@@ -48,7 +48,7 @@ class DeviceQueue : public CommandQueue {
   uint32_t hold_index_call();
   /// Of calls that have run.
   void release_index_calls(std::span<const uint32_t> calls) noexcept;
-  /// Commands of this queue, to be run again. Only of queues whose device says that it repeats commands.
+  /// Commands of this queue for replay. Only for devices that can replay commands.
   virtual std::unique_ptr<CommandBatch> make_batch(CommandNotes notes);
   /// Where kernels report: memory that the host reads too.
   BadIndex* bad_index() const { return bad_index_; }
@@ -57,12 +57,12 @@ class DeviceQueue : public CommandQueue {
   /// Also of indices that kernels reported.
   void raise_reported() override;
 
-  // Where what this thread queues is noted, so that it can be queued again.
+  // Records the commands of this thread for replay.
   void note_launch(Kernel& kernel, const Grid& grid, const Argument* arguments, size_t count) const;
   void note_copy(void* to, const void* from, size_t bytes) const;
   /// The pattern has at most 8 bytes.
   void note_fill(void* to, const void* pattern, size_t pattern_bytes, size_t bytes) const;
-  /// What follows cannot be queued again.
+  /// The following commands cannot be replayed.
   static void refuse_notes() noexcept;
 
   BadIndex* bad_index_ = nullptr;

@@ -1,4 +1,4 @@
-// Memory for what a kernel's host code leaves on the device for a moment.
+// Short-lived device memory for a kernel's host code.
 #pragma once
 
 #include "accelerator.hpp"
