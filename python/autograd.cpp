@@ -57,7 +57,7 @@ void python_backward(const Tensors& outputs, const Seeds& grad_outputs, std::opt
 
 // ---- hooks ----
 
-// What a hook returned: a gradient, or undefined for None.
+// The result of a hook: a gradient, or undefined for None.
 Tensor gradient_from(PyObject* returned) {
   if (returned == Py_None) return {};
   if (is_tensor(returned)) return tensor_of(returned);
@@ -86,7 +86,7 @@ Ref call(const Callback& callback, PyObject* argument) {
   return Ref(returned);
 }
 
-/// What Python hooks on nodes are told; a plain object, since it may outlive the event.
+/// The argument of Python hooks on nodes; a separate object, because it may outlive the event.
 struct Event {
   Tensor grad, tensor;
   std::string op, file;
@@ -250,7 +250,7 @@ void bind_autograd(nb::module_& m) {
   m.def("_set_deterministic", [](int mode) { set_deterministic(static_cast<Determinism>(mode)); });
   m.def("_tf32", [] { return tf32_state().matmul; });
   m.def("_set_tf32", [](bool matmul) { set_tf32({.matmul = matmul}); });
-  // Of the thread; returns what held before, for the end of a scope.
+  // Sets the thread's mode; returns the previous one, for the end of a scope.
   m.def(
       "_set_thread_tf32",
       [](std::optional<bool> matmul) {

@@ -1,4 +1,4 @@
-// What Python says of caches and windows of attention, as C++ has it.
+// Converts Python's arguments for caches and attention windows.
 #pragma once
 
 #include <optional>

@@ -12,7 +12,7 @@ namespace {
 
 enum class Returned : uint8_t { nothing, tensor, several };
 
-/// The callable, and what it returned when it last ran.
+/// The callable, and the kind of its last result.
 struct Step {
   Callback function;
   Returned returned = Returned::nothing;

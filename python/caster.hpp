@@ -103,12 +103,14 @@ void bind_trainer(nb::module_& module);
 void bind_streams(nb::module_& module);
 void bind_training_states(nb::module_& module);
 
-/// Options from a dict of what a file of a model can hold. TypeError for anything else, with the option's name.
+/// Options from a dict of values that a model file can store. Raises TypeError for other values, with the option's
+/// name.
 nn::Config config_from(const nb::dict& options);
 /// The C++ module under a weft.nn.Module's `_state`.
 nn::Module& module_of(nb::handle state);
 
-/// What a hook returned: nothing for None, else one tensor or several, undefined for a None among them. TypeError.
+/// The result of a hook: nothing for None, else one or several tensors, undefined for a None among them. Raises
+/// TypeError.
 std::optional<std::vector<Tensor>> tensors_from(PyObject* returned);
 
 /// A Python callable that C++ may copy, call and drop on any thread.

@@ -27,7 +27,7 @@ std::optional<Scalar> to_scalar(PyObject* object);
 /// Python's complex and NumPy's scalars of complex numbers.
 std::optional<complex128> to_complex(PyObject* object);
 bool is_number(PyObject* object);
-/// An integer that is no bool: what __index__ gives.
+/// An integer that is not a bool: the result of __index__.
 std::optional<int64_t> to_integer(PyObject* object);
 /// A list or tuple of integers, or one integer.
 std::optional<Dims> to_dims(PyObject* object);

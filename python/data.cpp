@@ -41,7 +41,7 @@ struct Held {
   PyObject* object_;
 };
 
-/// Keeps a worker's place in the interpreter between batches, and with it what Python holds for the thread.
+/// Keeps a worker's Python thread state between batches.
 class WorkerThread {
  public:
   /// True the first time.
@@ -114,7 +114,7 @@ Shared<void> with_python(const Job& job, F&& f) {
   }
 }
 
-/// What a dataset of Python's is: functions that make a batch of it.
+/// A Python dataset: functions that make a batch of it.
 struct Functions {
   Callback get;      ///< index or what a stream gave -> sample; None: get_all is called
   Callback get_all;  ///< indices -> samples; None: get is called for each
@@ -300,7 +300,7 @@ std::vector<int64_t> indices_from(PyObject* list) {
   return indices;
 }
 
-/// What `function(seed, epoch)` gives, read by `read`.
+/// The result of `function(seed, epoch)`, converted by `read`.
 template <class Read>
 auto ask(const Callback& function, uint64_t seed, int64_t epoch, const Read& read) {
   const WithGil gil;

@@ -80,7 +80,7 @@ Tensor from_capsule(PyObject* capsule, Copying copying) {
     if (read_only && copying == Copying::never) {
       throw_error(PyExc_BufferError, "from_dlpack(): the memory is read-only, which a tensor cannot be: copy it");
     }
-    // From here on the tensor owns what is in the capsule.
+    // From here on the tensor owns the capsule's contents.
     if (PyCapsule_SetName(capsule, used) != 0) throw PythonError();
     const Ref owner(owner_of(managed));
     return from_window(w, owner.get(), copying, where);
@@ -115,7 +115,7 @@ Ref ask_for_capsule(PyObject* object) {
   return Ref(capsule);
 }
 
-// What a capsule holds: the tensor, and the arrays that its description points at.
+// The contents of a capsule: the tensor, and the arrays of its description.
 struct Exported {
   Tensor tensor;
   int64_t shape[max_rank], strides[max_rank];

@@ -106,7 +106,7 @@ PyObject* out_of_memory_error() noexcept {
 
 namespace {
 
-/// Sets what there is memory for: the error itself counts.
+/// Sets the attributes that memory allows; the error itself comes first.
 void set_out_of_memory(const OutOfMemoryError& e) noexcept {
   PyErr_SetString(out_of_memory_error(), e.what());
   PyObject *type, *value, *trace;

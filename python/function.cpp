@@ -7,7 +7,7 @@ namespace weft::python {
 
 namespace {
 
-// What the graph keeps of a Python function: the class, the context object, and which arguments were tensors.
+// The graph's data of a Python function: the class, the context object, and which arguments were tensors.
 struct Kept {
   Callback cls, context;
   std::vector<bool> is_tensor;
@@ -26,7 +26,7 @@ void set(PyObject* object, const char* name, PyObject* value) {
   if (PyObject_SetAttrString(object, name, value) < 0) throw PythonError();
 }
 
-// One gradient for each tensor argument, out of what backward returned for each argument.
+// One gradient per tensor argument, from backward's results for all arguments.
 std::vector<Tensor> gradients_of(PyObject* returned, const std::vector<bool>& is_tensor_argument) {
   const Ref items = PyTuple_Check(returned) || PyList_Check(returned) ? Ref(PySequence_Tuple(returned))
                                                                       : Ref(PyTuple_Pack(1, returned));
@@ -62,7 +62,7 @@ std::vector<Tensor> run_backward(autograd::Context& context, std::span<const Ten
     for (const Tensor& gradient : incoming) arguments.emplace_back(wrap(gradient));
     const Ref backward(attribute(kept.cls.get(), "backward"));
     PyObject* returned = PyObject_CallObject(backward.get(), tuple_of(arguments).get());
-    // What was saved lives in the graph, not in the context object.
+    // Saved tensors are in the graph, not in the context object.
     if (returned == nullptr) carry_error();
     const Ref result(returned);
     set(object, "saved_tensors", Ref(PyTuple_New(0)).get());
@@ -72,7 +72,7 @@ std::vector<Tensor> run_backward(autograd::Context& context, std::span<const Ten
   }
 }
 
-// Tensors listed in an attribute of the context; None stands for an undefined one.
+// Tensors listed in an attribute of the context; None means an undefined one.
 std::vector<Tensor> listed(PyObject* context, const char* name) {
   const Ref items(attribute(context, name));
   std::vector<Tensor> tensors;
@@ -127,7 +127,7 @@ nb::object apply(nb::handle cls, nb::handle context, nb::tuple arguments) {
     set(context.ptr(), name, Ref(PyTuple_New(0)).get());
   }
   outputs = call.finish(std::move(outputs), run_backward);
-  // What was written in place comes back as the object that it came in.
+  // Tensors written in place are returned as the same Python object.
   const auto object_of = [&](Tensor& output) -> nb::object {
     for (const nb::handle argument : arguments) {
       if (is_tensor(argument.ptr()) && tensor_of(argument.ptr()).impl() == output.impl()) return nb::borrow(argument);

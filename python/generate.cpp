@@ -29,7 +29,7 @@ const char* name_of(generate::Finish finish) {
   return names[static_cast<size_t>(finish)];
 }
 
-/// on_token(sequence, token, log_probability, finish or None) -> whether to go on; None goes on.
+/// on_token(sequence, token, log_probability, finish or None) -> whether to continue; None continues.
 bool told(const Callback& callable, const generate::TokenEvent& e) {
   const WithGil taken;
   const nb::object finish = e.finish ? nb::cast(name_of(*e.finish)) : nb::none();

@@ -11,7 +11,7 @@ namespace weft::python {
 
 namespace {
 
-/// weft.Generator. Its number starts far from what a program counts to.
+/// weft.Generator. Default seeds start far from the small seeds of programs.
 struct Owned {
   explicit Owned(Device device_) : device(device_), number(next()) {
     std::lock_guard lock(mutex());

@@ -179,7 +179,7 @@ Tensor from_memory(PyObject* object, Copying copying) {
 
 namespace {
 
-// What was read so far of nested lists.
+// The elements read so far from nested lists.
 struct Elements {
   std::vector<Scalar> values;  // of complex ones the real parts
   std::vector<double> imaginary;

@@ -20,7 +20,7 @@ namespace weft::python {
 
 namespace {
 
-/// Makes Python objects of a .pt file's values: one object of what is one in the file.
+/// Creates Python objects from a .pt file's values, and preserves shared objects.
 class Objects {
  public:
   nb::object of(const io::PtValue& value) {

@@ -22,7 +22,7 @@ Ref arguments_of(std::span<const Value> values) {
   return tuple;
 }
 
-// Calls a body as Python does: what the schema gives by keyword alone is given so.
+// Calls a body with keyword-only arguments as keywords.
 PyObject* call_body(PyObject* function, std::span<const Value> values, const Signature& signature) {
   const auto first = std::ranges::find(signature.arguments, true, &Argument::keyword_only);
   const auto positional = static_cast<size_t>(first - signature.arguments.begin());
@@ -36,7 +36,7 @@ PyObject* call_body(PyObject* function, std::span<const Value> values, const Sig
   return PyObject_Call(function, arguments.get(), keywords.get());
 }
 
-// What a body returned: nothing, a tensor or several, or another value that ops know.
+// The result of a body: nothing, one or several tensors, or another boxed value.
 Value returned_value(PyObject* object) {
   Value value;
   if (object == Py_None) return value;
@@ -58,7 +58,7 @@ detail::OpBody body_of(nb::handle function, const SharedSignature& signature) {
   return {run, {}, true};
 }
 
-// What a backward in Python reads; it knows the call while that runs.
+// The context of a Python backward; valid while the call runs.
 struct GradientContext {
   const OpGradient* gradient = nullptr;
   const Signature* signature = nullptr;
@@ -80,7 +80,7 @@ struct GradientContext {
   }
 };
 
-// That of what stands under the name where the schema is empty.
+// The schema of the present op of this name if `schema` is empty.
 SharedSignature signature_of(const std::string& name, const std::string& schema) {
   if (schema.empty()) {
     const OpRecord* const record = find_record(name.c_str());
@@ -159,7 +159,7 @@ std::vector<Values> samples_from(nb::handle function, SampleMaker& make) {
   return all;
 }
 
-/// What weft/library.py says of an op, by the names of its keywords.
+/// The keywords of weft/library.py for an op.
 OpBuilder builder_of(const std::string& name, const nb::dict& parts) {
   OpBuilder op(name, here());
   const auto given = [&](const char* key) { return parts.contains(key) && !parts[key].is_none(); };

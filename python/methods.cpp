@@ -1,5 +1,5 @@
-// Methods of Tensor that are no ops: writes that have no form with a result of their own, views of memory, and what
-// autograd keeps. They are called as the ops are, by a schema.
+// Methods of Tensor that are not ops: writes without an out-of-place form, views of memory, and autograd state. Like
+// ops they are called by a schema.
 #include "methods.hpp"
 
 #include "../ops/complex.hpp"

@@ -47,7 +47,7 @@ Attribute attribute_from(const std::string& option, nb::handle value) {
   refuse(option, value);
 }
 
-/// What building a model may take beside the weights of a folder, and `others` elements that these do not hold.
+/// The memory budget for building a model: the weights of a folder, and `others` elements that are not stored.
 struct BuildBudget {
   BuildBudget(const std::string& folder, int64_t others) {
     const Location where = here();

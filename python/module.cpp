@@ -80,7 +80,7 @@ void bind_devices(nb::module_& m) {
       "How many tensors are alive in the process, those inside graphs included.");
 }
 
-// dtypes as numbers, for what Python code computes with them.
+// dtypes as numbers, for Python code.
 void bind_types(nb::module_& m) {
   const auto object = [](DType t) { return nb::borrow(dtype_objects[static_cast<int>(t)]); };
   const auto dtype = [](nb::handle h, const char* function) {

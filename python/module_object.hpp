@@ -1,4 +1,4 @@
-// What a weft.nn.Module stands on. nn.cpp binds it.
+// The C++ state of a weft.nn.Module; nn.cpp binds it.
 #pragma once
 
 #include "../nn/open_module.hpp"
@@ -8,8 +8,8 @@
 
 namespace weft::python {
 
-/// A module of C++'s on its way into Python: its state, what computes its forward where Python does not, and what it
-/// computes as a parametrization.
+/// A C++ module that is passed to Python: its state, its forward if it is not Python's, and its function as a
+/// parametrization.
 struct Layer {
   nn::Module module;
   std::optional<nn::AnyModule> callee;

@@ -43,7 +43,7 @@ int clear(PyObject* self) {
 PyType_Slot slots[] = {
     {Py_tp_traverse, reinterpret_cast<void*>(traverse)}, {Py_tp_clear, reinterpret_cast<void*>(clear)}, {0, nullptr}};
 
-/// Takes over a new reference; a null one means that an error is set.
+/// Adopts a new reference; null means that an error is set.
 nb::object owned(PyObject* object) { return nb::steal(Ref(object).release()); }
 
 // ---- members ----
@@ -157,8 +157,8 @@ struct FromPython {
   bool before;
 };
 
-/// Calls a method of the module that a hook belongs to; nothing where the module is gone. The hooks themselves stand in
-/// Python, where the collector of cycles sees what they hold.
+/// Calls a method of a hook's module; does nothing if the module is gone. The hooks are stored in Python, where the
+/// cycle collector can traverse them.
 template <class... Arguments>
 std::optional<std::vector<Tensor>> call_method(const Callback& module, const char* name,
                                                const Arguments&... arguments) {
@@ -237,7 +237,7 @@ void fail_call(WatchedCall& self) {
 
 bool is_list(nb::handle x) { return PyTuple_Check(x.ptr()) || PyList_Check(x.ptr()); }
 
-/// The tensors in what forward gave, at any depth of tuples, lists and dictionaries; undefined for what is none.
+/// The tensors in the result of forward, at any depth of tuples, lists and dictionaries; undefined for other values.
 void add_outputs(nb::handle output, std::vector<Tensor>& to) {
   if (is_list(output)) {
     for (nb::handle item : nb::borrow<nb::sequence>(output)) add_outputs(item, to);
@@ -277,7 +277,7 @@ nb::object with_outputs(nb::handle output, std::span<const Tensor> before, std::
   return now[i].impl() == before[i].impl() ? nb::borrow(output) : owned(wrap(now[i]));
 }
 
-/// What forward gave, with what hooks of C++'s put in the places of its tensors.
+/// The result of forward, with the tensors that C++ hooks returned.
 nb::object finish_call(WatchedCall& self, nb::handle output) {
   std::vector<Tensor> outputs;
   add_outputs(output, outputs);
@@ -377,7 +377,7 @@ std::pair<Tensor, MaybeTensor> attend(const Tensor& query, const Tensor& key, co
   return {out.output, out.weights.defined() ? MaybeTensor(out.weights) : std::nullopt};
 }
 
-/// Of C++'s layers that adapters and parts look for; copies in Python are told.
+/// The C++ type of a layer, for adapters and tensor parallelism; also set on Python copies.
 const std::pair<const char*, const std::type_info*> layer_types[] = {
     {"Linear", &typeid(nn::Linear)},
     {"Embedding", &typeid(nn::Embedding)},

@@ -1,4 +1,4 @@
-// What every file of the binding shares: the object behind weft.Tensor, owned references, errors in both directions.
+// Common to all files of the binding: the object behind weft.Tensor, owned references, errors in both directions.
 //
 // References that C++ drops are collected in a list and released where Python code may run, because a hook may be
 // destroyed on any thread and under any lock.
@@ -29,7 +29,7 @@ inline bool is_tensor(PyObject* object) {
 inline const Tensor& tensor_of(PyObject* object) { return reinterpret_cast<TensorObject*>(object)->tensor; }
 /// A new reference; None for the undefined tensor, nullptr with MemoryError set where there is no memory.
 PyObject* wrap(Tensor tensor);
-/// A new object of a subclass of weft.Tensor, whose __new__ and __init__ are not called.
+/// A new object of a subclass of weft.Tensor, without calling __new__ and __init__.
 PyObject* wrap_as(PyTypeObject* type, Tensor tensor);
 
 /// The collector of cycles looks at this tensor from now on, for hooks that hold their leaf.
@@ -48,7 +48,7 @@ void set_error_from_exception() noexcept;
 class Ref {
  public:
   Ref() = default;
-  /// Takes over a new reference; a null one means that an error is set.
+  /// Adopts a new reference; null means that an error is set.
   explicit Ref(PyObject* owned) : object_(owned) {
     if (owned == nullptr) throw PythonError();
   }
@@ -82,8 +82,8 @@ R guarded(R failure, F&& f) noexcept {
   }
 }
 
-/// Where a thread asks for an interpreter that is ending, Python unwinds the thread's stack, and where it has ended, it
-/// would read what is freed. C++ frames must not be torn down, so the thread sleeps until the process is gone.
+/// If a thread requests the GIL while the interpreter is ending, Python unwinds the thread's stack; after its end it
+/// would read freed memory. C++ frames must not be unwound, so the thread sleeps until the process ends.
 [[noreturn]] void wait_for_exit() noexcept;
 
 /// The state of this thread while it has given the interpreter away; null else.
@@ -133,7 +133,7 @@ class WithGil {
 /// Drops a reference from any thread, with or without the interpreter and whatever lock the caller holds: at once it is
 /// only noted, and dropped at a moment when Python code may run.
 void drop_later(PyObject* object);
-/// Drops what was noted. Needs the interpreter.
+/// Releases the noted references. Needs the GIL.
 void drop_noted();
 /// A reference that C++ may copy and drop on any thread.
 std::shared_ptr<PyObject> shared_reference(PyObject* borrowed);
@@ -141,7 +141,7 @@ std::shared_ptr<PyObject> shared_reference(PyObject* borrowed);
 /// The Python line that is calling: the innermost one outside the package's own files.
 Location here();
 
-/// What may wait for other ranks, which may be threads of this interpreter.
+/// For code that may wait for other ranks, which may be threads of this interpreter.
 template <class F>
 auto without_gil(F call) {
   const Location where = here();

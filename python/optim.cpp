@@ -16,7 +16,7 @@ using optim::OptionInfo;
 using optim::Schedule;
 using Tensors = std::vector<Tensor>;
 
-/// What Python must know of an option: (name, kind, keyword, part of the keyword's tuple or -1, names of a choice).
+/// Python's description of an option: (name, kind, keyword, part of the keyword's tuple or -1, names of a choice).
 nb::list described(std::span<const OptionInfo> infos) {
   nb::list out;
   for (const OptionInfo& o : infos) {
@@ -79,7 +79,7 @@ void bind_optimizer(nb::module_& m, const char* name) {
         new (self) O(std::vector<optim::ParameterGroup<typename O::Options>>{{parameters, first}}, options, where);
       });
   nb::setattr(bound, "_options", described(O::option_list()));
-  // It goes on as training.optimizer().
+  // It continues as training.optimizer().
   nb::setattr(bound, "_train",
               nb::cpp_function(
                   [](O& self, const distributed::ParallelModel& model) {

@@ -71,7 +71,7 @@ void remove_from(ModuleObject& self, const std::string& name, bool leave_paramet
   if (!nn::is_parametrized(self.module)) forget(self, nn::detail::parametrizations);
 }
 
-/// (name, is a parameter, is saved, unsafe) of each parametrized tensor: what `adopt` needs besides the lists.
+/// (name, is a parameter, is saved, unsafe) of each parametrized tensor, for `adopt`.
 nb::list described(const ModuleObject& self) {
   nb::list out;
   for (const auto& p : nn::detail::StateAccess::state(self.module).parametrized) {

@@ -138,7 +138,7 @@ struct JsonIterator {
   std::optional<data::JsonLines::Iterator> at;
 };
 
-/// Parts of a file, which several threads may ask for.
+/// Slices of a file; thread-safe.
 struct CsvParts {
   CsvParts(const std::string& path, int64_t rows, const data::CsvOptions& options, Location where)
       : chunks(path, rows, options, where) {}

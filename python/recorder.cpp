@@ -76,7 +76,7 @@ struct HookedModule {
   bool same_as(const HookedModule& other) const { return module.same_as(other.module); }
   std::string class_name() const { return module.class_name(); }
   std::string extra_repr() const { return module.extra_repr(); }
-  /// What forward gave besides tensors has undefined ones in its place, which are left out.
+  /// Values other than tensors in the result of forward are undefined tensors, which are skipped.
   template <class F>
   HookHandle register_forward_hook(F&& hook) {
     const auto see = [hook = std::forward<F>(hook)](const nn::ForwardEvent& e) {

@@ -112,14 +112,14 @@ void bind_reproductions(nb::module_& m) {
 
 // ---- recorded steps -------------------------------------------------------------------------------------------------
 
-/// Of (module, optimizer or None, generators by name, masters or None); they must outlive what runs.
+/// From (module, optimizer or None, generators by name, masters or None); they must outlive the run.
 io::TrainingRun run_of(const nb::tuple& given) {
   const auto pointer = [&]<class T>(size_t i, T*) { return given[i].is_none() ? nullptr : nb::cast<T*>(given[i]); };
   return {module_of(given[0]), pointer(1, static_cast<optim::Optimizer*>(nullptr)),
           generators_of(nb::cast<nb::dict>(given[2])), pointer(3, static_cast<optim::MasterWeights*>(nullptr))};
 }
 
-/// A function that gives a tensor, None, or in a str what it raised.
+/// A function that returns a tensor, None, or its error as a str.
 io::StepFunction step_of(nb::handle callable) {
   return [call = Callback(callable)](const io::TensorMap& batch) -> Tensor {
     const WithGil gil;

@@ -25,7 +25,7 @@ inline RunFields fields_of(const io::RunState& s) {
   return {s.step, s.epoch, s.samples, s.best_metric, s.accumulated, s.documents, s.tensors};
 }
 
-/// By name. TypeError for what is no weft.Generator.
+/// By name. Raises TypeError for values other than weft.Generator.
 inline std::map<std::string, Generator*> generators_of(const nb::dict& given) {
   std::map<std::string, Generator*> out;
   for (const auto& [name, object] : given) {

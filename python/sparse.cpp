@@ -23,7 +23,7 @@ std::string shown(const char* name, const Matrix& a) {
   return text + nb::repr(nb::cast(a.values.dtype())).c_str() + ")";
 }
 
-/// What both kinds have.
+/// Common to both classes.
 template <class Matrix>
 void bind_common(nb::class_<Matrix>& type) {
   using namespace sparse;

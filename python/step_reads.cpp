@@ -205,7 +205,7 @@ const std::vector<PyObject*>& StepReads::globals_of(PyObject* code) {
   return fresh.names;  // the code owns them
 }
 
-// Those of a module, whose forward it calls.
+// The children of a module, since its forward calls them.
 void StepReads::meet_children(PyObject* object) {
   PyObject* const children = PyObject_GetAttrString(object, "_modules");
   if (children == nullptr || !PyDict_Check(children)) return PyErr_Clear(), Py_XDECREF(children);

@@ -460,7 +460,7 @@ template <auto f>
 constexpr getter get =
     [](PyObject* self, void*) -> PyObject* { return guarded<PyObject*>(nullptr, [&] { return f(tensor_of(self)); }); };
 
-// Rows become dense under a lock whose holder may wait for the GIL.
+// Rows become dense under a lock, and its holder may wait for the GIL.
 Tensor grad_of(const Tensor& x) {
   if (WEFT_LIKELY(!detail::has_rows(x))) {
     return x.impl()->accumulates || x.impl()->node == nullptr ? x.grad() : x.grad(here());

@@ -12,7 +12,7 @@ namespace {
 using Names = std::vector<std::string>;
 using Numbers = std::vector<double>;
 
-// What all metrics have; `names` are those of update's arguments.
+// Methods of all metrics; `names` are those of update's arguments.
 template <class Metric>
 nb::class_<Metric> bind_metric(nb::module_& m, const char* name, const char* document) {
   return nb::class_<Metric>(m, name, document)

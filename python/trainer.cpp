@@ -1,5 +1,4 @@
-// The trainer for Python; weft/_trainer.py gives it keywords. `fit` keeps the interpreter, since what it calls is
-// Python.
+// The trainer for Python; weft/_trainer.py gives it keywords. `fit` keeps the GIL, because it calls Python.
 //
 // Listeners are stored in Python, and C++ holds one function with a weak reference to the trainer, so no reference
 // cycle passes through C++.
@@ -16,7 +15,7 @@ namespace weft::python {
 
 namespace {
 
-/// Runs `f`; Python's error goes on as a C++ exception that passes the trainer.
+/// Calls `f`; a Python error becomes a C++ exception that passes through the trainer.
 template <class F>
 auto in_python(F&& f) {
   try {
@@ -39,8 +38,8 @@ struct Batch {
   int64_t size(int64_t) const { return samples; }
 };
 
-/// What Python iterates over. `count(batch)` is the number of its samples; `state` and `restore` are None where it has
-/// no place that can be saved.
+/// A Python iterable of batches. `count(batch)` is the number of its samples; `state` and `restore` are None if its
+/// position cannot be saved.
 class PythonLoader {
  public:
   PythonLoader(nb::object loader, nb::object count) : loader_(std::move(loader)), count_(std::move(count)) {}
@@ -89,7 +88,7 @@ class PythonLoader {
   nb::object loader_, count_;
 };
 
-/// Anything whose state is a text and tensors by name.
+/// An object with a state of a text and named tensors.
 struct SavedObject {
   nb::object state_of, restore_to;
   train::PartState state() const {
@@ -173,7 +172,7 @@ class PythonTrainer {
       PythonLoader range(loader, count);
       result = trainer_.fit(range, loss, std::move(figures), where);
     } else {
-      // The trainer knows it until the next fit.
+      // The trainer refers to it until the next fit.
       placed_ = std::make_unique<PlacedLoader>(PlacedLoader{{loader, count}, {state, restore}});
       result = trainer_.fit(*placed_, loss, std::move(figures), where);
     }

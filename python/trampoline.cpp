@@ -40,7 +40,7 @@ constexpr size_t most_arguments = 14;
                    std::to_string(i + 1) + ") must not be " + type_name(object));
 }
 
-// C++ counts dimensions in an int; what is beyond must not wrap around to one that exists.
+// C++ numbers dimensions by int; larger values must not wrap to an existing dimension.
 void check_dimension(const Argument& argument, int64_t value) {
   if (value == static_cast<int>(value) || argument.name.find("dim") == std::string::npos) return;
   throw_error(PyExc_IndexError, "argument '" + argument.name + "': there is no dimension " + std::to_string(value));
@@ -55,7 +55,7 @@ size_t argument_of(const Function& f, PyObject* keyword) {
   return found != nullptr ? static_cast<size_t>(found - f.arguments().data()) : f.arguments().size();
 }
 
-// Which Python object stands for which argument; `collected` holds a tuple made of variadic ones.
+// The Python object of each argument; `collected` holds a tuple of variadic ones.
 struct Bound {
   PyObject* objects[most_arguments] = {};
   PyObject* out = nullptr;
@@ -105,7 +105,7 @@ Bound bind(const Function& f, PyObject* const* arguments, size_t count, PyObject
   return bound;
 }
 
-// Sizes come from the caller: beyond what takes long, their product does not matter.
+// Sizes come from the caller; the product is saturated, because only a threshold matters.
 int64_t product_up_to(int64_t most, const Dims& sizes) {
   int64_t n = 1;
   for (const int64_t size : sizes) {
@@ -175,7 +175,7 @@ Value run(const Function& f, const BoxedFunction& function, const Bound& bound, 
   }
 }
 
-// What was computed for an in-place form.
+// The computed result of an in-place form.
 PyObject* write_back(PyObject* target, const Tensor& result, const std::string& op, Location where) {
   const Tensor& x = tensor_of(target);
   const CallScope call(op.c_str(), where);
@@ -184,7 +184,7 @@ PyObject* write_back(PyObject* target, const Tensor& result, const std::string& 
   return Py_NewRef(target);
 }
 
-// A copy to compute from: what a gradient needs of the old value must survive the write.
+// A copy to compute from, because a gradient may need the old value after the write.
 Ref before_write(PyObject* x, Location where) { return Ref(wrap(tensor_of(x).clone(where))); }
 
 // The in-place form of an op with arguments that its kernel does not take.
@@ -392,8 +392,8 @@ PyObject* call_without_idle(OpObject* self, PyObject* const* arguments, size_t c
 
 std::unique_ptr<Function> make_function(const OpRecord& record);
 
-// Follows what the name stands for now. What was called before stays, since calls may be running. In-place forms are
-// the library's own.
+// Uses the present definition of the name. Earlier ones stay alive, because calls may be running. In-place forms are
+// built in.
 [[gnu::noinline, gnu::cold]] void follow_registry(OpObject* self, uint32_t version) {
   static std::map<const OpRecord*, Function*>& known = *new std::map<const OpRecord*, Function*>;
   Function* const old = self->function;

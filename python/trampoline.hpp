@@ -1,4 +1,4 @@
-// weft.op objects: one calling convention for every op, read from its schema. Nothing here knows a single op.
+// weft.op objects: one calling convention for every op, read from its schema. No code here is specific to an op.
 #pragma once
 
 #include <string>

@@ -3,7 +3,7 @@
 from weft import _compositions, _core, _functions
 from weft._core import Tensor, _ops
 
-# Ops whose first argument is not a tensor are only functions.
+# Ops with a first argument other than a tensor are only functions.
 _not_methods = {"empty", "zeros", "ones", "full", "arange", "linspace", "logspace", "eye", "rand", "randn", "randint",
                 "randperm", "cat", "stack", "where", "tensor", "_view", "tri", "tril_indices", "triu_indices", "broadcast_tensors",
                 "meshgrid", "hstack", "vstack", "dstack", "row_stack", "column_stack", "block_diag", "cartesian_prod", "polygamma"}

@@ -81,7 +81,7 @@ def _joined(path, name):
 
 
 def _plain(value):
-    """An option as a Python value: JSON lists carry their element type, and strings stand for numbers that JSON lacks.
+    """An option as a Python value: JSON lists carry their element type, and strings represent numbers that JSON lacks.
     """
     if isinstance(value, dict):
         (kind, items), = value.items()

@@ -89,7 +89,7 @@ def _wrap(core):
 
 
 def _of_parameters(name, parameters, document):
-    """A class whose arguments are its parameters, in order."""
+    """A class with its parameters as arguments, in order."""
 
     def __init__(self, *args, validate_args=None, **kwargs):
         if len(args) == len(parameters) + 1:
@@ -218,7 +218,7 @@ class MixtureSameFamily(Distribution):
 
 @_public
 class TransformedDistribution(_Composed):
-    """What becomes of the base's draws by transforms, in their order."""
+    """The base distribution transformed by the transforms, in order."""
 
     transforms = property(lambda self: [Transform(core) for core in self._core.transforms()])
 

@@ -11,7 +11,7 @@ __all__ = ["vjp", "jvp", "jacrev", "jacfwd", "jacobian", "hessian", "hvp", "grad
 
 
 def _flat(tree):
-    """The tensors of nested tuples, lists and dicts, and what puts others in their places."""
+    """The tensors of nested tuples, lists and dicts, and a function that replaces them."""
     if isinstance(tree, Tensor):
         return [tree], lambda leaves: leaves[0]
     if isinstance(tree, dict):
@@ -189,7 +189,7 @@ def _dims(dims, tree, what):
 
 
 def vmap(func, in_dims=0, out_dims=0, randomness="error"):
-    """The function that does to batches what func does to examples, one after the other."""
+    """The function that applies func to each example of a batch."""
 
     @functools.wraps(func)
     def of(*args, **kwargs):

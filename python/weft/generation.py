@@ -90,11 +90,12 @@ class TokenQueue:
         self._core.send(tokens, stop, rank)
 
     def receive(self, block=True):
-        """The next TokenMessage, or None where none came. ValueError for one that is not whole; the next call goes on."""
+        """The next TokenMessage, or None if there is none. Raises ValueError for an incomplete message; the next call
+        continues with the following one."""
         message = self._core.receive(block)
         return None if message is None else TokenMessage(*message)
 
     @staticmethod
     def remove(queue_id):
-        """Removes the queue; processes that have it go on among themselves."""
+        """Removes the queue's name; processes that have it open can still use it."""
         _core._remove_token_queue(queue_id)

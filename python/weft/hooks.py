@@ -50,7 +50,7 @@ class GradientRecorder(_core._GradientRecorder):
             self._watch_parts(module)
 
     def _watch_parts(self, module):
-        """Of what is no module itself, such as a ParallelModel."""
+        """For objects that are not modules, such as a ParallelModel."""
         me = weakref.ref(self)
 
         def watcher(name):
@@ -94,7 +94,7 @@ class GradientRecorder(_core._GradientRecorder):
         self._due = end + max(self._every, 20 * (end - begin))
 
     def suspects(self):
-        """What looks wrong, the worst first, in sentences."""
+        """Suspicious findings in sentences, worst first."""
         return self.history().suspects()
 
     def json_lines(self):
@@ -193,7 +193,7 @@ class AnomalyGuard:
 
 
 def _stop(event):
-    """A prompt in the program's own frame; `c` goes on."""
+    """A prompt in the program's own frame; `c` continues."""
     print(f"weft: stopped {event.text}", file=sys.stderr, flush=True)
     frame = sys._getframe(1)
     while frame.f_code.co_filename == __file__ and frame.f_back is not None:
@@ -292,7 +292,7 @@ class StepRecorder(_core._StepRecorder):
                          finding and (lambda: str(finding() or "")), add_state and documents, most_bytes, first_step)
 
     def step(self, function, batch):
-        """Runs function(batch) and returns its loss; what it raises goes on."""
+        """Runs function(batch) and returns its loss; exceptions propagate."""
         folder = os.environ.get("WEFT_REPLAY_STEP")
         if folder:
             self._replay(folder, function)
@@ -339,7 +339,7 @@ def replay_step(folder, model, optimizer, function, *, last_good=False, generato
 
 
 def step_text(folder):
-    """What the folder of a StepRecorder holds, in lines for people."""
+    """The contents of a StepRecorder's folder as readable lines."""
     return _core._step_text(os.fspath(folder))
 
 
@@ -388,7 +388,7 @@ class MemoryHistory(_core._MemoryHistory):
         super().__init__(state if isinstance(state, _core._Module) else _named(module or {}, "MemoryHistory"))
 
     def snapshot(self, device="cpu"):
-        """What lives on a device: a dict with `allocated`, `kinds` and `tensors`, the largest first."""
+        """The tensors on a device: a dict with `allocated`, `kinds` and `tensors`, the largest first."""
         return json.loads(self._json(device))
 
     def peak(self, device="cpu"):
@@ -406,5 +406,5 @@ class MemoryHistory(_core._MemoryHistory):
 
 
 def memory_snapshot(device="cpu", module=None):
-    """What lives on a device: without a MemoryHistory tensors of a megabyte and more, and the module's parameters."""
+    """The tensors on a device: without a MemoryHistory those of a megabyte and more, and the module's parameters."""
     return json.loads(_core._memory_snapshot(device, _named(module or {}, "memory_snapshot")))

@@ -23,8 +23,8 @@ _types = {None: "Tensor", _core.Tensor: "Tensor", bool: "bool", int: "int", floa
 
 
 def infer_schema(function, results=None):
-    """The schema of a Python function, from its signature and annotations; what has no annotation is a tensor, or has
-    the type of its default."""
+    """The schema of a Python function, from its signature and annotations; arguments without an annotation are tensors,
+    or have the type of their default."""
     parts, keyword_only = [], False
     for p in inspect.signature(function, eval_str=True).parameters.values():
         if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
@@ -42,7 +42,7 @@ def infer_schema(function, results=None):
 
 
 class CustomOp:
-    """An op that Python has registered; called, it calls what its name stands for now."""
+    """An op registered from Python. A call uses the present definition of its name."""
 
     def __init__(self, name, function, *, schema, device, dtypes, composite, inplace, policy, samples,
                  allow_schema_change, inherit_backward, deterministic):
@@ -104,7 +104,7 @@ class CustomOp:
         return self._registration.active
 
     def unregister(self):
-        """Takes the op out; what its name stood for before is there again."""
+        """Unregisters the op and restores the previous definition of its name."""
         self._registration.unregister()
 
     def __enter__(self):
@@ -162,7 +162,8 @@ def load_library(path):
 
 
 def unload_library(path):
-    """Takes out what it registered and closes it. ValueError while a call or a graph uses it: then nothing changes."""
+    """Unregisters the library's ops and closes it. Raises ValueError, without any change, while a call or a graph uses
+    it."""
     _core._unload_library(str(path))
 
 

@@ -137,7 +137,7 @@ class _Forked:
         raise RuntimeError(f"worker process {self._ids[worker]} has died")
 
     def _open(self, worker, batch):
-        """The batch of an answer, whose tensors the worker still holds."""
+        """The batch of an answer; the worker still holds its tensors."""
         try:
             return _incoming(batch)
         except Exception:

@@ -78,7 +78,7 @@ class _Future:
         self._saver, self._error, self.id = saver, None, id
 
     def result(self):
-        """Waits; the number of the save, or what it failed with, on every rank."""
+        """Waits; returns the number of the save or raises its error, on every rank."""
         saver, self._saver = self._saver, None
         if saver is not None:
             try:

@@ -74,7 +74,7 @@ class ShardDataLoader:
         return self._cut(batch, 0)
 
     def _cut(self, x, number):
-        """An input, whose tensors are cut alike."""
+        """An input; its tensors are split alike."""
         if isinstance(x, _Tensor):
             return self._parts.cut(x, number)
         if isinstance(x, dict):
@@ -110,8 +110,8 @@ class ShardDataLoader:
         self.loader.set_epoch(epoch)
 
     def state(self):
-        """The loader's position, the same text on every rank. Without already_split, any number of ranks goes on from
-        it."""
+        """The loader's position, the same text on every rank. Without already_split, any number of ranks can resume
+        from it."""
         return self.loader.state()
 
     def restore(self, state):

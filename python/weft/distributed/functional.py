@@ -40,5 +40,5 @@ def send(x, dst, tag=0, group=None):
 
 
 def recv(src, tag=0, group=None):
-    """What rank src sent by send; backward sends its gradient there."""
+    """The tensor that rank src sent by send; backward sends its gradient there."""
     return _core.receive_with_gradient(src, _group(group), tag)

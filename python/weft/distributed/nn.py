@@ -78,7 +78,7 @@ def model_parallel_seed(seed, group=None, pipeline=None):
 
 @_contextlib.contextmanager
 def _use(self, name):
-    """In the block, what this thread draws on the CPU comes from the stream `name`."""
+    """In the block, draws of this thread on the CPU come from the stream `name`."""
     guard = self._use(name)
     try:
         yield

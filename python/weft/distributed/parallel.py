@@ -69,7 +69,7 @@ class SequenceParallel(_Split):
 
 
 class ToSequenceParts(_Split):
-    """Where sequences are in parts: a module whose result all ranks have, such as an embedding of positions."""
+    """With sequence parallelism: a module with a replicated result, such as an embedding of positions."""
 
     _how = "to_sequence"
 
@@ -143,7 +143,7 @@ class BackgroundSaver:
         self._core = _core.BackgroundSaver(_group(group))
 
     def wait(self):
-        """Until all ranks have saved; raises, on every rank, what the save failed with."""
+        """Waits until all ranks have saved; raises the error of the save on every rank."""
         self._core.wait()
 
 
@@ -198,11 +198,11 @@ class ParallelTraining:
                                    None if saver is None else saver._core)
 
     def load_run(self, folder, *, generators=None, weights_only=False, group=None):
-        """Loads the newest complete state, or the one whose own folder is given, that any plan saved; its RunState."""
+        """Loads the newest complete state, or the one in the given folder, saved by any plan; returns its RunState."""
         from weft.distributed import _group
 
         return _state(self._core.load_run(os.fspath(folder), dict(generators or {}), _group(group), weights_only))
 
     def load(self, folder, id=None):
-        """Goes on from what `save` wrote on any number of ranks, by any plan."""
+        """Resumes from a state that `save` wrote on any number of ranks, by any plan."""
         self._core.load(os.fspath(folder), id)

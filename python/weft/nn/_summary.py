@@ -1,4 +1,4 @@
-"""What a model is made of and what a call of it costs."""
+"""A summary of a model's modules and of the cost of a call."""
 
 import copy
 import json

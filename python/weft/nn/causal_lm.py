@@ -30,7 +30,7 @@ class CausalLM(NativeModule):
         return self
 
     def hidden(self, tokens):
-        """What logits are made of, [batch, length, width]. Hooks on forward do not see it."""
+        """The hidden states before the output layer, [batch, length, width]. Hooks on forward do not see them."""
         return _core._causal_lm_hidden(self, tokens)
 
 

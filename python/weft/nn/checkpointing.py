@@ -15,5 +15,5 @@ def is_checkpointed(module):
 
 
 def set_checkpointing(model, pattern, on=True):
-    """The same for every module below whose name the regular expression finds; returns the names."""
+    """The same for every submodule with a name that matches the regular expression; returns the names."""
     return _core._set_checkpointing(model._state, pattern, on)

@@ -9,7 +9,7 @@ from weft.nn.module import Module, Parameter
 
 
 class _Numbered(Module):
-    """What Sequential and ModuleList share: modules by position, which can be replaced, inserted and taken out."""
+    """Base of Sequential and ModuleList: modules by position, which can be replaced, inserted and removed."""
 
     def append(self, module):
         self.register_module(str(len(self)), module)
@@ -231,7 +231,7 @@ class ParameterList(Module):
 
 
 class ParameterDict(Module):
-    """A dict whose tensors are parameters that are registered; other values are attributes alone."""
+    """A dict of registered parameters; other values are plain attributes."""
 
     keys, values, items, get = Mapping.keys, Mapping.values, Mapping.items, Mapping.get
     setdefault, clear = MutableMapping.setdefault, MutableMapping.clear

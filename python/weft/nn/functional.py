@@ -74,7 +74,7 @@ def gumbel_softmax(logits, tau=1, hard=False, eps=1e-10, dim=-1):
 
 def linear_cross_entropy(input, linear_weight, target, *, linear_bias=None, weight=None, reduction="mean",
                          ignore_index=None, label_smoothing=0.0, options=None):
-    """cross_entropy of linear(input, linear_weight, linear_bias), whose weight is [classes, ..., features]."""
+    """cross_entropy of linear(input, linear_weight, linear_bias), with a weight [classes, ..., features]."""
     if options is not None:
         raise NotImplementedError("linear_cross_entropy(): argument 'options' is there with its default alone")
     shape = (*input.shape[:-1], *linear_weight.shape[:-1])

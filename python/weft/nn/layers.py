@@ -15,7 +15,7 @@ __all__ = ["Linear", "Bilinear", "Embedding", "LayerNorm", "RMSNorm", "Dropout",
 
 
 class _Layer(Module):
-    """A layer whose parameters, checks and text are those of the C++ layer of that name."""
+    """A layer with the parameters, checks and text of the C++ layer of the same name."""
 
     def __init__(self, layer, device=None, dtype=None):
         super().__init__(layer)
@@ -213,7 +213,7 @@ class PReLU(Module):
 
 
 def _empty_batch(dims):
-    """[0, 1, 2¹⁵, 2¹⁵, …] on meta, for calls that raise what follows from a layer's options alone."""
+    """[0, 1, 2¹⁵, 2¹⁵, …] on meta, for calls that raise the errors of a layer's options."""
     return _core._ops["empty"]((0, 1) + (1 << 15,) * dims, device="meta")
 
 
@@ -228,7 +228,7 @@ class _Activation(Module):
         self._call_once()
 
     def _call_once(self):
-        """Raises what follows from the options alone."""
+        """Raises the errors that follow from the options alone."""
         if "dim" not in self.options:  # else from the input's rank, too
             _Activation.forward(self, _empty_batch(0))
 

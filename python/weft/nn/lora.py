@@ -6,8 +6,8 @@
     ...
     lora.save_adapter("adapters/sql", model)
 
-Adapters stand in the layers themselves, so no class changes: Linear and Embedding compute with theirs, in C++ and in
-Python. Folders are laid out as PEFT's.
+Adapters are stored in the layers themselves, so no class changes: Linear and Embedding compute with theirs, in C++ and
+in Python. Folders are laid out as PEFT's.
 """
 
 import os
@@ -140,7 +140,8 @@ def save_adapter(folder, model, base="", bias="none"):
 
 
 def load_adapter(folder, model):
-    """Loads what save_adapter or PEFT wrote; layers without an adapter get one. Returns (base, names of layers)."""
+    """Loads an adapter that save_adapter or PEFT wrote; layers without an adapter get one. Returns (base, names of
+    layers)."""
     loaded = _core._load_adapter(os.fspath(folder), model._state)
     _adopt(model)
     return loaded

@@ -63,7 +63,7 @@ def _add_hook(hooks, hook, prepend=False, removed=None, **options):
 
 
 class _Unkept:
-    """Stands for an argument of a module that no file of a model holds."""
+    """Placeholder for an argument of a module that a model file cannot store."""
 
     def __init__(self, kind):
         self.kind = kind
@@ -195,7 +195,7 @@ class Module:
         self.register_buffer(name, tensor, self._state.kind_of(name) != "buffer" or self._state.is_saved(name))
 
     def _forget(self, name):
-        """What is registered as None is an attribute that is None."""
+        """A member registered as None is an attribute with the value None."""
         self._state.remove(name)
         object.__setattr__(self, name, None)
 
@@ -365,7 +365,7 @@ class Module:
 
     @classmethod
     def from_config(cls, config):
-        """A new module from what get_config gave."""
+        """A new module from the result of get_config."""
         return cls(**config)
 
     def state_dict(self, prefix="", keep_vars=False, *, buffers=True):
@@ -429,17 +429,17 @@ class Module:
         return handle
 
     def register_forward_pre_hook(self, hook, *, prepend=False, with_kwargs=False):
-        """hook(module, args) before each call; what it returns replaces the arguments."""
+        """hook(module, args) before each call; its result replaces the arguments."""
         return self._connect("forward_pre", hook, prepend, with_kwargs=with_kwargs)
 
     def register_forward_hook(self, hook, *, prepend=False, with_kwargs=False, always_call=False):
-        """hook(module, args, output) after each call; what it returns replaces the output."""
+        """hook(module, args, output) after each call; its result replaces the output."""
         if always_call:
             raise NotImplementedError("register_forward_hook(): always_call is not there yet")
         return self._connect("forward", hook, prepend, with_kwargs=with_kwargs)
 
     def register_full_backward_pre_hook(self, hook, prepend=False):
-        """hook(module, grad_output) once the gradient of an output is complete; what it returns replaces it."""
+        """hook(module, grad_output) once the gradient of an output is complete; its result replaces it."""
         return self._connect("backward_pre", hook, prepend)
 
     def register_full_backward_hook(self, hook, prepend=False):
@@ -506,7 +506,7 @@ class Module:
     # ---- showing ----
 
     def extra_repr(self):
-        """What stands between the parentheses where the module is printed."""
+        """The text in parentheses in the printed module."""
         return self._state.extra_repr
 
     def __repr__(self):
