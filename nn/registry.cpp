@@ -194,6 +194,21 @@ class ModuleRegistry::Builder {
     }
   }
 
+  /// Ties tensors that the description ties and the constructor does not, such as `head.weight = token.weight`, and
+  /// gives tensors of their own to those that are described as not tied.
+  void tie(const ModuleDescription& wanted, const ModuleDescription& built, const Module& module,
+           const std::map<std::string, Tensor>& tensors) const {
+    if (!wanted.shared_with.empty() || !built.shared_with.empty()) return;
+    tie(wanted.parameters, built.parameters, module, tensors);
+    tie(wanted.buffers, built.buffers, module, tensors);
+    const auto& children = module.state_->children;
+    const size_t count = std::min({wanted.children.size(), built.children.size(), children.size()});
+    for (size_t i = 0; i < count; ++i) {
+      if (wanted.children[i].name != built.children[i].name) return;  // compare() raises
+      tie(wanted.children[i], built.children[i], children[i].second, tensors);
+    }
+  }
+
   /// Raises FormatError unless `built`, the description of the built module, contains all that `wanted` lists.
   void compare(const ModuleDescription& wanted, const ModuleDescription& built, const std::string& path) const {
     if (!wanted.shared_with.empty() || !built.shared_with.empty()) {
@@ -233,6 +248,19 @@ class ModuleRegistry::Builder {
   }
 
  private:
+  void tie(const std::vector<TensorDescription>& wanted, const std::vector<TensorDescription>& built,
+           const Module& module, const std::map<std::string, Tensor>& tensors) const {
+    for (size_t i = 0; i < std::min(wanted.size(), built.size()); ++i) {
+      const TensorDescription &w = wanted[i], &b = built[i];
+      if (w.name != b.name || w.tied_to == b.tied_to) continue;
+      const auto first = tensors.find(w.tied_to.empty() ? b.tied_to : w.tied_to);
+      detail::Slot* slot = module.state_->slots.find(w.name);
+      if (first == tensors.end() || slot == nullptr || !(first->second.shape() == w.shape))
+        continue;  // compare() raises
+      slot->set(w.tied_to.empty() ? first->second.detach().clone() : first->second);
+    }
+  }
+
   [[noreturn]] void fail(const std::string& path, const std::string& problem) const {
     raise<FormatError>({.op = building, .problem = fmt::format("{}: {}", shown(path), problem)}, where_);
   }
@@ -322,6 +350,11 @@ AnyModule ModuleRegistry::build(const ModuleDescription& description, Location w
   AnyModule module = builder.build(description, description.name, 1);
   detail::attach_described(description, module, where);
   builder.parametrize(description, module);
+  std::map<std::string, Tensor> tensors;
+  for (const auto& list : {module.named_parameters(), module.named_buffers()}) {
+    for (const NamedTensor& t : list) tensors.emplace(t.name, t.tensor);
+  }
+  builder.tie(description, describe(module, where), module, tensors);
   builder.compare(description, describe(module, where), "");
   builder.set(description, module);
   return module;

@@ -80,6 +80,26 @@ struct CapturedStep {
   detail::StepReplayer replayer;
 };
 
+// A step that an object holds and that reads the object is a cycle.
+int traverse(PyObject* self, visitproc visit, void* arg) {
+  Py_VISIT(Py_TYPE(self));
+  if (!nb::inst_ready(self)) return 0;
+  const Step& step = nb::inst_ptr<CapturedStep>(self)->step;
+  Py_VISIT(step.function.get());
+  return step.reads.traverse(visit, arg);
+}
+
+int clear(PyObject* self) {
+  if (!nb::inst_ready(self)) return 0;
+  Step& step = nb::inst_ptr<CapturedStep>(self)->step;
+  step.reads.clear();
+  step.function = Callback(nb::none());
+  return 0;
+}
+
+PyType_Slot slots[] = {
+    {Py_tp_traverse, reinterpret_cast<void*>(traverse)}, {Py_tp_clear, reinterpret_cast<void*>(clear)}, {0, nullptr}};
+
 }  // namespace
 
 void bind_capture(nb::module_& m) {
@@ -91,7 +111,8 @@ void bind_capture(nb::module_& m) {
     detail::toggle_configuration(before);
     detail::toggle_configuration(now);
   });
-  nb::class_<CapturedStep>(m, "CapturedStep", "A step that runs again as the list of its kernels.")
+  nb::class_<CapturedStep>(m, "CapturedStep", nb::type_slots(slots),
+                           "A step that runs again as the list of its kernels.")
       .def("__call__", &CapturedStep::call,
            "The step's results, detached; the next call writes over those of a replay.")
       .def("stats", &CapturedStep::stats, "How often it ran, was recorded and was replayed, and what is kept.")

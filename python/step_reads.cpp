@@ -9,9 +9,9 @@ namespace weft::python {
 
 namespace {
 
-// A step reaches few functions of the program's; what lies behind more is not looked at.
+// Limits of the search; docs/capture.md names the last two.
 constexpr size_t most_met = 1000;
-constexpr Py_ssize_t most_items = 4096;
+constexpr Py_ssize_t most_items = 65536, most_bytes = 1 << 20;
 constexpr int most_depth = 4;
 
 uint64_t mix(uint64_t a, uint64_t b) {
@@ -24,6 +24,29 @@ uint64_t bits(double x) {
   return out;
 }
 uint64_t address(const void* p) { return reinterpret_cast<uintptr_t>(p); }
+
+/// Types of Python's library whose objects hold values that no dictionary of attributes shows.
+struct LibraryTypes {
+  static PyObject* find(const char* module, const char* name) {
+    return attribute(Ref(PyImport_ImportModule(module)).get(), name).release();
+  }
+  PyObject* partial = find("functools", "partial");
+  PyObject* cached = find("functools", "cached_property");
+  PyObject* wrapper = find("functools", "_lru_cache_wrapper");
+  PyObject* deque = find("collections", "deque");
+  PyObject* user_dict = find("collections", "UserDict");
+  PyObject* user_list = find("collections", "UserList");
+  PyObject* environment = find("os", "_Environ");
+  PyObject* local = find("_thread", "_local");
+  PyObject* random = find("random", "Random");
+};
+const LibraryTypes& types() {
+  static const LibraryTypes found;
+  return found;
+}
+bool is(PyObject* v, PyObject* type) {
+  return PyType_IsSubtype(Py_TYPE(v), reinterpret_cast<PyTypeObject*>(type)) != 0;
+}
 
 uint64_t value_of(PyObject* v, int depth = 0);
 
@@ -45,6 +68,63 @@ uint64_t value_of_dict(PyObject* dict, int depth) {
   return sum;
 }
 
+// Equal sets may be iterated in different orders.
+uint64_t value_of_set(PyObject* set, int depth) {
+  uint64_t sum = static_cast<uint64_t>(PySet_GET_SIZE(set));
+  const Ref items(PySequence_List(set));
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.get()); ++i) {
+    sum += mix(10, value_of(PyList_GET_ITEM(items.get(), i), depth + 1));
+  }
+  return mix(10, sum);
+}
+
+uint64_t value_of_function(PyObject* function, int depth) {
+  uint64_t sum = mix(8, address(PyFunction_GET_CODE(function)));
+  if (PyObject* defaults = PyFunction_GET_DEFAULTS(function)) sum = mix(sum, value_of(defaults, depth + 1));
+  if (PyObject* named = PyFunction_GET_KW_DEFAULTS(function)) sum = mix(sum, value_of(named, depth + 1));
+  return sum;
+}
+
+uint64_t value_of_attributes(PyObject* object, std::initializer_list<const char*> names, int depth) {
+  uint64_t sum = 11;
+  for (const char* name : names) sum = mix(sum, value_of(attribute(object, name).get(), depth + 1));
+  return sum;
+}
+
+// The bytes of an array or a number of NumPy, of array.array and of bytearray; the address of strided ones.
+uint64_t value_of_buffer(PyObject* v) {
+  Py_buffer buffer;
+  if (PyObject_GetBuffer(v, &buffer, PyBUF_SIMPLE) != 0) return PyErr_Clear(), address(v);
+  uint64_t sum = mix(12, static_cast<uint64_t>(buffer.len));
+  const auto* const bytes = static_cast<const char*>(buffer.buf);
+  for (Py_ssize_t at = 0; at < std::min(buffer.len, most_bytes); at += 8) {
+    uint64_t word = 0;
+    std::memcpy(&word, bytes + at, static_cast<size_t>(std::min<Py_ssize_t>(8, buffer.len - at)));
+    sum = mix(sum, word);
+  }
+  PyBuffer_Release(&buffer);
+  return sum;
+}
+
+uint64_t value_of_context_variable(PyObject* v, int depth) {
+  PyObject* value = nullptr;
+  if (PyContextVar_Get(v, nullptr, &value) != 0 || value == nullptr) return PyErr_Clear(), 13;
+  const Ref held(value);
+  return mix(13, value_of(value, depth + 1));
+}
+
+uint64_t value_of_container(PyObject* v, int depth) {
+  if (PyTuple_Check(v) || PyList_Check(v)) return value_of_items(v, depth);
+  if (PyDict_Check(v)) return value_of_dict(v, depth);
+  if (PyAnySet_Check(v)) return value_of_set(v, depth);
+  if (is(v, types().deque)) return value_of_items(Ref(PySequence_Fast(v, "")).get(), depth);
+  if (is(v, types().user_dict) || is(v, types().user_list)) return value_of_attributes(v, {"data"}, depth);
+  if (is(v, types().environment)) return value_of_attributes(v, {"_data"}, depth);
+  if (is(v, types().partial)) return value_of_attributes(v, {"func", "args", "keywords"}, depth);
+  if (PyContextVar_CheckExact(v)) return value_of_context_variable(v, depth);
+  return PyObject_CheckBuffer(v) ? value_of_buffer(v) : mix(9, address(v));
+}
+
 uint64_t value_of(PyObject* v, int depth) {
   if (v == nullptr) return 0;
   if (PyFloat_CheckExact(v)) return mix(1, bits(PyFloat_AS_DOUBLE(v)));
@@ -55,15 +135,32 @@ uint64_t value_of(PyObject* v, int depth) {
   }
   if (PyComplex_CheckExact(v)) return mix(mix(6, bits(PyComplex_RealAsDouble(v))), bits(PyComplex_ImagAsDouble(v)));
   if (is_tensor(v)) return mix(7, address(tensor_of(v).impl()));
-  if (PyFunction_Check(v)) return mix(8, address(PyFunction_GET_CODE(v)));
+  if (depth >= most_depth || PyType_Check(v) || PyModule_Check(v)) return mix(9, address(v));
+  if (PyFunction_Check(v)) return value_of_function(v, depth);
   if (PyMethod_Check(v)) return mix(value_of(PyMethod_GET_SELF(v), depth), value_of(PyMethod_GET_FUNCTION(v), depth));
-  if (depth < most_depth && (PyTuple_Check(v) || PyList_Check(v))) return value_of_items(v, depth);
-  if (depth < most_depth && PyDict_Check(v)) return value_of_dict(v, depth);
-  return mix(9, address(v));
+  return value_of_container(v, depth);
 }
 
+// The present value of a variable, borrowed: a cell, an entry of a dictionary, a slot of an object, or the owner
+// itself.
 PyObject* present(PyObject* owner, PyObject* key) {
-  return PyCell_Check(owner) ? PyCell_GET(owner) : PyDict_GetItemWithError(owner, key);
+  if (PyCell_Check(owner)) return PyCell_GET(owner);
+  if (key == nullptr) return owner;
+  if (PyDict_Check(owner)) return PyDict_GetItemWithError(owner, key);
+  PyObject* const value = PyObject_GetAttr(owner, key);
+  if (value == nullptr) PyErr_Clear();
+  Py_XDECREF(value);  // the slot holds it
+  return value;
+}
+
+// Python's and NumPy's generators of random numbers, whose draws are values of the host.
+bool draws_on_the_host(PyObject* value) {
+  if (PyModule_Check(value)) {
+    const char* const name = PyModule_GetName(value);
+    if (name == nullptr) PyErr_Clear();
+    return name != nullptr && (std::strcmp(name, "random") == 0 || std::strcmp(name, "numpy.random") == 0);
+  }
+  return is(value, types().random) || type_name(value) == "numpy.random._generator.Generator";
 }
 
 bool is_of_weft(PyObject* globals) {
@@ -73,8 +170,9 @@ bool is_of_weft(PyObject* globals) {
 }
 
 Ref dict_of(PyObject* object) {
-  PyObject* dict =
-      PyModule_Check(object) ? Py_NewRef(PyModule_GetDict(object)) : PyObject_GenericGetDict(object, nullptr);
+  PyObject* dict = PyModule_Check(object)      ? Py_NewRef(PyModule_GetDict(object))
+                   : is(object, types().local) ? PyObject_GetAttrString(object, "__dict__")  // this thread's
+                                               : PyObject_GenericGetDict(object, nullptr);
   if (dict == nullptr) {
     PyErr_Clear();
     return {};
@@ -112,11 +210,35 @@ bool StepReads::is_own(const Variable& v) const {
       own_, [&](const auto& o) { return o.first.get() == v.owner.get() && o.second.get() == v.key.get(); });
 }
 
+int StepReads::traverse(visitproc visit, void* arg) const {
+  for (const Variable& v : variables_) {
+    Py_VISIT(v.owner.get());
+    Py_VISIT(v.key.get());
+  }
+  for (const auto& [owner, key] : own_) {
+    Py_VISIT(owner.get());
+    Py_VISIT(key.get());
+  }
+  for (const Globals& g : globals_) Py_VISIT(g.code.get());
+  for (const Ref& object : objects_) Py_VISIT(object.get());
+  return 0;
+}
+
+void StepReads::clear() {
+  // The lists are empty before an object is dropped, whose end may run Python code.
+  const auto variables = std::exchange(variables_, {});
+  const auto own = std::exchange(own_, {});
+  const auto globals = std::exchange(globals_, {});
+  const auto objects = std::exchange(objects_, {});
+  names_.clear(), literals_.clear(), met_.clear();
+  found_ = false;
+}
+
 void StepReads::find_variables() {
-  variables_.clear(), objects_.clear(), names_.clear(), met_.clear();
-  meet(step_);
-  for (size_t objects = 0, names = 0; objects != objects_.size() || names != names_.size();) {
-    objects = objects_.size(), names = names_.size();
+  variables_.clear(), objects_.clear(), names_.clear(), literals_.clear(), met_.clear();
+  add_variable(step_, nullptr);
+  for (size_t objects = 0, names = 0; objects != objects_.size() || names != names_.size() + literals_.size();) {
+    objects = objects_.size(), names = names_.size() + literals_.size();
     for (size_t i = 0; i < objects; ++i) meet_attributes(objects_[i].get());
   }
   settings_.clear();
@@ -138,8 +260,32 @@ void StepReads::add_variable(PyObject* owner, PyObject* key) {
   if (value != nullptr) meet(value);
 }
 
+void StepReads::warn_of_draws(PyObject* value) {
+  if (warned_ || !draws_on_the_host(value)) return;
+  warned_ = true;
+  const char* const text =
+      "a captured step names a generator of Python or NumPy: the numbers that it draws are recorded once, and each "
+      "replay "
+      "uses them again; draw them with weft, or pass them as tensors";
+  if (PyErr_WarnEx(PyExc_UserWarning, text, 1) != 0) throw PythonError();
+}
+
+// Functions behind descriptors and wrappers.
+Ref StepReads::function_behind(PyObject* value) {
+  for (const auto& [type, name] : {std::pair{reinterpret_cast<PyObject*>(&PyClassMethod_Type), "__func__"},
+                                   {reinterpret_cast<PyObject*>(&PyStaticMethod_Type), "__func__"},
+                                   {reinterpret_cast<PyObject*>(&PyProperty_Type), "fget"},
+                                   {types().cached, "func"},
+                                   {types().wrapper, "__wrapped__"}}) {
+    if (is(value, type)) return attribute(value, name);
+  }
+  return {};
+}
+
 // Functions and objects behind a value; others have no variables of their own.
 void StepReads::meet(PyObject* value) {
+  if (const Ref function = function_behind(value)) return meet(function.get());
+  warn_of_draws(value);
   if (PyMethod_Check(value)) {
     meet(PyMethod_GET_SELF(value));
     value = PyMethod_GET_FUNCTION(value);
@@ -152,13 +298,20 @@ void StepReads::meet(PyObject* value) {
   }
   if (is_tensor(value) || met_.size() > most_met || !met_.insert(value).second) return;
   if (PyFunction_Check(value)) return meet_function(value);
-  if (type_name(value) == "functools.partial") {
-    for (const char* part : {"func", "args", "keywords"}) meet(attribute(value, part).get());
+  if (is(value, types().partial)) {
+    for (const char* part : {"func", "args"}) meet(attribute(value, part).get());
+    const Ref named = attribute(value, "keywords");
+    meet(Ref(PyDict_Values(named.get())).get());
   }
-  const bool user_type =
-      PyType_Check(value) && (reinterpret_cast<PyTypeObject*>(value)->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0;
-  const bool has_dict = !PyType_Check(value) && (Py_TYPE(value)->tp_dictoffset != 0 || PyModule_Check(value));
-  if (user_type || has_dict) objects_.push_back(Ref::share(value));
+  if (PyContextVar_CheckExact(value)) {
+    PyObject* now = nullptr;
+    if (PyContextVar_Get(value, nullptr, &now) != 0) PyErr_Clear();
+    if (now != nullptr) meet(Ref(now).get());
+  }
+  const auto* const type = PyType_Check(value) ? reinterpret_cast<PyTypeObject*>(value) : Py_TYPE(value);
+  const bool is_of_user = (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0;
+  const bool has_dict = !PyType_Check(value) && (type->tp_dictoffset != 0 || PyModule_Check(value));
+  if (is_of_user || has_dict || is(value, types().local)) objects_.push_back(Ref::share(value));
 }
 
 void StepReads::meet_function(PyObject* function) {
@@ -171,7 +324,7 @@ void StepReads::meet_function(PyObject* function) {
   if (PyObject* defaults = PyFunction_GET_DEFAULTS(function)) meet(defaults);
   PyObject* const named = PyFunction_GET_KW_DEFAULTS(function);
   PyObject *key, *value;
-  for (Py_ssize_t at = 0; named != nullptr && PyDict_Next(named, &at, &key, &value);) add_variable(named, key);
+  for (Py_ssize_t at = 0; named != nullptr && PyDict_Next(named, &at, &key, &value);) meet(value);
 }
 
 // Functions inside it are constants of the code.
@@ -180,13 +333,19 @@ void StepReads::meet_code(PyObject* code, PyObject* globals) {
   for (PyObject* name : globals_of(code)) {
     if (PyDict_GetItemWithError(globals, name) != nullptr) add_variable(globals, name);
   }
+  bool reads_by_name = false;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names.get()); ++i) {
     PyObject* const name = PyTuple_GET_ITEM(names.get(), i);
     if (std::ranges::find(names_, name) == names_.end()) names_.push_back(name);
+    for (const char* reader : {"getattr", "hasattr", "attrgetter", "vars", "__dict__"}) {
+      reads_by_name = reads_by_name || PyUnicode_CompareWithASCIIString(name, reader) == 0;
+    }
   }
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(constants.get()); ++i) {
     PyObject* const constant = PyTuple_GET_ITEM(constants.get(), i);
     if (PyCode_Check(constant)) meet_code(constant, globals);
+    const bool is_name = reads_by_name && PyUnicode_Check(constant) && PyUnicode_IsIdentifier(constant) == 1;
+    if (is_name && std::ranges::find(literals_, constant) == literals_.end()) literals_.push_back(constant);
   }
 }
 
@@ -227,12 +386,22 @@ void StepReads::meet_attributes(PyObject* object) {
   static PyObject* const called[] = {PyUnicode_InternFromString("forward"), PyUnicode_InternFromString("__call__")};
   std::vector<PyObject*> names(std::begin(called), std::end(called));
   names.insert(names.end(), names_.begin(), names_.end());
-  for (PyObject* name : names) {
+  names.insert(names.end(), literals_.begin(), literals_.end());
+  for (size_t i = 0; i < names.size(); ++i) {
+    PyObject* const name = names[i];
     const auto holds = [&](const Ref& dict) { return dict && PyDict_GetItemWithError(dict.get(), name) != nullptr; };
     const auto found = std::ranges::find_if(dicts, holds);
-    if (found == dicts.end()) continue;
-    if (found != dicts.begin() && dicts.front()) add_variable(dicts.front().get(), name);  // where one would hide it
-    add_variable(found->get(), name);
+    const bool is_literal = i >= names.size() - literals_.size();
+    if (found == dicts.end()) {
+      // getattr with a default, and hasattr, read that it is absent.
+      if (is_literal && !dicts.empty() && dicts.front()) add_variable(dicts.front().get(), name);
+      continue;
+    }
+    if (found != dicts.begin() && dicts.front()) add_variable(dicts.front().get(), name);  // one that would hide it
+    PyObject* const entry = PyDict_GetItemWithError(found->get(), name);
+    const bool is_slot = Py_TYPE(entry) == &PyMemberDescr_Type && !PyType_Check(object);
+    if (is_slot || is(object, types().local)) add_variable(object, name);  // read anew in each thread
+    else add_variable(found->get(), name);
   }
 }
 

@@ -1,4 +1,4 @@
-// What the function of a captured step reads besides its arguments.
+// Values that the function of a captured step reads besides its arguments.
 #pragma once
 
 #include <cstdint>
@@ -12,18 +12,24 @@
 
 namespace weft::python {
 
-/// Variables that a function reaches through its closure, globals and defaults, and through attributes that its code
-/// names. Numbers, strings and containers count by value, other objects by identity. The caller holds the GIL.
+/// Variables that a function reaches through its closure, globals and defaults, through attributes that its code names,
+/// also as literals of getattr and hasattr, and through context variables, thread locals and the environment. Numbers,
+/// strings, containers, NumPy arrays and partial functions are compared by value, other objects by identity. The caller
+/// holds the GIL.
 class StepReads {
  public:
   explicit StepReads(PyObject* step) : step_(step) {}
-  /// Equal where all variables have the same values. What the step has itself changed is left out.
+  /// Equal if all variables have the same values. Variables that the step itself changes are left out. Warns once if
+  /// the step names a random generator of Python or NumPy.
   const std::string& settings();
   /// After the step has run: the variables that it changed are its own, and no settings.
   void note_own_changes();
+  /// For Python's collector of cycles. After `clear` only the destructor may be called.
+  int traverse(visitproc visit, void* arg) const;
+  void clear();
 
  private:
-  /// A cell, or an entry of a dictionary.
+  /// A cell, an entry of a dictionary, a slot of an object, or (without a key) the owner itself.
   struct Variable {
     Ref owner, key;
     uint64_t value;
@@ -37,6 +43,8 @@ class StepReads {
   void find_variables();
   void add_variable(PyObject* owner, PyObject* key);
   void meet(PyObject* value);
+  static Ref function_behind(PyObject* value);
+  void warn_of_draws(PyObject* value);
   void meet_function(PyObject* function);
   void meet_code(PyObject* code, PyObject* globals);
   const std::vector<PyObject*>& globals_of(PyObject* code);
@@ -49,10 +57,10 @@ class StepReads {
   std::vector<std::pair<Ref, Ref>> own_;
   std::list<Globals> globals_;
   std::vector<Ref> objects_;
-  std::vector<PyObject*> names_;
+  std::vector<PyObject*> names_, literals_;
   std::unordered_set<const void*> met_;
   std::string settings_;
-  bool found_ = false;
+  bool found_ = false, warned_ = false;
   uint64_t configuration_ = 0;
 };
 

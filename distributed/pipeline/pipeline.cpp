@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <deque>
 #include <map>
@@ -15,6 +16,7 @@
 #include "../../optim/gradients-inl.hpp"
 #include "../../tensor/error.hpp"
 #include "../collectives.hpp"
+#include "../detail/clip.hpp"
 #include "../detail/member.hpp"
 #include "../pipeline.hpp"
 #include "split_backward-inl.hpp"
@@ -342,9 +344,7 @@ double Pipeline::gradient_norm(std::span<const Tensor> parameters, Location wher
     if (is_owned) owned.push_back(p);
   }
   const NoGradGuard unrecorded;
-  const double norm = optim::detail::gradient_length(owned);
-  const Tensor squares = tensor(norm * norm, f64);
-  return std::sqrt(options_.group.size() == 1 ? norm * norm : all_reduce(squares, options_.group).item<double>());
+  return detail::norm_over(std::array{options_.group}, optim::detail::gradient_length(owned));
 }
 
 }  // namespace weft::distributed

@@ -159,9 +159,11 @@ def _tensors(tree):
 def _build(tree, registry):
     made = {}
     module = _make(tree, registry, "", made)
+    _replace(tree, _described(module), module, registry, "", made)
     _parametrize(tree, module, registry, made)
     _adapt(tree, module)
-    _compare(tree, _json.loads(_core._model_json(module._state))["model"], "")
+    _tie(tree, _described(module), module)
+    _compare(tree, _described(module), "")
     _set(tree, module)
     return module
 
@@ -182,6 +184,73 @@ def _make(tree, registry, path, made):
             raise ValueError(f"from_json(): {path or 'the model'}: no {tree['type']} can be made: {error}") from error
     made[path] = module
     return module
+
+
+def _described(module):
+    """The tree of a module, with the options that its classes report."""
+    _tell_configs(module, strict=False)
+    return _prepared(_json.loads(_core._model_json(module._state))["model"], "")
+
+
+def _shapes(tree):
+    return [(t["name"], list(t["shape"])) for t in _tensors(tree)]
+
+
+def _replace(wanted, built, module, registry, path, made):
+    """Replaces modules that the class constructs otherwise than described, such as `net.fc = nn.Linear(8, 2)`."""
+    if "shared_with" in wanted or "shared_with" in built or wanted["type"] != built["type"]:
+        return
+    described = {child["name"]: child for child in wanted.get("children", ())}
+    constructed = {child["name"]: child for child in built.get("children", ())}
+    if not described or _has_parametrizations(wanted) or _is_native(module):
+        return
+    for name in constructed.keys() - described.keys():
+        delattr(module, name)
+    for name, child in described.items():
+        old, below = constructed.get(name), _joined(path, name)
+        if old is not None and ("shared_with" in child or "shared_with" in old or _is_same(child, old)):
+            _replace(child, old, module._modules[name], registry, below, made)
+        else:
+            setattr(module, name, _make(child, registry, below, made))
+
+
+def _is_same(child, old):
+    """Whether a constructed module has the described type, options and tensors."""
+    options = {k: v for k, v in child["config"].items() if not k.startswith("lora_")}
+    return child["type"] == old["type"] and all(old["config"].get(k, v) == v for k, v in options.items()) and (
+        _has_parametrizations(child) or _shapes(child) == _shapes(old))
+
+
+def _has_parametrizations(tree):
+    return any(_is_of_parametrizations(child) for child in tree.get("children", ()))
+
+
+def _is_native(module):
+    """Whether C++ constructs its children."""
+    from weft.nn.module import NativeModule
+    return isinstance(module, NativeModule)
+
+
+def _tie(tree, built, module):
+    """Ties tensors that are described as tied, and gives tensors of their own to those that are not."""
+    tensors = dict([*module.named_parameters(), *module.named_buffers()])
+
+    def walk(wanted, built, part):
+        if "shared_with" in wanted or "shared_with" in built:
+            return
+        for w, b in zip(_tensors(wanted), _tensors(built)):
+            first = tensors.get(w.get("tied_to") or b.get("tied_to"))
+            if w["name"] != b["name"] or w.get("tied_to") == b.get("tied_to") or first is None:
+                continue
+            if "tied_to" not in w:
+                first = type(first)(first.detach().clone())
+            if list(first.shape) == list(w["shape"]):
+                setattr(part, w["name"], first)
+        for w, b in zip(wanted.get("children", ()), built.get("children", ())):
+            if w["name"] == b["name"]:
+                walk(w, b, part._modules[w["name"]])
+
+    walk(tree, built, module)
 
 
 def _is_of_parametrizations(tree):

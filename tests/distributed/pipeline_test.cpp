@@ -316,6 +316,16 @@ TEST(Pipeline, SharedWeightsBeginAsTheirOwnersAndGetTheSumOfTheirGradients) {
   });
 }
 
+TEST(Pipeline, GradientNormsWhoseSquaresOverflow) {
+  LocalWorld(2).run([&](const Group& group) {
+    const Tensor p = zeros({2}, {.dtype = f64}).requires_grad_();
+    p.set_grad(full({2}, group.rank() == 0 ? 3e300 : 4e300, {.dtype = f64}));
+    const auto forward = [](std::span<const Tensor> x) { return Tensors{x[0]}; };
+    const Pipeline pipeline({PipelineChunk{.forward = forward}}, {.group = group});
+    EXPECT_NEAR(pipeline.gradient_norm(std::array{p}) / 1e300, 5 * std::sqrt(2.), 1e-12);
+  });
+}
+
 // ---- errors ----
 TEST(Pipeline, AnErrorOnAStageReachesEveryRank) {
   for (const int failing : {0, 1, 2}) {

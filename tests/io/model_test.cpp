@@ -186,6 +186,41 @@ TEST(ModelFolder, LoadsAsACallableWithoutItsClass) {
   EXPECT_EQ(half.parameters()[0].dtype(), DType::bf16);
 }
 
+TEST(ModelFolder, TiedWeightsStayTied) {
+  const TemporaryFolder folder;
+  nn::Sequential net(nn::Embedding(5, 4), nn::Linear(4, 5, false));
+  net[1].as<nn::Linear>().weight = net[0].as<nn::Embedding>().weight;
+  io::save_model(folder / "net", net);
+  const auto loaded = io::load_model(folder / "net").as<nn::Sequential>();
+  ASSERT_EQ(loaded.parameters().size(), 1u);
+  const Tensor x = tensor({0, 3, 4}, {.dtype = DType::i64});
+  EXPECT_TRUE(loaded(x).equal(net(x)));
+  loaded(x).sum().backward();
+  EXPECT_TRUE(loaded.parameters()[0].grad().defined());
+}
+
+TEST(ModelFolder, WeightsThatWereUntiedStayApart) {
+  struct Tied : nn::Layer<Tied> {
+    Tied() {
+      WEFT_REGISTER(token, head);
+      head.weight = token.weight;
+    }
+    Tensor forward(const Tensor& x) const { return head(token(x)); }
+    nn::Embedding token{5, 4};
+    nn::Linear head{4, 5, false};
+  };
+  const TemporaryFolder folder;
+  nn::ModuleRegistry registry = nn::ModuleRegistry::standard();
+  registry.add<Tied>("Tied");
+  Tied net;
+  net.head.weight = nn::Parameter(randn({5, 4}));
+  io::save_model(folder / "net", net, {.registry = registry});
+  const auto loaded = io::load_model(folder / "net", {.registry = registry}).as<Tied>();
+  EXPECT_EQ(loaded.parameters().size(), 2u);
+  const Tensor x = tensor({0, 3, 4}, {.dtype = DType::i64});
+  EXPECT_TRUE(loaded(x).equal(net(x)));
+}
+
 TEST(ModelFolder, ParametersMayBeTrainedAfterLoading) {
   const TemporaryFolder folder;
   const nn::Sequential net = small_net();

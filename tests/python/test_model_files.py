@@ -224,3 +224,105 @@ def test_state_dict_takes_pytorchs_arguments():
     assert set(net.state_dict("a.", buffers=False)) == {"a.weight", "a.bias"}
     assert net.state_dict(keep_vars=True)["weight"] is net.weight
     assert not net.state_dict()["weight"].requires_grad
+
+
+class Tied(nn.Module):
+    def __init__(self, tie=False):
+        super().__init__()
+        self.token, self.drop, self.head = nn.Embedding(5, 4), nn.Dropout(0.5), nn.Linear(4, 5, bias=False)
+        if tie:
+            self.head.weight = self.token.weight
+
+    def forward(self, x):
+        return self.head(self.drop(self.token(x)))
+
+
+def reloaded(folder, net, *classes):
+    folder.mkdir(exist_ok=True)
+    registry = weft.io.ModuleRegistry(*classes)
+    weft.io.save_model(folder / "model", net, registry)
+    return weft.io.load_model(folder / "model", registry)
+
+
+def same_outputs(a, b, x):
+    return a.eval()(x).tolist() == b.eval()(x).tolist()
+
+
+def test_tied_weights_stay_tied(tmp_path):
+    x = weft.tensor([[0, 3, 4]])
+    net = Tied()
+    net.head.weight = net.token.weight
+    loaded = reloaded(tmp_path / "a", net, Tied)
+    assert loaded.head.weight is loaded.token.weight and len(list(loaded.parameters())) == 1
+    assert same_outputs(net, loaded, x)
+    layers = nn.Sequential(nn.Embedding(5, 4), nn.Linear(4, 5, bias=False))
+    layers[1].weight = layers[0].weight
+    loaded = reloaded(tmp_path / "b", layers)
+    assert loaded[1].weight is loaded[0].weight and same_outputs(layers, loaded, x)
+
+
+def test_weights_that_were_untied_stay_apart(tmp_path):
+    net = Tied(tie=True)
+    net.head.weight = nn.Parameter(weft.randn(5, 4))
+    loaded = reloaded(tmp_path, net, Tied)
+    assert loaded.head.weight is not loaded.token.weight and same_outputs(net, loaded, weft.tensor([1, 2]))
+
+
+def test_options_changed_after_construction_are_written(tmp_path):
+    layers = nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5), nn.BatchNorm1d(4), nn.LeakyReLU(), nn.LayerNorm(4),
+                           nn.Conv1d(4, 4, 3, padding=1))
+    layers[1].p, layers[2].momentum, layers[2].eps = 0.25, 0.3, 1e-2
+    layers[3].negative_slope, layers[4].eps = 0.5, 1e-1
+    loaded = reloaded(tmp_path, layers[:5])
+    assert [loaded[1].p, loaded[2].momentum, loaded[2].eps, loaded[3].negative_slope, loaded[4].eps] == [0.25, 0.3, 1e-2, 0.5, 1e-1]
+    assert same_outputs(layers[:5], loaded, weft.randn(3, 4))
+
+
+class Doubled(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.width = 2 * width
+        self.lin = nn.Linear(self.width, 1)
+
+    def forward(self, x):
+        return self.lin(x)
+
+
+def test_attributes_that_the_constructor_computes_are_not_options(tmp_path):
+    weft.manual_seed(3)
+    net, state = Doubled(2), weft.get_rng_state().tolist()
+    assert reloaded(tmp_path, net, Doubled).width == 4 and net.get_config() == {"width": 2}
+    weft.manual_seed(3)
+    Doubled(2)
+    assert weft.get_rng_state().tolist() == state
+    net.width = 6
+    with pytest.raises(ValueError, match="Doubled.width is 6 since it was made with 2.*get_config"):
+        weft.io.save_model(tmp_path / "other", net, weft.io.ModuleRegistry(Doubled))
+    assert not (tmp_path / "other").exists()
+
+
+class Replaced(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.body, self.act, self.fc = nn.Linear(3, width), nn.ReLU(), nn.Linear(width, 10)
+
+    def forward(self, x):
+        return self.fc(self.act(self.body(x)))
+
+
+@pytest.mark.parametrize("change", [
+    lambda net: setattr(net, "fc", nn.Linear(8, 2)),
+    lambda net: setattr(net, "fc", nn.Linear(8, 10, bias=False)),
+    lambda net: setattr(net, "fc", nn.Sequential(nn.Linear(8, 4), nn.Tanh(), nn.Linear(4, 1))),
+    lambda net: setattr(net, "act", nn.Identity()),
+    lambda net: setattr(net, "act", nn.LeakyReLU(0.3)),
+    lambda net: setattr(net, "extra", nn.Linear(2, 2)),
+    lambda net: net.body.requires_grad_(False),
+    lambda net: net.act.train(False),
+])
+def test_a_changed_net_is_loaded_as_it_is(tmp_path, change):
+    net = Replaced(8)
+    change(net)
+    loaded = reloaded(tmp_path, net, Replaced)
+    assert str(loaded) == str(net) and same_outputs(net, loaded, weft.randn(2, 3))
+    assert [(n, p.requires_grad) for n, p in loaded.named_parameters()] == [(n, p.requires_grad) for n, p in net.named_parameters()]

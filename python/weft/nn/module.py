@@ -28,6 +28,19 @@ class Buffer(Tensor):
         return self
 
 
+def _is_other_option(argument, attribute):
+    """Whether both are plain values and differ; a number stands for a list of it."""
+    plain = (bool, int, float, str, type(None), tuple, list)
+    if not (isinstance(argument, plain) and isinstance(attribute, plain)):
+        return False
+    if isinstance(attribute, (tuple, list)):
+        items = argument if isinstance(argument, (tuple, list)) else [argument] * len(attribute)
+        return list(items) != list(attribute)
+    if attribute is None or attribute != attribute:  # `bias=False` makes None
+        return bool(argument) and argument == argument
+    return argument != attribute
+
+
 class _Handle:
     """Names one registered hook of a module."""
 
@@ -349,8 +362,10 @@ class Module:
     # ---- saving ----
 
     def get_config(self):
-        """The arguments that make a module like this one, for files of the model: what __init__ was given, but for
-        devices and dtypes. Of bool, int, float, str, None and lists of those; override it where __init__ takes more."""
+        """The options that make a module like this one, for files of the model: the arguments of __init__ but for devices
+        and dtypes, with the present values of attributes of the same names, such as `dropout.p`. Of bool, int, float,
+        str, None and lists of those; override it where __init__ takes more. ValueError if an attribute has changed and
+        the constructor does not take its value."""
         args, kwargs = self._made_with
         given = inspect.signature(type(self).__init__).bind(self, *args, **kwargs)
         given.apply_defaults()
@@ -361,7 +376,25 @@ class Module:
                 config |= value
             elif kind is not inspect.Parameter.VAR_POSITIONAL and name not in ("device", "dtype", "inplace"):
                 config[name] = value
-        return config
+        changed = {name: self.__dict__[name] for name, value in config.items()
+                   if name in self.__dict__ and _is_other_option(value, self.__dict__[name])}
+        return self._with_present(config, changed) if changed else config
+
+    def _with_present(self, config, changed):
+        """The config with attributes that were changed after construction; others differ because __init__ computes them."""
+        drawn = _core.get_rng_state()
+        try:
+            made = type(self).from_config(dict(config)).__dict__
+            changed = {name: value for name, value in changed.items() if made.get(name) != value}
+            present = config | changed
+            made = type(self).from_config(dict(present)).__dict__ if changed else made
+        finally:
+            _core.set_rng_state(drawn)
+        for name, value in changed.items():
+            if made.get(name) != value:
+                raise ValueError(f"{type(self).__name__}.{name} is {value!r} since it was made with {config[name]!r}, and "
+                                 "__init__ does not set it; write get_config and from_config")
+        return present
 
     @classmethod
     def from_config(cls, config):
