@@ -19,7 +19,7 @@ HABITS = {
 # The goal is 1.0, 0.5, 0.5 and 0 (4 % in documents) everywhere: a limit may only be lowered.
 LIMITS = {
     "product": {"what": 1.0, "who": 0.5, "stands": 0.5, "long": 0.4},
-    "documents": {"what": 1.5, "who": 0.7, "stands": 0.6, "long": 6.5},
+    "documents": {"what": 1.0, "who": 0.5, "stands": 0.5, "long": 6.2},
     "tests": {"what": 15.0, "who": 2.5, "stands": 4.0, "long": 0.7},
 }
 GENERATED = ("docs/ops.md", "docs/pytorch.md", "examples/data/", "benchmarks/results/", "tests/indexing_cases/")
