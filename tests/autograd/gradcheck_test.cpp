@@ -15,7 +15,7 @@ Tensor leaf(std::initializer_list<double> values) {
       .requires_grad_();
 }
 
-// x² whose gradient is off by a factor.
+// x² with a gradient that is wrong by a factor.
 Tensor wrong_square(const Tensor& x, double factor) {
   const CallScope call("wrong_square", Location::none());
   Tensor y;

@@ -1,4 +1,4 @@
-// In-place writes and views: what is written through one tensor is seen by every other, and by autograd.
+// In-place writes and views: a write through one tensor is visible in all others, and in autograd.
 #include <gtest/gtest.h>
 
 #include <weft/weft.hpp>

@@ -1,4 +1,4 @@
-// Threads: what one makes and another destroys, graphs and leaves that several share, and threads that end.
+// Threads: tensors created in one and destroyed in another, shared graphs and leaves, and threads that end.
 #include <gtest/gtest.h>
 
 #include <sys/wait.h>
@@ -277,7 +277,7 @@ TEST(Threads, AThreadLocalTensorMayDieAfterTheFreeLists) {
   const int64_t before = detail::live_tensors();
   for (int t = 0; t < 4; ++t) {
     std::thread([] {
-      // Made before the thread's first tensor, so it dies after what that one set up.
+      // Created before the thread's first tensor, so it is destroyed after that tensor's thread-locals.
       static thread_local LastWill will;
       will.tensor = ones({3});
     }).join();

@@ -227,7 +227,7 @@ TEST(Copy, LargeOutputsPastTheCaches) {
   EXPECT_EQ(std::memcmp(target.data, in.view.data, static_cast<size_t>(n)), 0);
 }
 
-// What a join of wide tensors writes: rows with gaps between them, which need not begin at a cache line.
+// The writes of a join of wide tensors: rows with gaps, not aligned to cache lines.
 TEST(Copy, LargeRowsPastTheCaches) {
   const int threads = num_threads();
   for (const int64_t columns : {1024, 8000, 8003}) {

@@ -1,5 +1,5 @@
-// Each of CUDA's functions fails once, in each of its calls: what the program sees is a typed error, and what it does
-// next works. On the test runtime, which can be told so.
+// Each call of each CUDA function fails once: the program gets a typed error, and continues to work. Runs on the test
+// runtime, which injects the failures.
 #include "device_checks.hpp"
 
 #include <dlfcn.h>
@@ -51,7 +51,7 @@ auto find_fail() {
       dlsym(RTLD_DEFAULT, "weft_test_cuda_fail"));
 }
 
-/// In a process of its own, whose very first calls may be those that fail.
+/// In a separate process, because its first calls may fail.
 TEST(CudaColdCalls, ThatFailOnceAreATypedErrorAndTheNextWork) {
   if (environment("WEFT_TEST_CUDA_FAIL").empty()) GTEST_SKIP() << "needs WEFT_TEST_CUDA_FAIL";
   try {

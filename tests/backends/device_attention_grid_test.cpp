@@ -246,7 +246,7 @@ void expect_decoding(Device on, const CacheCase& c, DType dtype) {
   const CachedAttentionArguments a{.alibi_slopes = slopes, .window = c.window};
   KvCache cache(batch, length, c.groups, depth, {dtype, on});
   PagedKvCache pages(40, 4, c.groups, depth, {dtype, on});
-  // Blocks of the two sequences by turns, so that none lies behind its neighbour.
+  // Blocks of the two sequences alternate, so that none is contiguous with the next.
   const std::vector<int64_t> ids{pages.add_sequence(), pages.add_sequence()};
   const double tolerance = dtype == f32 ? 1e-5 : 1e-2;
   int64_t begin = 0;

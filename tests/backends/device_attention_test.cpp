@@ -36,7 +36,7 @@ Tensor numbers(const Dims& shape, std::mt19937& random) {
   return tensor(values).to(f64).reshape(shape);
 }
 
-/// The operands of one case, and what the kernels of one device make of them.
+/// The operands of one case, and the results of one device.
 struct Run {
   Tensor out, log_sum_exp, dq, dk, dv;
 };

@@ -1,4 +1,4 @@
-// Captured steps on devices: what a device repeats by itself has the bits of what the host queues.
+// Captured steps on devices: replays by the device have the bits of work queued by the host.
 #include "device_checks.hpp"
 
 #include <weft/backends/watch/observe.hpp>

@@ -29,7 +29,7 @@ using namespace test;
 constexpr DType computed[] = {boolean, u8, i8, u16, i16, u32, i32, u64, i64, f16, bf16, f32, f64};
 constexpr DType stored[] = {boolean, u8, i8, u16, i16, u32, i32, u64, i64, f16, bf16, f32, f64, f8_e4m3fn, f8_e5m2};
 
-/// What `compute` makes of tensors on the device equals what it makes of them on the CPU.
+/// `compute` has the same result on the device and on the CPU.
 void expect_same(Device on, const std::function<Tensor(Device)>& compute) {
   const Tensor actual = compute(on).to(Device()), expected = compute(Device());
   ASSERT_EQ(actual.dtype(), expected.dtype());

@@ -1,4 +1,4 @@
-// What runs along lines, counts, bags of rows and images between their elements: every kind of device against the CPU.
+// Scans, counts, bags of rows and resampling: every device against the CPU.
 #include "device_checks.hpp"
 
 #include <functional>
@@ -32,8 +32,8 @@ Tensor integers(std::mt19937& random, const Dims& shape, int64_t low, int64_t hi
   return tensor(values).to(t).reshape(shape);
 }
 
-/// Runs `kernel` on the CPU and on the device with the operands there, and compares what it wrote to the outputs, which
-/// it finds filled with 7.
+/// Runs `kernel` on the CPU and on the device with the operands there, and compares the outputs, which are initialised
+/// with 7.
 using Kernel = std::function<void(const KernelTable&, const std::vector<View>& out, const std::vector<View>& in)>;
 struct Output {
   Dims shape;

@@ -33,7 +33,7 @@ void expect_bits(const Tensor& actual, const Tensor& expected) {
     ASSERT_EQ(int{came[i]}, int{right[i]}) << "byte " << i << " of " << name(e.dtype());
   }
 }
-/// Of all magnitudes, with what is no number among them.
+/// Values of all magnitudes, with NaN and infinities.
 Tensor wide_range(const Dims& shape, DType t) {
   const double infinity = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
   const Tensor special = tensor(std::vector<double>{0, -0.0, infinity, -infinity, nan, 1e-40, -1e-40, 3e4});
@@ -107,7 +107,7 @@ DEVICE_TEST(QuantizesCodesInOtherBlocks) {
   }
 }
 
-/// A code may differ from the CPU's by one where what it is made of was rounded the other way.
+/// A code may differ from the CPU's by one if its input was rounded the other way.
 void expect_close_codes(const Quantized& came, const Quantized& right) {
   expect_near(came.scale, right.scale, 1e-2);
   const Tensor a = dequant_blockwise(came.q, came.scale, f32).to(Device()),
@@ -155,7 +155,7 @@ DEVICE_TEST(WeightsGatedUnitsAsTheCpuDoes) {
   expect_near(came.dprob, right.dprob);
 }
 
-/// Within what rounding of each product, and of the sum to `dtype`, can make.
+/// Within the rounding error of the products and of the sum to `dtype`.
 void expect_product(const Tensor& came, const Tensor& a, const Tensor& b, const Tensor& start) {
   const DType dtype = came.dtype();
   const Tensor expected = matmul(a, b.t()) + start, y = came.to(Device()).to(f64);

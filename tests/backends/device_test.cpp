@@ -254,7 +254,7 @@ DEVICE_TEST(EveryFormulaMatchesTheCpu) {
   }
 }
 
-/// What `compute` writes to `count` elements of a buffer behind its first `offset` ones, and what lies around them.
+/// The buffer after `compute` has written `count` elements from `offset` on, with its surroundings.
 template <class F>
 Tensor written(Device d, DType t, int64_t count, int64_t offset, const F& compute) {
   const Tensor buffer = full({count + 3}, 1, {t, d}), out = buffer.narrow(0, offset, count);
@@ -262,8 +262,7 @@ Tensor written(Device d, DType t, int64_t count, int64_t offset, const F& comput
   return buffer.to(Device()).to(f64);
 }
 
-/// Neighbours of 16 bits go to one work-item where they lie in one word: at any length, and where operands begin
-/// within a word.
+/// One work-item handles 16-bit neighbours in one word: at any length, and for operands that start inside a word.
 DEVICE_TEST(ComputesElementsOf16BitsAtAnyLengthAndPlace) {
   for (const DType t : {f16, bf16, i16, u16}) {
     const bool floats = is_floating(t);

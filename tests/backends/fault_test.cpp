@@ -1,4 +1,4 @@
-// What goes wrong with devices: drivers that fail, memory that runs out, processes that fork.
+// Faults of devices: failing drivers, exhausted memory, forked processes.
 #include "device_checks.hpp"
 
 #include <sys/wait.h>

@@ -1,5 +1,5 @@
-// What the HPU's test driver can be told to do. CTest runs these and the device tests again where the driver is
-// hostile, has several devices, little memory, fails, or is absent: each suite says what it needs and skips elsewhere.
+// Modes of the HPU test driver. CTest repeats these and the device tests with a hostile driver, several devices, little
+// memory, failures and no driver. Each suite checks its requirements and is skipped otherwise.
 #include "device_checks.hpp"
 
 #include <string>

@@ -11,7 +11,7 @@ namespace {
 using namespace test;
 using Sizes = std::vector<int64_t>;
 
-/// A selection from a tensor: which of its dimensions are indexed (-1: it stands for itself), and by what.
+/// A selection from a tensor: the index of each dimension (-1: not indexed).
 struct Case {
   std::string what;
   Sizes base;                ///< the tensor's sizes

@@ -141,7 +141,7 @@ TEST(MatmulThreads, GiveTheSameBits) {
 
 volatile sig_atomic_t handled = 0;
 
-/// A handler with a frame of its own, as `std::signal` installs it: it runs on the stack of whoever is interrupted.
+/// A handler with a frame of its own, as `std::signal` installs it: it runs on the stack of the interrupted thread.
 void scribble(int) {
   volatile char frame[1024];
   for (size_t i = 0; i < sizeof frame; ++i) frame[i] = 0x5a;

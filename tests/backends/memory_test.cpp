@@ -1,4 +1,4 @@
-// What devices tell of their memory.
+// Memory figures of devices.
 #include "device_checks.hpp"
 
 #include <thread>
@@ -104,7 +104,7 @@ TEST(PinnedMemory, IsNoneForTheCpu) {
   empty_pinned_cache(Device());
 }
 
-// A driver that tells nothing of others' memory: what is known is what Weft itself has.
+// A driver without figures of other processes: only Weft's own memory is known.
 TEST_F(Hpu, WithoutSysmanFreeMemoryIsWhatIsLeftOfTheTotal) {
   if (environment("ZES_ENABLE_SYSMAN") == "1") GTEST_SKIP() << "needs ZES_ENABLE_SYSMAN=0";
   const Device on(DeviceType::hpu);

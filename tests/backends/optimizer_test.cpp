@@ -77,8 +77,8 @@ void expect_formula(OptimizerStep step, DType t, const OptimizerSettings& s) {
 
 class Optimizer : public testing::TestWithParam<DType> {};
 
-// What is between the tests' numbers and C++'s: every SIMD loop, its remainders, pieces of large parameters, blocks of
-// 16-bit ones. The formulas themselves are compared with PyTorch's numbers in tests/optim/.
+// Against scalar C++: every SIMD loop, its remainders, pieces of large parameters, blocks of 16-bit ones. The formulas
+// themselves are compared with PyTorch's numbers in tests/optim/.
 TEST_P(Optimizer, EveryStepFollowsItsFormula) {
   for (int flags = 0; flags < 8; ++flags) {
 #define WEFT_ROW(name, F, ...)                                                        \

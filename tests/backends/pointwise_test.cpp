@@ -22,8 +22,8 @@ struct Row {
   bool is_gradient = false;
 };
 
-/// What an integer op gives where the formula, over small integers, gives `exact`: the fraction is dropped, what does
-/// not fit wraps around, and nothing to divide by gives 0.
+/// The integer result for the exact value `exact` of the formula: fractions are dropped, values out of range wrap, and
+/// division by 0 gives 0.
 int64_t wrapped(DType type, long double exact) {
   if (!std::isfinite(exact)) return 0;
   if (type == boolean) return exact != 0;
@@ -186,7 +186,7 @@ TEST(Pointwise, EveryRowMatchesItsFormulaOnEveryTarget) {
   cpu::use_simd_target("avx512");
 }
 
-/// The result over dense copies of the operands: what every layout must give to the bit.
+/// The result for dense copies of the operands; every layout must give the same bits.
 std::string dense_result(const Row& row, DType type, const std::vector<HostArray>& in) {
   const Layout& l = in[0].view.layout;
   const ArrayShape dense{.sizes = std::vector<int64_t>(l.sizes, l.sizes + l.rank)};

@@ -234,7 +234,7 @@ TEST_F(HpuPrograms, AreFoundByTheNextProcess) {
   const auto run = [&](const std::string& switches) {
     return passes(switches + " WEFT_CACHE_DIR='" + kept.string() + "'");
   };
-  // A driver that has translated nothing, and cannot: only what Weft kept is left.
+  // A driver without translations that cannot translate: only Weft's cache is left.
   const std::string no_translator = "WEFT_ZE_SPV2SO= WEFT_ZE_CACHE='" + none.string() + "' ";
   EXPECT_FALSE(run(no_translator));
   EXPECT_TRUE(run(""));

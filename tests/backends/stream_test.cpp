@@ -22,7 +22,7 @@ namespace {
 using namespace test;
 using namespace std::chrono_literals;
 
-/// Work on `stream` does not go on before this goes.
+/// Work on `stream` waits until this object is destroyed.
 class Gate {
  public:
   explicit Gate(const Stream& stream) {

@@ -1,4 +1,4 @@
-// weft::bench: figures on a clock of the test's own, the table's text, and what is refused.
+// weft::bench: figures on a fake clock, the table's text, and rejected arguments.
 #include <chrono>
 #include <cmath>
 #include <stdexcept>

@@ -1,4 +1,4 @@
-// Ops that do on a device what they do not do on the CPU are found out.
+// The checks find ops that differ between a device and the CPU.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -46,7 +46,7 @@ Tensor refused_by_the_cpu(const Tensor& x) {
 
 std::vector<Values> two_by_three(SampleMaker& make) { return {{make.tensor({2, 3}, 1, 2)}}; }
 
-/// What the checks of such an op find, as text.
+/// The findings for such an op, as text.
 template <auto function>
 std::string found(Device device, const std::string& only = "float32") {
   const OpRecord record = {"broken",     "broken(x)", "for this test",        true, OpRecord::Domain::floating,
@@ -85,7 +85,7 @@ TEST(Conform, ADeviceIsComparedByValuesGradientsAndErrors) {
   EXPECT_THAT(strides, Not(HasSubstr("DEVIATION ops.broken.float32.dense")));
 }
 
-/// What these checks find on a device where they must not hold.
+/// The findings of checks on a device that must fail them.
 std::string found_on(Device device, void (*checks)(Report&), const std::string& only) {
   Report report(device, only, false);
   checks(report);

@@ -1,4 +1,4 @@
-// Copies, fills, and graphs of what was captured.
+// Copies, fills, and captured graphs.
 #include <cstring>
 #include <vector>
 

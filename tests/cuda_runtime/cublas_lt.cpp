@@ -40,7 +40,7 @@ struct Preference {
   uint32_t a = 256, b = 256, c = 256, d = 256;  ///< alignments in bytes
 };
 
-/// Of what an algorithm was made for.
+/// The problem of an algorithm.
 uint64_t digest(const Operation& operation, std::initializer_list<const Layout*> layouts) {
   uint64_t hash = 1469598103934665603u;
   const auto add = [&](uint64_t value) { hash = (hash ^ value) * 1099511628211u; };

@@ -118,7 +118,7 @@ cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t type, cu
   *out = made;
   return CUDNN_STATUS_SUCCESS;
 }
-// What refers to it has no copy here, so it stays: tests are short.
+// Never freed, because referring objects hold no copy; tests are short.
 cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t handle) {
   static std::mutex mutex;
   static auto* const dropped = new std::list<Object*>;

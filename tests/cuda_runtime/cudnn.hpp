@@ -1,4 +1,4 @@
-// What the parts of the stand-in of cuDNN share: its objects, and their attributes.
+// Objects and attributes of the cuDNN replacement.
 #pragma once
 
 #include <cudnn_graph.h>
@@ -29,7 +29,7 @@ struct Object {
   Object* graph = nullptr;  ///< of a configuration
 };
 
-/// What cuDNN would have a copy of; it lives as long as the program.
+/// cuDNN would copy it; here it lives as long as the program.
 inline Object* object(void* handle) { return static_cast<Object*>(handle); }
 
 template <class T>

@@ -18,7 +18,7 @@ struct Numbers {
   std::vector<double> values;  ///< dense
 };
 
-/// A tensor as an operation has it: its memory lies on the device, on the host, or nowhere.
+/// A tensor of an operation: in device memory, in host memory, or virtual.
 struct Operand {
   Tensor tensor;
   bool is_virtual, is_number;

@@ -58,7 +58,7 @@ cudaError_t failure_of(const char* function) {
   return next.code;
 }
 
-/// CUDA Runtime API, cudaStreamCaptureModeThreadLocal: what a thread that captures must not call.
+/// CUDA Runtime API, cudaStreamCaptureModeThreadLocal: calls that are not allowed on a capturing thread.
 bool breaks_captures(std::string_view function) {
   static const std::set<std::string_view> functions = {
       "cudaMalloc",      "cudaFree",           "cudaHostAlloc",        "cudaFreeHost",   "cudaStreamSynchronize",

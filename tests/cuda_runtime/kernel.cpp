@@ -80,7 +80,7 @@ bool is_allowed(const dim3& blocks, const dim3& threads) {
          blocks.y <= most_blocks && blocks.z <= most_blocks;
 }
 
-/// WEFT_TEST_CUDA_WITHOUT=attention refuses kernels whose names begin so: a library computes in their place.
+/// WEFT_TEST_CUDA_WITHOUT=attention refuses kernels with this name prefix: a library must compute instead.
 bool is_refused(const std::string& name) {
   static const char* const prefix = std::getenv("WEFT_TEST_CUDA_WITHOUT");
   return prefix != nullptr && name.starts_with(prefix);
@@ -133,7 +133,7 @@ cudaError_t cudaLaunchKernel(const void* function, dim3 blocks, dim3 threads, vo
   });
 }
 
-// What nvcc's objects call (crt/host_runtime.h).
+// Functions called by nvcc's objects (crt/host_runtime.h).
 
 void** __cudaRegisterFatBinary(void*) {
   static void* handle = nullptr;

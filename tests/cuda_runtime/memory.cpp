@@ -45,7 +45,7 @@ cudaError_t release(void* data, bool pinned) {
   return cudaSuccess;
 }
 
-/// What a handle of memory says; another process opens the file through /proc.
+/// The contents of a memory handle; another process opens the file through /proc.
 struct SharedMemory {
   int process, file;
   size_t bytes;

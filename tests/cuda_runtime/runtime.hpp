@@ -31,9 +31,8 @@ bool tells();
 
 /// Keeps an error for cudaGetLastError; returns `code`.
 cudaError_t keep(cudaError_t code);
-/// What `function` must not do now: an error that lasts, one that WEFT_TEST_CUDA_FAIL=function:code:before[:once] or
-/// weft_test_cuda_fail asks for, a call from a function of cudaLaunchHostFunc, in a child of fork, or while this thread
-/// captures.
+/// The error of `function`, if any: a sticky error, an injected one (WEFT_TEST_CUDA_FAIL=function:code:before[:once] or
+/// weft_test_cuda_fail), or a call from cudaLaunchHostFunc, in a forked child or while this thread captures.
 cudaError_t refusal(const char* function);
 /// Of a failure on a device; one that lost the device lasts.
 cudaError_t code_of(const DeviceError& failure);
@@ -96,7 +95,7 @@ struct Stream {
     else command(queue);
   }
 };
-/// Null for what is no stream, the default one among that.
+/// Null for invalid streams and the default one.
 Stream* stream_of(cudaStream_t handle);
 /// All of a GPU are waited for.
 void drain(int gpu);

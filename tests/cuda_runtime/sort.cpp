@@ -1,4 +1,4 @@
-// The radix sort in the place of CUB's, whose kernels only a GPU runs.
+// The radix sort that replaces CUB's, which needs a GPU.
 #include <algorithm>
 #include <numeric>
 #include <vector>

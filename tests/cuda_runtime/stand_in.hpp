@@ -1,4 +1,5 @@
-// What the stand-ins of NVIDIA's libraries share: elements of any float type as doubles, and work in a stream's order.
+// Common to the replacements of NVIDIA's libraries: elements of any float type as doubles, and work in a stream's
+// order.
 #pragma once
 
 #include <library_types.h>

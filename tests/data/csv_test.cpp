@@ -31,7 +31,7 @@ TEST(Csv, InfersTypesOfColumns) {
   EXPECT_EQ(t["m"][2].item<float>(), 3);
 }
 
-// A column that turns out wider keeps what came before exactly.
+// A column that is widened keeps earlier values exactly.
 TEST(Csv, WidensAColumnThatTurnsOutWider) {
   const Table t = parse_csv("a,b,c,d,e\n01,true,1,,NA\n1.50,no,9223372036854775808,true,x\nx,1,2,,NA\n");
   EXPECT_EQ(t.texts("a"), (Texts{"01", "1.50", "x"}));
@@ -97,7 +97,7 @@ TEST(Csv, TakesDelimitersCommentsMarksAndEnds) {
   EXPECT_EQ(parse_csv("").columns().size(), 0u);
 }
 
-// What Python's module csv writes and reads again.
+// Round trips of Python's module csv.
 TEST(Csv, ReadsQuotesAsPythonDoes) {
   int cases = 0;
   for (const data::Json& row : data::read_json_lines(WEFT_SOURCE_DIR "/tests/data/cases/csv.jsonl")) {
@@ -182,7 +182,7 @@ void expect_same_types(const data::Table& part, const data::Table& whole) {
   }
 }
 
-/// Rows whose columns turn out to be fractions, texts or bools late.
+/// Rows with columns that change late to fractions, texts or bools.
 std::string many_rows(int64_t rows) {
   std::string out = "# of a machine\nwhole,late,text,truth,kind,missing,note\n";
   for (int64_t i = 0; i < rows; ++i) {

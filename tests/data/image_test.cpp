@@ -1,4 +1,4 @@
-// Pictures that PIL wrote, beside what it reads in them (cases/make_cases.py), and damaged ones.
+// Pictures written by PIL against the pixels that it reads (cases/make_cases.py), and damaged ones.
 #include <gtest/gtest.h>
 
 #include <weft/data/cifar.hpp>
@@ -53,7 +53,7 @@ TEST(Image, IsTurnedUprightWhereThatIsAskedFor) {
   EXPECT_EQ(data::load_image(cases + "oriented_6.png").size(1), 13);
 }
 
-// Exif data of either byte order; what is no orientation changes nothing.
+// Exif data of either byte order; other tags have no effect.
 TEST(Image, LooksForItsOrientationInExifDataAlone) {
   const std::string plain = read_bytes(cases + "rgb.jpg");
   const Tensor stored = data::decode_image(bytes_of(plain)), turned = stored.transpose(1, 2).flip({2}).contiguous();

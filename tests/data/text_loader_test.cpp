@@ -44,7 +44,7 @@ TEST(TextLoader, TooLittleTextIsRefused) {
   EXPECT_THROW(data::TextLoader(ones(80), 1, 8), DTypeError);
 }
 
-// States of released versions count steps alone: what a step reads is for ever the same.
+// States of released versions contain only the step count, so the data of a step must never change.
 TEST(TextLoader, DrawsWhatReleasedVersionsDrew) {
   const data::TextLoader loader(arange(1000), 4, 8, 3);
   const auto starts = [&](int64_t number) { return loader.batch(number).inputs.select(1, 0).to_vector<int>(); };

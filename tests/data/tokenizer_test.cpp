@@ -1,4 +1,4 @@
-// Cases that the library `tokenizers` made (cases/make_cases.py), and what the class promises beyond.
+// Cases from the library `tokenizers` (cases/make_cases.py), and further guarantees of the class.
 #include <algorithm>
 #include <atomic>
 #include <map>

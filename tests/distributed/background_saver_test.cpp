@@ -1,4 +1,4 @@
-// States of ranks that are saved while their program goes on.
+// States of ranks that are saved while their program continues.
 #include <cstdlib>
 #include <filesystem>
 #include <random>

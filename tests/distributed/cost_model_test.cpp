@@ -1,4 +1,4 @@
-// Costs of training steps by hand, and beside what steps of the example's GPT send and hold.
+// Costs of training steps by hand, and against traffic and memory of the example's GPT.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -26,7 +26,7 @@ TrainingPlan plan_of_example(const std::string& text) {
   return plan;
 }
 
-/// What each rank sends in so many steps and before them.
+/// The bytes that each rank sends before and during the steps.
 std::vector<int64_t> bytes_sent(const std::string& plan, int steps) {
   const parallel_gpt::Plan parsed = parallel_gpt::plan_of(plan);
   std::vector<int64_t> out(static_cast<size_t>(parsed.ranks()));
@@ -174,7 +174,7 @@ TEST(CostModel, StagesOfOptimizersHoldTheBytesOfTheirDescription) {
 }
 
 TEST(CostModel, ActivationsAreKorthikantisWithoutMasks) {
-  // s b h (10 + 24 / t) bytes, less two masks of s b h each, and a copy by head of what attention gives, 2 s b h / t.
+  // s b h (10 + 24 / t) bytes, minus two masks of s b h each, plus a per-head copy of attention's output, 2 s b h / t.
   const TransformerSizes wide{.layers = 8, .width = 1024, .heads = 8, .vocabulary = 512, .sequence = 128};
   const auto block = [&](const TrainingPlan& plan) { return memory_of(wide, plan, 0).activations / 2; };
   const double sbh = 128 * 1024;
@@ -201,7 +201,7 @@ TEST(CostModel, CollectivesSendAsRingsDo) {
   EXPECT_EQ(sent_by_exchange(1 << 20, 4).messages, 3);
 }
 
-/// Four in a node; what leaves it goes at a tenth of the speed.
+/// Four per node; traffic between nodes has a tenth of the speed.
 const Machine machine{.name = "a machine",
                       .flops = 1e12,
                       .narrow_flops = 2e12,

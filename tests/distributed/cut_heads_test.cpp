@@ -1,4 +1,4 @@
-// Attention whose heads are shared out, beside the whole layer.
+// Attention with sharded heads against the whole layer.
 #include <gtest/gtest.h>
 
 #include <weft/distributed/parallelize.hpp>

@@ -172,7 +172,7 @@ TEST(CutLayers, DropoutOfHeadsDiffersBetweenRanksAndThatBehindThemDoesNot) {
     EXPECT_TRUE(equal(all[0], all[1])) << "what is whole is dropped alike";
     const Tensor next = all_gather(randn({1}), group);
     EXPECT_TRUE(equal(next[0], next[1])) << "generators stand alike";
-    // Parts of x that are alike give heads that are alike, but for what is dropped of them.
+    // Equal parts of x give equal heads, except dropped elements.
     const nn::SelfAttention attention = seeded([] { return nn::SelfAttention(width, heads, {.dropout = 0.5}); });
     {
       const NoGradGuard unrecorded;

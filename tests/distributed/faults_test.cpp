@@ -1,4 +1,4 @@
-// What goes wrong between ranks: never a hang, and an error that names the rank, the op and the line.
+// Faults between ranks: no hang, and an error with the rank, the op and the line.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-/// What each rank's body threw, by rank; `run` itself throws what the first one did.
+/// The exception of each rank's body; `run` rethrows the first one.
 std::vector<std::string> errors_of(int ranks, const std::function<void(const Group&)>& body, double timeout = 30) {
   std::vector<std::string> errors(static_cast<size_t>(ranks));
   try {

@@ -1,4 +1,4 @@
-// What recorders of several ranks saw, as one history.
+// Records of several ranks as one history.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -120,7 +120,7 @@ TEST(Gradients, KeepTheirDtype) {
   });
 }
 
-// As data parallelism does it: each gradient is reduced while backward goes on.
+// As in data parallelism: each gradient is reduced while backward continues.
 TEST(Gradients, AreReducedWhileBackwardRuns) {
   on_all_ranks([](const Group& group) {
     const auto net_input = [&](int r) { return input_of(r, {6, 8}); };
@@ -159,7 +159,7 @@ TEST(Gradients, InPlaceFormsRefuseTensorsThatAreRecorded) {
 
 TEST(Messages, GradientsGoTheWayBack) {
   on_all_ranks([](const Group& group) {
-    // Each rank multiplies by its number + 2 and hands on, twice around.
+    // Each rank multiplies by its number + 2 and sends the result on, twice around.
     const int me = group.rank(), k = group.size();
     if (k == 1) return;
     const Tensor x = input_of(0, {3, 2}, f64).requires_grad_();

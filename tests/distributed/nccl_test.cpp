@@ -1,4 +1,4 @@
-// Devices that send to each other by NCCL: a library that stands for it, on memory of the host and of HPUs.
+// Devices that communicate by NCCL: a replacement library, on host and HPU memory.
 #include <dlfcn.h>
 
 #include <memory>
@@ -21,7 +21,7 @@
 
 #if __has_include(<nccl.h>) && __has_include(<cuda_runtime.h>)
 #include <nccl.h>
-// What the library's own declarations of NCCL say is what NCCL's header says.
+// The library's declarations of NCCL agree with NCCL's header.
 using namespace weft::distributed;
 static_assert(sizeof(nccl::UniqueId) == sizeof(ncclUniqueId));
 static_assert(static_cast<int>(nccl::Result::in_progress) == ncclInProgress);
@@ -68,7 +68,7 @@ F of_fake(const char* name) {
 int calls_of(const char* what) { return of_fake<fake_nccl::Count>("fake_nccl_count")(what); }
 void strike(Fault fault, int rank) { of_fake<fake_nccl::SetFault>("fake_nccl_fault")(fault, rank); }
 
-/// The stream that stands for a GPU's, behind the device's own.
+/// The replacement of a GPU stream, behind the device's own.
 class TestQueue final : public nccl::Queue {
  public:
   TestQueue(fake_nccl::Stream& stream, Device device) : stream_(stream) {
@@ -257,7 +257,7 @@ TEST(Nccl, RanksThatCannotBeConnectedStayOnTheHostAndAreToldWhy) {
   EXPECT_THAT(why, HasSubstr("has no nccl"));
 }
 
-/// What rank 0 and the last rank are told where one goes wrong; nobody hangs.
+/// The errors on rank 0 and the last rank after a fault; no rank hangs.
 std::vector<std::string> told(int ranks, const std::function<void(const Group&, Wire&)>& body,
                               double seconds_to_wait = 20) {
   of_fake<fake_nccl::Reset>("fake_nccl_reset")();
@@ -392,7 +392,7 @@ TEST(Nccl, TheRealLibraryHasItsFunctionsAndSaysWhatIsMissing) {
 
 // ---- tensors on devices ---------------------------------------------------------------------------------------------
 
-/// HPUs' memory travels by NCCL while this lives: the ranks' tensors are on one device, which stands for several.
+/// While this object lives, HPU memory is sent by NCCL: the ranks' tensors are on one device that represents several.
 class ByNccl {
  public:
   ByNccl() {

@@ -18,7 +18,7 @@ namespace {
 
 constexpr int64_t width = 8, rows = 8;
 
-/// A layer whose weight others may have, too.
+/// A layer with a possibly shared weight.
 struct Mix : nn::Layer<Mix> {
   nn::Linear up, down;
   Mix() : up(width, 4 * width), down(4 * width, width) { WEFT_REGISTER(up, down); }
@@ -119,7 +119,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"LayersInParts", Dims{2, 2}, {"dp", "tp"}, {}, 1, 2, 3}),
     [](const auto& info) { return std::string(info.param.name); });
 
-/// A net whose parts are of every kind: blocks, rows, tied and frozen weights, buffers.
+/// A net with all kinds of members: blocks, rows, tied and frozen weights, buffers.
 nn::Sequential saved_model(uint64_t seed) {
   manual_seed(seed);
   const Mix ends;

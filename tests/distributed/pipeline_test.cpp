@@ -224,7 +224,7 @@ TEST(Pipeline, StagesMayBeOnADevice) {
   });
 }
 
-// Stages whose layers lie in parts: both send to each other, in either half of a backward.
+// Stages with sharded layers: both send to each other, in either half of a backward.
 TEST(Pipeline, StagesMayBeTensorParallel) {
   LocalWorld(4).run([](const Group& group) {
     const Mesh mesh({2, 2}, {"pp", "tp"}, group);

@@ -23,7 +23,7 @@ inline void on_all_ranks(const std::function<void(const Group&)>& body) {
   }
 }
 
-/// What rank r has: the same numbers wherever it is asked for.
+/// The data of rank r; the same on every rank.
 inline Tensor input_of(int r, const Dims& shape, DType dtype = f32) {
   Generator generator(100 + static_cast<uint64_t>(r));
   const GeneratorGuard guard(generator);

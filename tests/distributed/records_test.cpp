@@ -20,7 +20,7 @@ namespace {
 
 using testing::Tensors;
 
-/// What differs from run to run, or from part to part.
+/// Ops with results that differ from run to run, or between shards.
 const std::set<std::string> drawn = {"empty_like",
                                      "rand_like",
                                      "randn_like",
@@ -95,7 +95,7 @@ struct Comparison {
     }
   }
 
-  /// The sample's tensors with gradients, and what f makes of a call with them.
+  /// The sample's tensors with gradients, and the result of f for them.
   Tensors leaves() const {
     Tensors out;
     for (const Tensor& t : testing::tensors_in(sample)) {
@@ -169,7 +169,7 @@ struct Comparison {
 
 bool has_tensors(const Values& sample) { return !testing::tensors_in(sample).empty(); }
 
-/// What the op refuses, or answers with no tensor, is no case.
+/// Calls that raise, or return no tensor, are no cases.
 bool is_case(const OpRecord& record, const Values& sample) {
   try {
     return !testing::tensors_in({record.call(testing::mapped(sample, [](const Tensor& t) { return t.clone(); }))})

@@ -1,4 +1,4 @@
-// Streams of random numbers of ranks: what is drawn from which, and drawn again in backward.
+// Random streams of ranks: which draws use which stream, and draws repeated in backward.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -19,7 +19,7 @@ namespace {
 using detail::SplitBackward;
 using Tensors = std::vector<Tensor>;
 
-/// Fresh leaves: what came from another stage, and weights.
+/// Fresh leaves: inputs from another stage, and weights.
 struct Leaves {
   Tensor x = input_of(1, {4, 6}).requires_grad_(), other = input_of(2, {4, 6}).requires_grad_();
   Tensor w = input_of(3, {6, 6}).requires_grad_(), v = input_of(4, {6, 6}).requires_grad_(),

@@ -36,7 +36,7 @@ Tensor cut(const Tensor& x, const Part& part) {
   return out.clone();
 }
 
-/// What the ranks hold; partial ones random terms that add up to the whole.
+/// The ranks' shards; partial ones are random terms that add up to the whole.
 std::vector<Tensor> parts_of(const Tensor& x, const Placements& placements, const Dims& mesh) {
   std::vector<Tensor> terms{x};  // by the coordinates of the partial dimensions
   for (int d = 0; d < mesh.size(); ++d) {

@@ -17,7 +17,7 @@ using Kind = TokenDispatcherOptions::Kind;
 
 constexpr int64_t width = 5;
 
-/// What a rank has: its tokens, their experts and the probabilities of these.
+/// A rank's tokens, their experts and probabilities.
 struct Batch {
   Tensor x, routing, probabilities;
 };
@@ -70,7 +70,7 @@ Tensor mixture(const Batch& b, const std::vector<Tensor>& weights) {
 /// Zeros where nothing was computed of it.
 Tensor gradient_of(const Tensor& t) { return t.grad().defined() ? t.grad() : zeros_like(t); }
 
-/// What this rank's experts make of the rows that came.
+/// The outputs of this rank's experts for the received rows.
 Tensor outputs(const DispatchedTokens& to, std::span<const Tensor> weights) {
   std::vector<Tensor> parts;
   int64_t begin = 0;
@@ -246,7 +246,7 @@ TEST(TokenDispatcher, ExpertsLearnWhereTokensNeedNoGradient) {
   });
 }
 
-// Experts whose weights lie in parts on the second dimension of a mesh.
+// Experts with weights sharded along the second dimension of a mesh.
 TEST(TokenDispatcher, ExpertsMayBeTensorParallel) {
   LocalWorld(4).run([](const Group& group) {
     const Mesh mesh({2, 2}, {"ep", "tp"}, group);

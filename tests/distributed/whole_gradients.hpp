@@ -19,10 +19,10 @@ inline void shake(const nn::Module& model) {
   for (const Tensor& p : model.parameters()) p.add_(input_of(++seed, p.shape()) * 0.02);
 }
 
-/// All ranks' gradients of what a model has, whole, by name.
+/// All gradients of a sharded model, unsharded, by name.
 inline std::map<std::string, Tensor> whole_gradients(const nn::Module& model, const Group& group) {
   std::map<std::string, Tensor> out;
-  // Gradients stand in the place of the values, and are put together as a state is.
+  // Gradients replace the values, and are assembled like a state.
   for (const Tensor& p : model.parameters()) {
     if (p.requires_grad()) p.detach().copy_(p.grad().defined() ? p.grad() : zeros_like(p));
   }

@@ -1,4 +1,4 @@
-// Densities and figures against SciPy, and what is refused.
+// Densities and moments against SciPy, and rejected arguments.
 #include <gmock/gmock.h>
 
 #include <weft/ops/matmul.hpp>

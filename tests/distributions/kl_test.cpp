@@ -32,7 +32,7 @@ TEST(Divergence, IsTheMeanOfTheDifferenceOfLogarithmsForEveryPair) {
   constexpr int64_t count = 60000;
   int finite = 0, endless = 0;
   for (const auto& [p_name, q_name] : ds::kl_pairs()) {
-    // Narrow, so that what has bounds holds it.
+    // Narrow, so that it is inside bounded supports.
     const bool bounded = std::string(q_name) == "Uniform" && std::string(p_name) == "Beta";
     const Distribution p =
         std::string(p_name) == "Uniform" ? ds::Uniform(doubles({0.1, 0.3}), doubles({0.6, 0.8})) : made(p_name, false);

@@ -14,14 +14,14 @@ namespace {
 
 const Device hpu(DeviceType::hpu);
 
-/// What waits for streams goes back to the driver.
+/// Memory that waits for streams is returned to the driver.
 void settle() {
   synchronize(hpu);
   empty_cache(hpu);
   find_backend(hpu.type)->pinned_allocator().empty_cache();
 }
 
-/// What queues keep once they have it: events of their slots for uploads.
+/// Permanent allocations of queues: events of their upload slots.
 void fill_slots() {
   static const bool filled = [] {
     const Stream side(hpu);

@@ -1,4 +1,4 @@
-// Memory that runs out when a test says so: operator new, and what the library's own allocators ask the system for.
+// Injected allocation failures: in operator new, and in system requests of the library's allocators.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ class FailingMemory {
   int64_t requests() const;
 };
 
-/// This thread's requests are served in the scope: what the test itself keeps.
+/// Requests of this thread succeed in the scope, for the test's own data.
 class Served {
  public:
   Served();

@@ -52,7 +52,7 @@ bool run_once(const Kind& kind, Fault fault) {
   return reached;
 }
 
-// Caches may keep something the first time, so a leak is what stays a second time.
+// Caches may keep memory the first time, so only growth in the second run is a leak.
 bool run(const Kind& kind, Fault fault) {
   for (int attempt = 0;; ++attempt) {
     const InUse before;
@@ -70,7 +70,7 @@ bool run(const Kind& kind, Fault fault) {
   }
 }
 
-// Runs the fault and says what went wrong; false where something did.
+// Runs the fault and prints errors; returns false after an error.
 bool passes(const Kind& kind, Fault fault, bool& reached) {
   try {
     reached = run(kind, fault);

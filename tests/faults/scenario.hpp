@@ -1,4 +1,4 @@
-// What every scenario of the allocation-failure test looks like, and what checks have in common.
+// Scenarios of the allocation-failure test, and common checks.
 #pragma once
 
 #include <cmath>
@@ -35,7 +35,7 @@ inline void require(bool holds, const std::string& what) {
 }
 
 inline std::vector<double> values(const Tensor& t) { return t.to_vector<double>(); }
-/// Equal up to what float32 rounds.
+/// Equal up to float32 rounding.
 inline bool close(const std::vector<double>& a, const std::vector<double>& b) {
   if (a.size() != b.size()) return false;
   for (size_t i = 0; i < a.size(); ++i) {

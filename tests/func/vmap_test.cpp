@@ -1,4 +1,4 @@
-// What func::vmap does for all examples at once, and where it must not.
+// Functions that func::vmap runs for all examples at once, and those that it must not.
 #include <gmock/gmock.h>
 
 #include <weft/autograd/mode.hpp>

@@ -96,7 +96,7 @@ class Damage {
   }
 
  private:
-  // Opcodes and small numbers are what a pickle's interpreter and an array's header stumble over.
+  // Opcodes and small numbers provoke errors in pickle interpreters and array headers.
   std::string changed(std::string bytes, bool pickle = false) {
     constexpr std::string_view opcodes("\x80\x02.(NJKMGXBC)taes}]uqrhjcRbQ\x88\x89\x8a\x85\x86\x87\0\1\xff\x7f\n", 37);
     constexpr std::string_view marks("{}[]()',:0123456789-<>|=TrueFalse \n");
@@ -145,7 +145,7 @@ class Damage {
   RandomDamage random_;
 };
 
-// Reads every byte between the lowest and the highest that a tensor has: what is expanded may have 2^60 elements.
+// Reads every byte between a tensor's lowest and highest address; an expanded tensor may have 2^60 elements.
 void read(const Tensor& t) {
   const View& view = t.raw_view();
   const ByteSpan span = byte_span(view.layout);
@@ -169,7 +169,7 @@ void walk(const io::PtValue& value, std::set<const void*>& seen) {
   }
 }
 
-/// What is wrong with how the file was taken, or nothing.
+/// The error in the handling of the file, or empty.
 std::string failure(const std::string& path, bool pt, uint64_t& loaded) {
   try {
     if (pt) {

@@ -1,4 +1,4 @@
-// What the programs share that damage inputs: their arguments, their loop and what they say.
+// Common to the fuzzers: arguments, loop and output.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace weft {
 
-/// What is wrong with the words of an error, or nothing: three lines at most, and not too many bytes.
+/// The flaw in an error's text, or empty: at most three lines and a limited size.
 inline std::string problem_of(const std::string& words, size_t most_bytes = 1000) {
   if (words.size() <= most_bytes && std::ranges::count(words, '\n') <= 2) return {};
   return "a long error: " + words.substr(0, most_bytes);

@@ -73,7 +73,7 @@ struct Placed {
   std::vector<int64_t> elements() const { return block.to_vector<int64_t>(); }
 };
 
-/// What `layout` does to a block, done to both a block of data and one that counts its elements.
+/// Applies `layout` to a block of data and to a block that counts its elements.
 template <class F>
 Placed placed(const Dims& block_shape, DType dtype, F&& layout) {
   const int64_t n = block_shape.product();
@@ -286,7 +286,7 @@ std::string text(const Item& item) {
   }
 }
 
-/// What is tried, for the message of a failure.
+/// The current trial, for messages.
 struct Trial {
   std::string text;
   Placed x;
@@ -306,7 +306,7 @@ std::vector<int64_t> taken(const std::vector<int64_t>& from, const std::vector<i
   return out;
 }
 
-/// How many calls gave what they should, and how many were refused as they should.
+/// The numbers of correct results and of expected errors.
 struct {
   uint64_t done = 0, refused = 0;
 } calls;
@@ -518,7 +518,7 @@ Input random_input(uint64_t seed) {
   return input;
 }
 
-/// Says what went wrong with the shortest beginning of the input that still fails, and leaves that in a file.
+/// Prints the failure for the shortest failing prefix of the input, and writes the prefix to a file.
 void report(Input input, uint64_t seed) {
   while (!input.empty() && !failure(Input(input.begin(), input.end() - 1)).empty()) input.pop_back();
   const std::string file = "indexing_fuzz." + std::to_string(seed);

@@ -1,4 +1,4 @@
-// What x[index] selects, by loops over coordinates: a model that shares nothing with the library.
+// The selection of x[index] by loops over coordinates: a model that shares no code with the library.
 #pragma once
 
 #include <algorithm>
@@ -35,10 +35,10 @@ struct Item {
 
 /// The index or the value is an error.
 struct Refused {};
-/// The specification leaves open what happens.
+/// The specification leaves the result open.
 struct Open {};
 
-/// Where the elements of x[index] stand in x, in row-major order.
+/// The offsets in x of the elements of x[index], in row-major order.
 struct Selected {
   Shape shape;
   std::vector<int64_t> places;
@@ -97,7 +97,7 @@ inline int64_t place(const std::vector<int64_t>& at, const Shape& shape) {
   return k;
 }
 
-/// Where the coordinates `at` of a broadcast result lie in an array of `shape`.
+/// The offset in an array of `shape` of the coordinates `at` of a broadcast result.
 inline int64_t broadcast_place(const int64_t* end, const Shape& shape) {
   int64_t k = 0;
   for (size_t d = 0; d < shape.size(); ++d) {

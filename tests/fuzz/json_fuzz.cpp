@@ -1,4 +1,4 @@
-// Damaged JSON: models and tensors. A typed error, or what is written again and read again is the same.
+// Damaged JSON: models and tensors. Expects a typed error, or a lossless round trip.
 //
 // usage: json_fuzz [--count N] [--seed N]
 #include <algorithm>
@@ -80,7 +80,7 @@ class Damage {
   }
 
  private:
-  /// What stands between the next colon and the next comma.
+  /// The text between the next colon and the next comma.
   static void replace_value(std::string& text, size_t at, std::string_view value) {
     const size_t colon = text.find(':', at);
     if (colon == text.npos) return;

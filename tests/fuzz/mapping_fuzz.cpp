@@ -1,5 +1,5 @@
-// Damaged mappings and damaged metadata of sharded states: a typed error, or tensors that are what they say to be, in
-// whole and in parts. Each text is one of tests/fuzz/mapping_cases with changes.
+// Damaged mappings and damaged metadata of sharded states: expects a typed error, or tensors that agree with their
+// entries, as a whole and in slices. Each text is one of tests/fuzz/mapping_cases with changes.
 //
 // usage: mapping_fuzz [--count N] [--seed N]
 #include <algorithm>
@@ -166,7 +166,7 @@ io::TensorMap tensors() {
           {"empty", numbered({3, 0})},  {"scalar", tensor(1.0)},     {"größe.ω", numbered({1})}};
 }
 
-// Whether every tensor is what its entry says, and a part of it the part of the whole.
+// Whether every tensor agrees with its entry, and its slices with the whole.
 std::string problem_with(const io::TensorStore& store, Damage& random) {
   for (const auto& [name, info] : store.entries()) {
     const Tensor whole = store.get(name);
@@ -213,7 +213,7 @@ class Fuzzer {
   }
 
  private:
-  /// What is wrong with how the text was taken, or nothing.
+  /// The error in the handling of the text, or empty.
   std::string taken(const std::string& text, bool is_mapping, Damage& random) {
     try {
       std::string problem;

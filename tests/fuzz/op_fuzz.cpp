@@ -37,7 +37,7 @@ struct {
   uint64_t done = 0, refused = 0, gradients = 0, in_place = 0, on_meta = 0, on_device = 0;
 } counts;
 
-/// The call that is made now, for who is told that the process ends.
+/// The current call, for handlers of the process's end.
 std::string current;
 
 // ---- one call -------------------------------------------------------------------------------------------------------
@@ -114,7 +114,7 @@ Outcome call(const OpRecord& record, const Values& values) {
   return outcome_of([&] { return record.call(values); });
 }
 
-/// A result lies inside its storage and says of itself what is true.
+/// A result is inside its storage, and its flags are correct.
 void check_layout(const Tensor& t) {
   const Layout& layout = t.raw_view().layout;
   Layout anew = layout;
@@ -141,8 +141,7 @@ double tolerance_of(DType dtype) {
   }
 }
 
-/// In all bits, but for the last ones, within what sums in another order make, or within a step of the e4m3 that the op
-/// rounds to on its way.
+/// Equal up to the rounding of sums in another order, or up to one step of e4m3 for ops that round to it.
 enum class Agreement { exact, last_bits, close, eight_bits };
 
 double tolerance_of(DType dtype, Agreement agreement) {
@@ -239,7 +238,7 @@ void check_contiguous_copies(const Trial& t, const Outcome& strided) {
 
 Tensor on_meta(const Tensor& x) { return empty(x.shape(), {x.dtype(), Device("meta")}); }
 
-/// What the meta device finds; the CPU must agree where values decide nothing.
+/// The result on the meta device; the CPU must agree unless values matter.
 Outcome meta_outcome(const Trial& t) { return call(t.record, mapped(t.values, on_meta)); }
 
 void check_meta(const Outcome& meta, const Outcome& cpu) {
@@ -463,7 +462,7 @@ void end_by_signal(int signal) {
 }  // namespace weft::fuzz
 
 extern "C" [[gnu::weak]] void __sanitizer_set_death_callback(void (*)());
-/// What the undefined-behaviour sanitizer finds comes to the signal handler, which says what ran.
+/// Findings of the undefined-behaviour sanitizer reach the signal handler, which prints the call.
 extern "C" [[gnu::visibility("default")]] const char* __ubsan_default_options() {
   return "abort_on_error=1:print_stacktrace=1";
 }

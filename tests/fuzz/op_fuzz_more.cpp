@@ -19,7 +19,7 @@ std::vector<Values> one(V... values) {
   return {{Value(values)...}};
 }
 
-/// `function` takes what its samples hold; views have gradients.
+/// `function` takes the arguments of its samples; views have gradients.
 #define WEFT_FUZZ_OP(name, differentiable, sample, ...)                                           \
   OpRecord {                                                                                      \
     name, name, "", differentiable, OpRecord::Domain::any,                                        \

@@ -1,4 +1,4 @@
-// What has no record: views and new tensors as records of their own, and the in-place forms of ops that have one.
+// Functions without a record: views and factories with records made here, and in-place forms of recorded ops.
 #pragma once
 
 #include <span>

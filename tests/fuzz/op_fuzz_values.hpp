@@ -41,7 +41,7 @@ class Random {
 
 using Tensors = std::vector<Tensor>;
 
-/// Every tensor in `values`, lists included, in order, replaced by what `f` makes of it.
+/// Every tensor in `values`, lists included, in order, replaced by the result of `f`.
 template <class F>
 Values mapped(const Values& values, F&& f) {
   Values out = values;
@@ -172,7 +172,7 @@ inline void put_extremes(Random& r, const Tensor& t) {
   }
 }
 
-/// What was done to the arguments, as far as the checks must know it.
+/// The changes of the arguments, for the checks.
 struct Changes {
   bool tame = true;        ///< elements as the samples have them
   bool huge = false;       ///< an operand repeats its element more often than there is memory

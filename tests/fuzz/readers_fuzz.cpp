@@ -132,7 +132,7 @@ std::string tokenizer_with_parts() {
 
 std::string small_csv() { return "a,b,c\n1,2.5,x\n3,4.5,\"y,\"\"z\"\"\"\n,NA,w\n7,8,x\n9,10,\"l\nm\"\n"; }
 
-/// The parts are the table, and the place behind each is one that a reader of other parts goes on from.
+/// The parts make up the table, and a reader of other parts can resume after each.
 void read_parts(const std::string& path, const std::string& bytes) {
   const data::CsvOptions options = {.types = {{"c", data::ColumnType::category}}};
   const int64_t each = 1 + static_cast<int64_t>(bytes.size() % 3);

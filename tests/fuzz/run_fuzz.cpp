@@ -60,7 +60,7 @@ void write(const std::filesystem::path& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary) << bytes;
 }
 
-/// Some steps of a run; what it writes on the terminal goes nowhere.
+/// Some steps of a run; terminal output is discarded.
 void train(const std::filesystem::path& folder, std::string_view name, int64_t first) {
   train::RunFolder run(folder.string(), {.title = std::string(name), .config = R"({"width": 64})", .page_every = 1e9});
   run.begin(first, first + 3);

@@ -1,4 +1,4 @@
-// Decoders beside what the package transformers made of the same weights (cases/make_cases.py).
+// Decoders against the package transformers with the same weights (cases/make_cases.py).
 #include <algorithm>
 #include <filesystem>
 #include <fstream>

@@ -1,4 +1,4 @@
-// Text of models whose logits are a table, beside loops over its definition.
+// Text of models with tabulated logits, against loops over the definition.
 #include <algorithm>
 #include <cmath>
 #include <memory>
@@ -185,7 +185,7 @@ TEST(Generate, ADraftKeepsToEndsAndContexts) {
 }
 
 TEST(Generate, AWindowSeesTheLastTokensAlone) {
-  // The sum of what the window holds, which the table does not show.
+  // The sum over the window, which the table does not contain.
   const auto sums = [](const Tensor& tokens) {
     const Tensor sum = cumsum(tokens, 1).remainder(vocabulary);
     return one_hot(sum, vocabulary).to(f32) * 9;

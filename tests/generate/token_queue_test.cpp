@@ -21,7 +21,7 @@
 namespace weft::generate {
 namespace {
 
-/// A number that no other test has at the time, whose pipe goes with it.
+/// A unique id; its pipe is removed with it.
 struct Number {
   int id = 1000 + getpid() % 100000 * 10 + next++;
   ~Number() { TokenQueue::remove(id); }
@@ -155,7 +155,7 @@ TEST(TokenQueue, BytesThatAreNoMessageAreReportedAndLeft) {
   for (size_t place = 0; place < 32; ++place) {
     std::string changed(whole, sizeof whole);
     changed[place] = static_cast<char>(changed[place] ^ (1 << random() % 8));
-    // The message's number and what is unused say nothing by themselves.
+    // The message's number and unused fields have no meaning on their own.
     if (place >= 12 && place < 24) continue;
     SCOPED_TRACE(place);
     is_refused(changed);
@@ -196,7 +196,7 @@ TEST(TokenQueue, AProcessThatIsKilledLeavesWholeMessagesOrSaysSo) {
         ++cut;
       }
     }
-    // What of a message came before the end is told with the next one.
+    // The received part of a message is reported with the next one.
   }
   EXPECT_GT(whole, 20);
   EXPECT_LE(cut, 20);

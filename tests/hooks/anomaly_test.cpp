@@ -157,7 +157,7 @@ TEST_F(Anomaly, ForwardLooksAtStridedAndNarrowResults) {
   EXPECT_THROW(target.t().slice(0, 0, 2).copy_(log(full({2, 3}, -1.0))), NonFiniteError);
 }
 
-/// The second line of what the guard says.
+/// The second line of the guard's message.
 template <class F>
 std::string cause_of(const F& f) {
   const std::string text = error_of([&] {

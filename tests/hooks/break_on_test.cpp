@@ -1,4 +1,4 @@
-// Stopping at an op: which calls stop, what they are told, and how a program under gdb shows it.
+// Stops at ops: which calls stop, their events, and the display under gdb.
 #include "hooks/values.hpp"
 
 #include <csignal>
@@ -153,7 +153,7 @@ TEST_F(Breaks, AModuleThatCallsItselfIsLeftOnce) {
   EXPECT_EQ(stop.stops(), 1);
 }
 
-/// What BreakOn says of one that never stopped.
+/// The warning of a BreakOn that never stopped.
 std::string warning_of(BreakOptions options, const std::function<void()>& f, Location where = {}) {
   std::string text;
   const WarningHandler before = set_warning_handler([&](const Warning& w) { text += w.text; });

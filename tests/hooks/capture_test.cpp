@@ -1,4 +1,4 @@
-// Captured steps: replays have the bits of the eager step, and what cannot be replayed says so.
+// Captured steps: replays have the bits of the eager step, and steps that cannot be replayed raise.
 #include "collected_warnings.hpp"
 #include "hooks/values.hpp"
 
@@ -35,7 +35,7 @@ Tensor targets(int64_t rows, int64_t step) {
   return tensor(classes);
 }
 
-/// Loss by loss of a training of `steps` steps; `wrap` makes of a step what is called.
+/// Loss by loss of a training of `steps` steps; `wrap` converts a step to the called function.
 template <class Optimizer, class Wrap>
 Doubles train(const Wrap& wrap, int steps, Doubles* end = nullptr) {
   manual_seed(3);
@@ -174,7 +174,7 @@ TEST_F(Capture, AddsToGradientsAsTheStepDoes) {
   auto step = capture([&](const Tensor& x) { (w * x).sum().backward(); });
   for (int i = 1; i <= 12; ++i) {
     step(full({2}, i));
-    // Dropped every fourth time: then a replay would add where the step takes over.
+    // Dropped every fourth time: then a replay would add where the step assigns.
     const int first = (i - 1) / 4 * 4 + 1;
     double sum = 0;
     for (int k = first; k <= i; ++k) sum += k;

@@ -133,7 +133,7 @@ TEST(DrawGraph, ALeafThatManyLayersReadStandsBesideEach) {
   EXPECT_EQ(count(graph.dot(), "the weight"), 1);
 }
 
-/// Where the middles of the boxes of an op stand, from left to right.
+/// The centres of an op's boxes, from left to right.
 std::vector<double> columns_of(const std::string& svg, const std::string& op) {
   const std::regex title("class=\"op\" x=\"([0-9.]+)\"[^>]*>" + op + "<");
   std::vector<double> out;

@@ -107,7 +107,7 @@ TEST(HealthyRuns, OfAGptWithWarmUpClippingAndARateThatEndsAtZeroRaiseNothing) {
   EXPECT_EQ(suspects_of(net, loss, {.steps = 80, .lr = 3e-3, .clip = true, .rate = rate}), "");
 }
 
-/// 100 layers, each added to what comes in.
+/// 100 residual layers.
 struct Deep : nn::Layer<Deep> {
   std::vector<nn::Linear> layers;
   nn::LayerNorm norm{16};
@@ -265,7 +265,7 @@ TEST(HealthyRuns, OfTwoBranchesThatShareAnEncoderRaiseNothing) {
   EXPECT_EQ(suspects_of(net, loss), "");
 }
 
-/// A few of many branches are taken in each step, and a mask that is computed from the branch stands beside it.
+/// A few of many branches are taken in each step, and a mask that is computed from the branch is next to it.
 TEST(HealthyRuns, WithGatesMasksAndStraightThroughRoundingRaiseNothing) {
   manual_seed(15);
   struct Gated : nn::Layer<Gated> {

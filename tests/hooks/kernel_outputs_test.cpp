@@ -1,4 +1,4 @@
-// What observers are told of every kernel: the op and the place that called it, and which of its views it writes.
+// The events of every kernel: op, location of the call, and written views.
 #include <cstring>
 #include <filesystem>
 #include <map>
@@ -30,7 +30,7 @@ bool overlap(const View& a, const View& b) {
   return p + s.low < q + t.high && q + t.low < p + s.high;
 }
 
-// Holds what observers are told against the bytes that change.
+// Compares the events with the bytes that change.
 struct Watcher final : KernelObserver {
   std::set<std::string> seen, nameless;
   std::map<std::string, std::set<size_t>> unwritten;  // outputs that no call has changed yet

@@ -179,7 +179,7 @@ TEST(MemoryHistory, AHistoryThatEndsWithinACallLeavesNoModules) {
   EXPECT_EQ(made_at(s, line)->module, "");
 }
 
-/// What a line keeps at the end of each step, in thousands of floats in so many tensors, and what is said then.
+/// A line's memory at the end of each step, in thousands of floats and tensors, and the resulting finding.
 std::string growth_of(const std::vector<std::vector<int64_t>>& steps) {
   MemoryHistory history;
   std::vector<Tensor> kept;

@@ -1,4 +1,4 @@
-// What a recorder's page says of memory where a MemoryHistory lives beside it.
+// The memory section of a recorder's page with a MemoryHistory.
 #include <weft/hooks/memory_history.hpp>
 #include <weft/hooks/recorder.hpp>
 

@@ -13,7 +13,7 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-/// A run whose second parameter, if it is sick, gets no gradient.
+/// A run; if it is sick, its second parameter gets no gradient.
 void log_run(const std::string& folder, bool sick) {
   const Tensor used = ones({4}).requires_grad_(), other = ones({4}).requires_grad_();
   GradientRecorder recorder(NamedTensors{{"used", used}, {"other", other}});

@@ -201,7 +201,7 @@ TEST(Profiler, SeesOtherThreads) {
   EXPECT_EQ(profiler.events()[0].op, "exp");
 }
 
-// An observer that asks for the gradient whose sum it sees, and may throw after a kernel.
+// An observer that reads the gradient that is being summed, and may throw after a kernel.
 struct Asking : KernelObserver {
   Tensor leaf;
   bool throws = false;

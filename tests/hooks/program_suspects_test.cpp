@@ -1,4 +1,4 @@
-// What a program does to gradients and parameters besides its net, beside healthy twins.
+// Changes of gradients and parameters outside of the net, with healthy counterparts.
 #include "twins.hpp"
 
 namespace weft {

@@ -397,7 +397,7 @@ TEST(JsonLine, IsOneLineWithEveryFigure) {
   EXPECT_EQ(json_line(history, history.steps[4]), R"({"step":4,"loss":2,)" + figures + R"(,"update_ratio":0}}})");
   const std::string first = json_line(history, history.steps[0]);
   EXPECT_THAT(first, testing::StartsWith(R"({"step":0,"loss":2,)" + figures + ","));
-  // Both ones lie in [1, 2); 3 in [2, 4) and 4 in [4, 8).
+  // Both ones are in [1, 2); 3 in [2, 4) and 4 in [4, 8).
   EXPECT_THAT(first, HasSubstr(R"("gradient_bins":{"zeros":0,"non_finite":0,"from":0,"negative":[0],"positive":[2]})"));
   EXPECT_THAT(first,
               HasSubstr(R"("value_bins":{"zeros":0,"non_finite":0,"from":1,"negative":[0,0],"positive":[1,1]})"));

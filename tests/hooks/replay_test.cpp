@@ -1,4 +1,4 @@
-// What a NaN leaves behind, and running it again.
+// Reproductions of NaN, and their replay.
 #include "hooks/values.hpp"
 #include "run_program.hpp"
 

@@ -1,4 +1,4 @@
-// What a recorder saw, as text, as two runs beside each other, and with tensors that the program watches.
+// A recorder's report as text, as a comparison of two runs, and with watched tensors.
 #include <cmath>
 #include <thread>
 

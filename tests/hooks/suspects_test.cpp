@@ -18,7 +18,7 @@ struct Run {
   std::function<double(int)> rate = [](int) { return 1.0; };
 };
 
-/// What a run says whose model is `layers` and whose loss is `loss_of(step)`.
+/// The findings of a run with the model `layers` and the loss `loss_of(step)`.
 template <class Optimizer = optim::Adam>
 std::string suspects_of(const NamedTensors& parameters, const std::function<Tensor(int)>& loss_of, Run run = {}) {
   std::vector<Tensor> trained;

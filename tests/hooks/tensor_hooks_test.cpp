@@ -153,7 +153,7 @@ TEST_F(TensorHooks, BelongToTheVersionTheyWereRegisteredOn) {
   EXPECT_EQ(older, (Doubles{4, 40}));
 }
 
-/// A result, and views of it whose hooks count and whose gradients are retained.
+/// A result and its views, with counting hooks and retained gradients.
 struct Viewed {
   Tensor w = ones({3, 3}).requires_grad_(), x = w * 1.0;
   std::vector<double> sums;

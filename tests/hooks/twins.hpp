@@ -1,4 +1,4 @@
-// Small training programs, one sick and one healthy of each kind, and what a recorder says of them.
+// Small training programs, one sick and one healthy of each kind, and a recorder's findings.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// What the tests of hooks share.
+// Helpers of the tests of hooks.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -26,7 +26,7 @@ std::string string(const char* name, const char* fallback) {
   return text ? text : fallback;
 }
 
-// Native code is what this translator made with these builtins.
+// Native code from this translator with these builtins.
 uint64_t version_of_translator() {
   std::string bytes;
   for (const char* path : {WEFT_ZE_DEFAULT_SPV2SO, WEFT_ZE_DEFAULT_BUILTINS}) {

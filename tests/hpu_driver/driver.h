@@ -52,7 +52,7 @@ bool is_to_fail(const char* function);
 void lose_device();
 bool device_lost();
 
-// Live objects by handle; a command keeps what it uses alive through the shared pointer.
+// Live objects by handle; a command keeps its objects alive through shared pointers.
 template <class T>
 class HandleTable {
  public:
@@ -98,7 +98,7 @@ ze_result_t destroy_handle(const void* handle, const char* what) {
   return ZE_RESULT_ERROR_INVALID_NULL_HANDLE;
 }
 
-// Level Zero asks the application to serialise calls on one object; finds those that overlap.
+// Level Zero requires the application to serialise calls on one object; this detects overlaps.
 class CallGuard {
  public:
   CallGuard(std::mutex& mutex, const char* what) : lock_(mutex, std::try_to_lock) {

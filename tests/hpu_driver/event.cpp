@@ -118,7 +118,7 @@ int Event::pending() const {
 
 void Event::signal(bool from_command, uint64_t begin, uint64_t end) {
   std::lock_guard lock(mutex_);
-  // Together with the signal: whoever sees the signal may destroy the event at once.
+  // Together with the signal: after the signal the event may be destroyed at once.
   if (from_command) --pending_;
   begin_ = begin;
   end_ = end;

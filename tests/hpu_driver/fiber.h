@@ -16,7 +16,7 @@ class FiberGroup {
   explicit FiberGroup(size_t count);
   ~FiberGroup();
 
-  // Runs one work-group; `state` holds all but the local ids. Null, or what went wrong.
+  // Runs one work-group; `state` holds all but the local ids. Null, or the error.
   const char* run(WeftKernelFunction function, const WeftWorkState& state, void* const* arguments);
 
  private:

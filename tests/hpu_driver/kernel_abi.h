@@ -1,4 +1,4 @@
-// What a translated kernel library and the test driver agree on. C and C++.
+// The ABI between translated kernel libraries and the test driver. C and C++.
 #pragma once
 
 #include <stdint.h>

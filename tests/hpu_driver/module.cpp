@@ -137,7 +137,7 @@ ze_result_t load_spirv(const ze_module_desc_t& desc, Module& module, std::string
   return open_library(library, module, problem);
 }
 
-// As hardware does, it takes only what this version of the driver wrote, and every byte of that.
+// As hardware does, it accepts only complete files of this driver version.
 ze_result_t load_native(const ze_module_desc_t& desc, Module& module, std::string* problem) {
   const auto* begin = desc.pInputModule;
   const auto* end = begin + desc.inputSize;

@@ -1,4 +1,4 @@
-// With the C++ library linked statically, the driver asks malloc and memalign alone for memory. A test that lets other
+// With the C++ library linked statically, the driver allocates by malloc and memalign only. A test that lets other
 // functions fail so means Weft's requests, and none of the driver's.
 #include <malloc.h>
 

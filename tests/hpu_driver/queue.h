@@ -32,7 +32,7 @@ class Worker {
 
  private:
   void loop();
-  // How many commands have been executed; one may be held back where that is what the device does wrong.
+  // The number of executed commands; one may be held back as an injected fault.
   size_t step(std::shared_ptr<const Command> command);
   void execute(const Command& command);
 

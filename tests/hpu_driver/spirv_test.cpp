@@ -63,7 +63,7 @@ TEST(Spirv, EveryKernelIsCutOutAlone) {
   std::printf("%d kernels, %d of them validated\n", kernels, validated);
 }
 
-// What makes the time to the first op the same for any number of rows.
+// Keeps the time to the first op independent of the number of rows.
 TEST(Spirv, AKernelDoesNotGrowWithItsModule) {
   const std::vector<uint32_t> whole = read(fs::path(WEFT_SPIRV_FOLDER) / "pointwise_f32.spv");
   for (const std::string& name : kernel_names(whole)) {

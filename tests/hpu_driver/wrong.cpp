@@ -48,7 +48,7 @@ void spoil_first_element(const Launch& launch) {
   for (size_t i = 0; i < bytes && around && around->contains(first + i, 1); ++i) first[i] ^= bit;
 }
 
-// What lay there before is there again afterwards.
+// Restores the previous contents afterwards.
 class LostReports {
  public:
   explicit LostReports(const Launch& launch) {

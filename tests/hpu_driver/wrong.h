@@ -1,4 +1,4 @@
-// A device that does one thing wrong, by WEFT_ZE_WRONG: what a conformance test must find.
+// A device with one fault, chosen by WEFT_ZE_WRONG, that a conformance test must find.
 #pragma once
 
 #include "kernel.h"

@@ -1,5 +1,5 @@
-// The calls whose instructions count.py counts: under `valgrind --tool=callgrind --collect-atstart=no` each case leaves
-// a dump of its own. The first line printed says how many calls a dump holds.
+// The calls for count.py: under `valgrind --tool=callgrind --collect-atstart=no` each case leaves a dump of its own.
+// The first line printed says how many calls a dump holds.
 #include <valgrind/callgrind.h>
 
 #include <cstdio>
@@ -14,7 +14,7 @@ constexpr int calls = 200;
 
 template <class F>
 void count(const char* name, F&& call) {
-  // Free lists fill, and what is made at the first call is made.
+  // Fills free lists and first-call caches.
   for (int i = 0; i < 20; ++i) call();
   CALLGRIND_ZERO_STATS;
   CALLGRIND_TOGGLE_COLLECT;

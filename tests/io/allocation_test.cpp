@@ -76,7 +76,7 @@ io::TensorMap some_tensors() {
   return tensors;
 }
 
-// Before the step, and in what comes after it: the step itself is the program's.
+// Before and after the step; the step itself is the user's code.
 TEST(OutOfMemory, AStepThatCannotBeKeptIsTakenAllTheSame) {
   const TemporaryFolder folder;
   const std::string path = folder / "step.weft";
@@ -268,7 +268,7 @@ class CountingBuffer : public std::streambuf {
 struct Need {
   size_t in_tensors, on_the_heap;
 };
-// Memory that `f` had at once in tensors, beyond what was there, and in all it asked the heap for.
+// The additional peak of tensor memory in `f`, and its total heap requests.
 Need need_of(const auto& f) {
   const size_t before = memory_stats().allocated;
   reset_peak();

@@ -27,7 +27,7 @@ inline uint32_t crc_of(const std::string& bytes) {
 
 struct RawEntry {
   std::string name, bytes;
-  /// Differences from what is right: of the checksum, of the packed and the unpacked size.
+  /// Offsets to the correct checksum, packed and unpacked size.
   uint32_t crc = 0, packed = 0, unpacked = 0;
   uint16_t method = 0, flags = 0;
 };

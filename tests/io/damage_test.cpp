@@ -101,7 +101,7 @@ class MemoryFile {
   int file_;
 };
 
-// Loads damaged copies of a file. What is loaded is read in full.
+// Loads damaged copies of a file, and reads the results in full.
 void damage_files(const std::string& good, size_t header, bool safetensors, const auto& load) {
   Damage damage(1);
   int loaded = 0, refused = 0;

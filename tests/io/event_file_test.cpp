@@ -105,7 +105,7 @@ for path in glob.glob('events*'):
   ASSERT_EQ(status, 0);
   const std::string said = read_bytes(out);
   EXPECT_THAT(said, HasSubstr("scalar loss 0 1.0\nscalar loss 1 0.5\nscalar loss 2 0.3333\nscalar odd 0 nan\n"));
-  // 0.5 and 0.75 lie in [0.5, 1), 4 in [4, 8), -3 in (-4, -2], and zero in the bin between the signs.
+  // 0.5 and 0.75 are in [0.5, 1), 4 in [4, 8), -3 in (-4, -2], and zero in the bin between the signs.
   EXPECT_THAT(said,
               HasSubstr("histogram gradient/w 2 -3.0 4.0 5.0 2.25 25.8125 [(-2.0, 1), (0.0, 1), (1.0, 2), (8.0, 1)]"));
 }

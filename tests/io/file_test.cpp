@@ -115,7 +115,7 @@ TEST(ReadScope, AViewOfACutFileEndsTheProcessWithTheReason) {
 
 TEST(AtomicFile, AProcessOfTheSameNumberLeftItsTemporaryFile) {
   const TemporaryFolder folder;
-  // In a container every run may have the same process number: what an earlier one left stands in nobody's way.
+  // In a container every run may have the same process number: files of an earlier run do not interfere.
   for (int i = 0; i < 20; ++i)
     write_bytes(folder / ("f." + std::to_string(getpid()) + "." + std::to_string(i) + ".tmp"), "left");
   io::write_file(folder / "f", "new", "test");
@@ -277,7 +277,7 @@ TEST(AtomicFile, NothingIsCommittedAfterAFailedWrite) {
   EXPECT_THAT(names_in(folder.path()), ElementsAre());
 }
 
-// Two processes save the same file and are killed at any moment: whoever looks finds an old or a new file, whole.
+// Two processes save the same file and are killed at any moment: readers find a complete old or new file.
 TEST(AtomicFile, SavingSurvivesKillsAndRivals) {
   const TemporaryFolder folder;
   const auto values = [](double v) { return io::TensorMap{{"a", full(20'000, v)}, {"b", full(3, v)}}; };

@@ -73,7 +73,7 @@ TEST(LoadHistory, KeepsHistogramsTracesAndLines) {
   EXPECT_EQ(is.steps[20].of[0].value_histogram->positive, was.steps[20].of[0].value_histogram->positive);
   EXPECT_EQ(is.steps[20].of[h].gradient_histogram->negative, was.steps[20].of[h].gradient_histogram->negative);
   EXPECT_EQ(is.steps[21].of[0].value_histogram, nullptr);
-  // What is read is written again as it was.
+  // Reading and writing preserves the file.
   EXPECT_EQ(io::history_text(is), io::history_text(is));
   History again;
   io::read_history(io::history_text(is), again);

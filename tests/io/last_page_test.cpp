@@ -41,7 +41,7 @@ class LastPage : public testing::Test {
   }
   std::string lines() const { return read_bytes(folder_ + "/run/gradients.jsonl"); }
 
-  /// Six steps of a layer that no gradient reaches, then what ends the process.
+  /// Six steps of a layer without a gradient, then the end of the process.
   template <class End>
   void train(End end, io::GradientLogOptions options = {}) const {
     const Tensor used = ones({4}).requires_grad_(), unused = ones({4}).requires_grad_();

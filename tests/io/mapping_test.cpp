@@ -38,7 +38,7 @@ std::string refusal(const std::string& text, const TensorMap& tensors = {}) {
   return message_of<E>([&] { Mapping::parse(text).apply(tensors); });
 }
 
-// Notes what is read of another store.
+// Records the reads of another store.
 struct Watched {
   std::vector<std::string> reads;
   TensorStore store;

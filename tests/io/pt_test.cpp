@@ -1,4 +1,4 @@
-// What torch.save wrote (pt_cases/make_cases.py), against what PyTorch says is in it.
+// Files of torch.save (pt_cases/make_cases.py), against PyTorch's description of them.
 #include <fstream>
 
 #include <gmock/gmock.h>

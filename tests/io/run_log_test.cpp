@@ -1,4 +1,4 @@
-// What a run leaves behind: curves as pictures, and the log of its figures.
+// Files of a run: curves as pictures, and the log of its figures.
 #include <cmath>
 #include <regex>
 #include <set>
@@ -18,7 +18,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
-// The labels on one side: numbers that end beside the axis of y, or stand in the middle below that of x.
+// The labels on one side: numbers that end at the y axis, or are centred below the x axis.
 std::vector<std::string> labels(const std::string& svg, const std::string& anchor) {
   const std::regex label("<text x=\"[0-9.]+\" y=\"[0-9.]+\" text-anchor=\"" + anchor + "\">([-0-9.eTGM+]+)</text>");
   std::vector<std::string> out;

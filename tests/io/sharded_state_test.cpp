@@ -1,4 +1,4 @@
-// States in parts on several ranks: what is written, what is refused, and loading by other ranks.
+// States sharded over several ranks: written files, rejected states, and loading by other ranks.
 #include <random>
 
 #include <gmock/gmock.h>
@@ -241,7 +241,7 @@ TEST(ShardedState, LoadingChecksBeforeItWrites) {
   const ShardedState other = {{"w", shard(numbered({4, 5}), {0, 0}, {4, 5})}};
   EXPECT_THROW(io::load_state_dict(other, folder.path()), ShapeError);
   EXPECT_THROW(io::load_state_dict({{"w", {zeros({4, 4}), {4, 4}, {0, 1}}}}, folder.path()), ShapeError);
-  // They keep their dtype, and what a mapping leaves.
+  // They keep their dtype and the unmapped tensors.
   const ShardedState half = {{"u", {zeros({2, 4}, f16), {4, 4}, {2, 0}}}, {"new", {full(1, 5), 1, 0}}};
   io::load_state_dict(half, folder.path(), {.mapping = io::Mapping::parse("w -> u, permute=[]\n_ -> new")});
   EXPECT_TRUE(equal(half.at("u").local, w.t().narrow(0, 2, 2).to(f16)));

@@ -1,4 +1,4 @@
-// The first bad step of a training: what is kept of it, and that it runs again bit for bit.
+// The first bad step of a training: its record, and its replay bit for bit.
 #include <weft/io/step_recorder.hpp>
 
 #include <cmath>
@@ -51,7 +51,7 @@ class StepRecorder : public testing::Test {
   CollectedWarnings warnings;
 
   static io::TensorMap batch(double y) { return {{"x", randn({6, 4})}, {"y", full({6, 1}, y)}}; }
-  /// Steps up to `bad`, whose targets are NaN.
+  /// Steps up to `bad`, which has NaN targets.
   std::string trained(Trained& run, int bad, io::StepRecorderOptions options = {}) {
     io::StepRecorder recorder(path, run.parts(), std::move(options));
     const auto step = [&](const io::TensorMap& b) { return run.step(b); };
@@ -137,7 +137,7 @@ TEST_F(StepRecorder, TensorsLieInMemoryAsThen) {
   const io::ReplayedStep bad = io::replay_step(path, {other.net, nullptr}, again);
   EXPECT_TRUE(bad.same_bits) << bad.text;
   EXPECT_EQ(other.seen, then);
-  // And where the present ones lie in another order than those of then.
+  // Also if the present ones are in another order.
   Layout turned{Product(randn({6, 4}).t()), {}}, plain;
   io::StepRecorder second((folder / "plain.weft").string(), {plain.net, nullptr});
   second.step([&](const io::TensorMap& b) { return plain.step(b); }, batch(nan));

@@ -98,7 +98,7 @@ TEST(TensorJson, DecimalsHaveTheFewestDigits) {
 
 // The exact answer by 128-bit arithmetic: decimals of at most 30 digits around the ties of f16.
 TEST(TensorJson, DecimalsAreRoundedOnce) {
-  // Between 1 and 1 + 2^-10 lies the tie 1.00048828125; the double next to the second decimal is that tie.
+  // Between 1 and 1 + 2^-10 is the tie 1.00048828125; the double next to the second decimal is that tie.
   EXPECT_EQ(parsed("1.00048828125", DType::f16).to(DType::f64).item<double>(), 1);
   EXPECT_EQ(parsed("1.000488281250000000000000001", DType::f16).to(DType::f64).item<double>(), 1 + 0x1p-10);
   EXPECT_EQ(parsed("1.0014648437499999999999999999", DType::f16).to(DType::f64).item<double>(), 1 + 0x1p-10);

@@ -80,7 +80,7 @@ void go_on_from_five(const fs::path& folder) {
   }
 }
 
-// What this program does instead of its tests where a test started it.
+// The mode of this program if a test started it.
 class OtherProcess : public ::testing::Environment {
   void SetUp() override {
     const char *role = std::getenv("WEFT_TEST_ROLE"), *folder = std::getenv("WEFT_TEST_FOLDER");

@@ -1,7 +1,7 @@
 // Tensors of more than 2^31 and 2^32 elements: no size, offset, stride or loop counter may be 32 bits wide.
 //
-// Marks stand where such a counter would wrap, and everywhere else is 0: an element that lands in a wrong place is
-// missed at its own. One test takes up to 12 GB and a minute; they run under `./weft test -L large`.
+// Nonzero elements are where such a counter would wrap, all others are 0: a misplaced element is missing at its own
+// position. One test takes up to 12 GB and a minute; they run under `./weft test -L large`.
 #include <algorithm>
 #include <array>
 #include <cstdlib>

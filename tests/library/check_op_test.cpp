@@ -1,4 +1,4 @@
-// check_op: what it checks, and that it finds what is broken.
+// check_op: its checks, and that it finds broken ops.
 #include "registering.hpp"
 
 namespace weft::testing {

@@ -1,4 +1,4 @@
-// Kernels by kind of device and dtype, what is missing, and what computes instead.
+// Kernels by device and dtype, missing ones, and their fallbacks.
 #include <cstdlib>
 
 #include "collected_warnings.hpp"

@@ -1,4 +1,4 @@
-// Names that are taken: policies, what stands there afterwards, and calls that run meanwhile.
+// Repeated names: policies, the resulting definition, and concurrent calls.
 #include <atomic>
 #include <thread>
 

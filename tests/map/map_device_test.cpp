@@ -1,5 +1,5 @@
-// weft::map on devices: a function that is one row of backends/functors/ runs that row's kernel with what the CPU's
-// loop gives; every other one says what can be done.
+// weft::map on devices: a function that is one row of backends/functors/ runs that row's kernel and agrees with the
+// CPU's loop; other functions raise with the remedy.
 #define WEFT_MAP_ONE_TARGET
 #include <algorithm>
 
@@ -89,7 +89,7 @@ TEST(MapRow, NothingElseIsOne) {
 
 constexpr DType computed[] = {boolean, u8, i8, u16, i16, u32, i32, i64, f16, bf16, f32, f64};
 
-/// What f makes of the operands there, and the gradients of those that are floats.
+/// The result of f for the operands there, and the gradients of floating ones.
 template <class F, class... Operands>
 std::vector<Tensor> mapped_on(Device d, const F& f, const Operands&... operands) {
   const auto leaf = [&](const Tensor& t) {

@@ -1,4 +1,4 @@
-// What the tests of weft::map share.
+// Helpers of the tests of weft::map.
 #pragma once
 
 #include <cmath>

@@ -136,7 +136,7 @@ TEST(ModuleTree, NamesAllModulesOnceParentsFirst) {
   EXPECT_EQ(nn::Sequential(shared, shared).modules().size(), 2u);
 }
 
-// What PyTorch 2.15 prints for the same modules.
+// The output of PyTorch 2.15 for the same modules.
 TEST(ModuleText, IsPyTorchs) {
   EXPECT_EQ(printed(nn::Sequential(nn::Linear(2, 16), nn::Tanh(), nn::Dropout(0.1), nn::GELU(Approximate::tanh),
                                    nn::Linear(16, 1, false))),

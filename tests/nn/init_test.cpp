@@ -34,7 +34,7 @@ void expect_uniform(const Tensor& x, double bound) {
   EXPECT_NEAR(mean(x).item<double>(), 0, bound * 0.02);
 }
 
-// Of a normal distribution 4.55 % lie beyond two deviations.
+// 4.55 % of a normal distribution are beyond two standard deviations.
 void expect_normal(const Tensor& x, double deviation) {
   EXPECT_NEAR(deviation_of(x), deviation, deviation * 0.03);
   EXPECT_NEAR(mean(x).item<double>(), 0, deviation * 0.03);

@@ -17,7 +17,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// A small model of two blocks whose head is tied to its table of tokens.
+// A small model of two blocks with a head tied to its embedding.
 struct Decoder : nn::Layer<Decoder> {
   nn::Embedding token;
   nn::Sequential blocks;
@@ -36,7 +36,7 @@ struct Decoder : nn::Layer<Decoder> {
 
 Tensor tokens() { return tensor({{1, 4, 2}, {7, 0, 10}}); }
 
-// Adapters whose B is not zero.
+// Adapters with a nonzero B.
 void stir(const nn::Module& model, double deviation = 0.3) {
   const NoGradGuard unrecorded;
   for (const nn::LoraLayer& layer : nn::lora_layers(model)) layer.b.normal_(0, deviation);
@@ -115,7 +115,7 @@ TEST(LoRALinear, RefusesWhatCannotBe) {
   EXPECT_THROW(nn::LoRALinear(2, 2, {.dtype = i64}), ValueError);
 }
 
-// Gradients by the formulas of the paper, with dropout's mask found from what it draws.
+// Gradients by the formulas of the paper, with dropout's mask from repeated draws.
 TEST(LoRALinear, GradientsAreTheFormulas) {
   manual_seed(3);
   nn::LoRALinear layer(6, 4, {.r = 2, .alpha = 5, .dropout = 0.4});
@@ -242,7 +242,7 @@ TEST(Lora, RecomputedWeightsDriftByOneUnitAtMost) {
     nn::merge_lora(layer);
     nn::unmerge_lora(layer);
     const Tensor wide = before.to(f64), off = abs(layer.weight.detach().to(f64) - wide);
-    // Between neighbours lies at most 2^-23 or 2^-7 of either.
+    // Neighbours differ by at most 2^-23 or 2^-7, relatively.
     const double unit = dtype == f32 ? std::exp2(-23) : std::exp2(-7);
     EXPECT_TRUE((off <= wide.abs() * unit).all().item<bool>()) << name(dtype);
     EXPECT_LT(nn::lora_layers(layer)[0].b.numel(), layer.weight.numel());

@@ -116,7 +116,7 @@ TEST(OpenModule, ChangesAModuleOfAnyClass) {
   EXPECT_EQ(layer.text(), "Projection(2 to 2)");
 }
 
-// Weights made on the way of what the caller holds are no forgotten ones.
+// Weights computed from the caller's tensors do not count as unregistered.
 struct Made : nn::Layer<Made> {
   nn::Linear inner{2, 2};
   Made() { WEFT_REGISTER(inner); }

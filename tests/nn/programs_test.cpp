@@ -130,7 +130,7 @@ TEST_F(Train, WhoeverReadsItsWordsMayStop) {
 }
 
 TEST_F(Train, UnderNohupAHangupIsIgnored) {
-  // The shell sends the signal as soon as the first metrics are there; the run goes on to its end.
+  // The shell sends the signal after the first metrics; the run continues to its end.
   const std::string script = "(trap '' HUP; exec " + examples +
                              "weft-train --preset tiny --length 5 --steps 60 --out r --save f) & "
                              "until [ -s r/metrics.jsonl ]; do sleep 0.02; done; kill -HUP $!; wait $!";
@@ -272,7 +272,7 @@ class Vision : public testing::Test {
   TemporaryFolder folder;
 };
 
-// Of what the program itself prints: "test accuracy 97.00 %".
+// From the program's output: "test accuracy 97.00 %".
 double accuracy(const std::string& words) {
   std::smatch found;
   const std::string last = words.substr(words.rfind("test accuracy"));

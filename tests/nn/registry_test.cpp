@@ -22,7 +22,7 @@ using nn::ModuleRegistry;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-/// A layer, and what it is called with; nothing for what is not called with one tensor.
+/// A layer and its input; empty for layers without a single tensor input.
 struct Sample {
   AnyModule module;
   Tensor input = {};

@@ -46,7 +46,7 @@ TEST(UpdateBn, CountsBatchesAlikeAndLeavesAllElseAsItWas) {
   EXPECT_TRUE(net.in.is_training());
   EXPECT_FALSE(net.is_training() || net.norm.is_training() || net.dropout.is_training());
   EXPECT_TRUE(equal(net.instance.running_var, ones({2})));
-  // The momentum is what it was.
+  // The momentum is unchanged.
   net.train();
   const Tensor x = randn({7, 3}), before = net.norm.running_mean.clone();
   net(x);

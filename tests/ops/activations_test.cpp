@@ -1,4 +1,4 @@
-// What the record tests do not say of activations and predicates: errors, defaults, special numbers.
+// Activations and predicates beyond the record tests: errors, defaults, special numbers.
 #include "values.hpp"
 
 #include <gmock/gmock.h>

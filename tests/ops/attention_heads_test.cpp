@@ -1,4 +1,4 @@
-// attention(), its variants over packed sequences and caches, and what they refuse.
+// attention(), its variants over packed sequences and caches, and their errors.
 #include <cmath>
 #include <string>
 #include <vector>
@@ -56,7 +56,7 @@ TEST(HeadAttention, CausalityIsAlignedAtTheEnd) {
   for (const auto backend : {AttentionBackend::math, AttentionBackend::fused}) {
     expect_near(attend(1, 3, {}, backend), {7.0 / 3});
     expect_near(attend(2, 3, {}, backend), {1.5, 7.0 / 3});
-    // The first of three queries of two keys stands before them, and sees none.
+    // The first of three queries of two keys is before them, and sees none.
     expect_near(attend(3, 2, {}, backend), {0, 1, 1.5});
     expect_near(attend(2, 3, {0, -1}, backend), {2, 4});
     expect_near(attend(2, 3, {1, -1}, backend), {1.5, 3});

@@ -1,4 +1,4 @@
-// Ops of a user's own, written with CallScope: whose name and place errors, nodes, warnings and hooks see.
+// User ops with CallScope: the name and location in errors, nodes, warnings and hooks.
 #include <string>
 #include <thread>
 
@@ -48,7 +48,7 @@ TEST(CallScope, NodesAndErrorsNameTheOuterCallsPlaceAndTheirOwnOp) {
   EXPECT_EQ(detail::current_call.op, nullptr);
 }
 
-// Whichever of them fails, the user knows only the one that was called.
+// For any failing inner op, the error names the op that the user called.
 TEST(CallScope, AnErrorOfAnInnerOpNamesTheOpThatWasCalled) {
   const auto pairs = [](const Tensor& x) {
     const CallScope call("pairs");

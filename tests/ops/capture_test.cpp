@@ -65,7 +65,7 @@ Values samples_of(const OpRecord& record, size_t number, Device device, uint64_t
   });
 }
 
-/// What stands in the way of a replay, or nothing.
+/// The obstacle to a replay, or empty.
 std::string compare(const OpRecord& record, size_t number, Device device, bool gradients) {
   const Values own = samples_of(record, number, device, 0, gradients);
   auto step = capture([&] { return call_with_gradients(record, own); });

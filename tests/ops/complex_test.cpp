@@ -1,4 +1,4 @@
-// Complex tensors: values against std::complex, gradients against differences of the parts, and what refuses them.
+// Complex tensors: values against std::complex, gradients against differences of the components, and ops that raise.
 #include <complex>
 #include <functional>
 #include <numbers>
@@ -791,7 +791,7 @@ TEST(ComplexFunctions, HaveTheSpecialValuesOfTheStandard) {
   expect(exp2, Z(3, 0), Z(8, 0));
 }
 
-// What no kernel knows must be refused: c64 and c128 agree, or neither is computed.
+// Unsupported ops must raise: c64 and c128 agree, or neither is computed.
 TEST(ComplexTypes, EveryOpComputesThemInBothPrecisionsOrRefusesThem) {
   const auto outcome = [](const OpRecord& record, const Values& values) -> std::optional<std::vector<Tensor>> {
     const RngForkGuard guard;

@@ -174,7 +174,7 @@ TEST(Convolution, OfSingleChannelsTakesAnyStrideAndDilation) {
   const Tensor near = conv2d(x, w, {}, {.stride = 100, .padding = 1, .groups = 3});
   EXPECT_TRUE(equal(far, near));
   EXPECT_TRUE(equal(grad({far}, {x, w}, {ones_like(far)})[1], grad({near}, {x, w}, {ones_like(near)})[1]));
-  // Both taps of the one output lie beside the data.
+  // Both taps of the only output are outside the data.
   const Tensor wide =
       conv2d(x, w, {}, {.stride = {1, 1 << 20}, .padding = {0, 500000}, .dilation = {1, 1000000}, .groups = 3});
   EXPECT_EQ(wide.shape(), Dims({1, 3, 3, 1}));

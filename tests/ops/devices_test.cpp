@@ -1,5 +1,5 @@
 // Operands of different devices: an op serves them or refuses, and never reads memory that is not its device's. A meta
-// tensor has none at all, so whoever reads it ends the program.
+// tensor has no memory, so reading it crashes the program.
 #include "samples.hpp"
 
 namespace weft::testing {

@@ -36,7 +36,7 @@ double kolmogorov(Doubles x, F&& below) {
   return most * std::sqrt(n);
 }
 
-// (chi squared - degrees of freedom) / its deviation, of the counts 0, 1, ... whose expected number is 20 or more.
+// (chi squared - degrees of freedom) / its deviation, over the counts 0, 1, ... with an expected number of 20 or more.
 template <class F>
 double chi_square(const Doubles& x, int values, F&& probability) {
   std::vector<double> seen(static_cast<size_t>(values));
@@ -168,7 +168,7 @@ TEST(Distributions, MultinomialFollowsTheWeights) {
   const Doubles again = values(multinomial(weights, 40000, true, &g));
   EXPECT_LT(chi_square(again, 6, probability), 4);
   EXPECT_EQ(std::ranges::count(again, 0) + std::ranges::count(again, 3), 0);
-  // The first of those without replacement follows the weights, the next what is left.
+  // The first draw without replacement follows the weights, the next the remaining ones.
   const Tensor once = multinomial(weights.expand({40000, 6}), 4, false, &g);
   EXPECT_LT(chi_square(values(once.select(1, 0)), 6, probability), 4);
   const auto second = [&](int k) {

@@ -1,4 +1,4 @@
-// Rounded quotients and what they leave: floats as Python has them, exactly; integers in all their bits.
+// Rounded quotients and remainders: floats exactly as in Python; integers in all bits.
 #include <cmath>
 #include <cstdint>
 

@@ -1,4 +1,4 @@
-// Comparisons of what has two dtypes, and numbers that an integer dtype does not hold.
+// Comparisons of two dtypes, and numbers out of the range of an integer dtype.
 #include <algorithm>
 #include <cmath>
 #include <complex>

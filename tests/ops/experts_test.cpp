@@ -250,7 +250,7 @@ TEST(MoeTopkGate, CasesOfTheSpecification) {
 TEST(MoeTopkGate, TiesGoToTheFirstAndSumsOfZeroGiveZero) {
   const auto [weights, chosen] = moe_topk_gate(zeros({2, 6}, f64), {}, 3, false);
   expect_values(chosen, {0, 1, 2, 0, 1, 2}, 0);
-  // Two experts whose probability vanishes are chosen by their bias.
+  // Two experts with probability 0 are chosen by their bias.
   const Tensor gate = doubles({0, -2000, -2000}, {1, 3}).requires_grad_();
   const Tensor zero = std::get<0>(moe_topk_gate(gate, doubles({-9, 0, 0}), 2, true));
   expect_values(zero, {0, 0}, 0);

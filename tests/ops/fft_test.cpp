@@ -1,5 +1,5 @@
-// Fourier transforms: against sums in long double, gradients against differences, and what refuses them. The Python
-// tests compare with NumPy on random calls.
+// Fourier transforms: against sums in long double, gradients against differences, and errors. The Python tests compare
+// with NumPy on random calls.
 #include <cmath>
 #include <complex>
 #include <numbers>

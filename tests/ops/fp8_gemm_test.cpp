@@ -23,11 +23,11 @@ QuantOut operand(int64_t m, int64_t k, QuantBlock block, DType code = DType::f8_
   return quant_blockwise(randn({m, k}) * exp(2 * randn({m, 1})), block, {.pow2 = false, .dtype = code});
 }
 
-/// In double, of what codes and scales stand for.
+/// In double, from decoded codes and scales.
 Tensor reference(const QuantOut& a, const QuantOut& b) {
   return matmul(dequant_blockwise(a.q, a.scale, f64), dequant_blockwise(b.q, b.scale, f64).t());
 }
-/// What rounding in f32 is measured against: sums of sizes.
+/// The reference for f32 rounding: sums of magnitudes.
 Tensor sizes(const QuantOut& a, const QuantOut& b) {
   return matmul(abs(dequant_blockwise(a.q, a.scale, f64)), abs(dequant_blockwise(b.q, b.scale, f64)).t());
 }

@@ -1,4 +1,4 @@
-// The MLP of 8-bit floats beside the one of the numbers that its codes stand for, in double.
+// The MLP of 8-bit floats against the MLP of its decoded numbers, in double.
 #include <cmath>
 #include <cstdint>
 #include <optional>
@@ -59,7 +59,7 @@ TEST(FusedFp8Mlp, IsCloseToTheMlpOfDequantisedWeights) {
 }
 
 TEST(FusedFp8Mlp, WhatEightBitsHoldIsExact) {
-  // Case of fused_mlp's specification but for the silu between, whose rounding is what is left.
+  // The case of fused_mlp's specification with a silu; only its rounding differs.
   const Tensor one = ones({}), eye2 = eye(2).to(DType::f8_e4m3fn);
   const Quantized gate{eye2, one}, up{tensor({1.0F, 1.0F, 1.0F, -1.0F}).reshape({2, 2}).to(DType::f8_e4m3fn), one};
   const Quantized down{tensor({1.0F, 2.0F}).reshape({2, 1}).to(DType::f8_e4m3fn), one};

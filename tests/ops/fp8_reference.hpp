@@ -24,7 +24,7 @@ inline Codes codes(const Tensor& q) {
   return Codes(from, from + dense.numel());
 }
 
-/// s of a block whose largest number is `most`.
+/// s of a block with the largest number `most`.
 inline float multiplier(float most, bool pow2, float eps = 0, float largest = 448) {
   const float a = std::max(most, eps);
   if (a == 0) return 1;

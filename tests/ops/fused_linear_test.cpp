@@ -114,7 +114,7 @@ TEST(LinearWithActivation, NaNPasses) {
   }
 }
 
-/// The most bytes that 50 layers on `rows` rows need beyond what was there.
+/// The additional peak of 50 layers on `rows` rows, in bytes.
 int64_t peak_of_layers(int64_t rows, int64_t width, bool fused, bool recorded) {
   const Tensor x = randn({rows, width});
   std::vector<Tensor> weights;

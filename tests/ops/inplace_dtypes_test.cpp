@@ -1,4 +1,4 @@
-// In-place forms whose operands are wider than the target: computed in the promoted dtype, rounded once.
+// In-place forms with operands wider than the target: computed in the promoted dtype, rounded once.
 #include <complex>
 
 #include <weft/ops/foreach.hpp>
@@ -15,7 +15,7 @@ Tensor numbers(DType t, const Doubles& values) { return doubles(values).to(t); }
 
 constexpr DType types[] = {boolean, u8, i8, i16, i32, i64, f16, bf16, f32, f64, c64, c128};
 
-// What the op gives, converted; nothing where it raises or the target does not hold it.
+// The op's converted result; empty if it raises or the target cannot hold it.
 Tensor expected_of(const OpRecord& record, const Tensor& a, const Tensor& b) {
   try {
     const Tensor wide = record.pointwise.binary(a, b);

@@ -1,4 +1,4 @@
-// Tensors that two processes share: what one writes the other sees.
+// Tensors shared by two processes: writes of one are visible to the other.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

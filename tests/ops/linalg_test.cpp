@@ -1,5 +1,5 @@
-// What records do not say of linear algebra: which matrix of a batch failed, triangles that are not read, values of
-// graded and extreme matrices, orders of contraction.
+// Linear algebra beyond the record tests: which matrix of a batch failed, triangles that are not read, values of graded
+// and extreme matrices, orders of contraction.
 #include <atomic>
 #include <cmath>
 #include <random>

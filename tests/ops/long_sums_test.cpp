@@ -19,7 +19,7 @@ namespace {
 
 constexpr int64_t many = 100000;
 
-/// Tenths and larger numbers, whose float sums lose what is added late.
+/// Tenths and larger numbers; float sums of them lose late terms.
 Tensor terms(const Dims& shape, uint64_t seed = 1) { return SampleMaker(f32, {}, seed).tensor(shape, 0.1, 0.3); }
 
 /// The total is that of f64, up to the rounding of a few f32 numbers.

@@ -159,7 +159,7 @@ TEST(CountNonzero, OverAllAndSomeDimensions) {
   EXPECT_THROW(count_nonzero(x, 2), IndexError);
 }
 
-// The kernel table of the CPU without what a device may lack.
+// The kernel table of the CPU without kernels that a device may lack.
 class WithoutMaskKernels : public ::testing::Test {
  protected:
   void SetUp() override {

@@ -133,7 +133,7 @@ TEST(Matmul, HalfPrecisionAccumulatesInSingle) {
   EXPECT_EQ(v(matmul(a.to(bf16), b.to(bf16))), (Numbers{4096}));
 }
 
-// Few rows by a large matrix are multiplied as it lies, whichever way that is.
+// A few rows by a large matrix use it in place, row- or column-major.
 TEST(Matmul, FewRowsOfSixteenBitsAreSummedInSingleAndRoundedOnce) {
   for (const DType dtype : {bf16, f16}) {
     for (const int64_t rows : {1, 2, 3, 5, 8, 9}) {

@@ -1,4 +1,4 @@
-// Every op whose first argument is a tensor is a method of Tensor and of x[…], and gives what the free function gives.
+// Every op with a tensor as first argument is a method of Tensor and of x[…], with the result of the free function.
 #include <filesystem>
 #include <set>
 #include <string>
@@ -38,7 +38,7 @@ void expect_same(const Tensors& actual, const Tensors& expected, const char* wha
   }
 }
 
-// A tensor whose row 1 is x, so that row[…] selects x.
+// A tensor with x as row 1, so that row[…] selects x.
 Tensor around(const Tensor& x) { return stack({zeros_like(x), x, zeros_like(x)}); }
 
 struct Places final : KernelObserver {
@@ -74,7 +74,7 @@ class Form {
   Tensors (*call_)(const void*, X);
 };
 
-// What an op calls, records and runs backward, twice over, names the user's file and none of the library's.
+// Calls, nodes and two orders of backward name the user's file and no file of the library.
 void expect_own_places(const Tensor& x, const Form<const Tensor&>& op, const char* what) {
   const Tensor leaf = is_inexact(x.dtype()) ? x.detach().clone().requires_grad_() : x;
   Places places;
@@ -491,7 +491,8 @@ TEST_F(Methods, AreAllOpsWhoseFirstArgumentIsATensor) {
                                       "narrow",  "unsqueeze", "squeeze", "expand",    "flatten",
                                       "split",   "chunk",     "unbind",  "diagonal",  "broadcast_to",
                                       "clone",   "detach",    "to",      "contiguous"};
-  // What layers and linear algebra call stays a function, as in PyTorch: every method costs whoever includes Tensor.
+  // Functions of layers and linear algebra are not methods, as in PyTorch: each method costs compile time for all
+  // includers of Tensor.
   const auto is_of_layers = [](const std::string& name) {
     for (const char* part : {"conv",
                              "pool",

@@ -45,7 +45,7 @@ Routing routing_of(int64_t tokens, int64_t k, int64_t experts, uint64_t seed) {
   return {tensor(out).reshape({tokens, k}), counts};
 }
 
-/// What moe_permute makes of a routing, in loops over numbers: of each row its token and its place, or -1.
+/// moe_permute by loops: for each row its token and its position, or -1.
 struct Reference {
   Sizes token, place, rowmap;
   Reference(const Routing& routing, int64_t align) {

@@ -150,7 +150,7 @@ TEST(FusedMultiTransformer, RowsPaddedOnTheLeftGiveWhatEachGivesAlone) {
                 1e-12);
     expect_values(y.select(0, b).narrow(0, 0, 5 - n), Doubles(static_cast<size_t>((5 - n) * width)), 0);
   }
-  // Then each goes on at its own place.
+  // Then each continues at its own position.
   const Tensor next = spread({3, 1, width}, 9);
   const Tensor after = fused_multi_transformer(next, layers, cache, plain);
   const Tensor own = cat({x.select(0, 1).narrow(0, 3, 2), next.select(0, 1)});
@@ -225,8 +225,8 @@ TEST(FusedMultiTransformer, HeadsAndFeaturesInPartsAddUp) {
   const Tensor x = spread({1, 3, width}, 15);
   LayeredKvCache cache = some_cache(f64, 1, 16, 2);
   const Tensor expected = fused_multi_transformer(x, layers, cache, plain);
-  // Two processes with half of the heads and of the features, one after the other: the second run of the first adds
-  // what the second one computed.
+  // Two processes with half of the heads and of the features, one after the other: the second run of the first adds the
+  // results of the second.
   const auto part = [&](int64_t rank) {
     Layers out = layers;
     for (MultiTransformerLayer& w : out) {

@@ -1,4 +1,4 @@
-// Gradients of pointwise ops whose other operands are C++ numbers: of the leaf's dtype, and as exact as tensors give.
+// Gradients of pointwise ops with C++ numbers as other operands: in the leaf's dtype, and as exact as with tensors.
 #include <string>
 
 #include <gtest/gtest.h>

@@ -40,7 +40,7 @@ TEST(Pad, RepeatingModes) {
   expect_values(pad(x, {2, 1}, Padding::reflect), {2, 1, 0, 1, 2, 3, 2});
   expect_values(pad(x, {2, 1}, Padding::replicate), {0, 0, 0, 1, 2, 3, 3});
   expect_values(pad(x, {2, 1}, Padding::circular), {2, 3, 0, 1, 2, 3, 0});
-  // Mirrored from what was there, repeated from what is left.
+  // Mirrored from the original elements, repeated from the remaining ones.
   expect_values(pad(x, {-2, 3}, Padding::reflect), {2, 3, 2, 1, 0});
   expect_values(pad(x, {-2, 2}, Padding::circular), {2, 3, 2, 3});
   for (const Padding mode : repeating) {

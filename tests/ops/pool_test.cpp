@@ -16,7 +16,7 @@
 namespace weft::testing {
 namespace {
 
-// The windows by a loop: what each of [C, H, W] contains, row after row.
+// The windows by a loop: the elements of each of [C, H, W], row by row.
 template <class Visit>
 void each_window(const Tensor& x, const Dims& size, const MaxPoolOptions& o, const Tensor& out, Visit&& visit) {
   const Doubles all = values(x.to(f64));

@@ -1,5 +1,5 @@
-// Every op on arguments that it must refuse, made from the sample calls of its record: what is raised and what it says
-// stand in record_errors.txt, and nothing that was given has changed. WEFT_TEST_WRITE_ERRORS=1 writes that file anew.
+// Every op on arguments that it must refuse, made from the sample calls of its record: record_errors.txt has the
+// expected types and texts, and no argument may change. WEFT_TEST_WRITE_ERRORS=1 rewrites that file.
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>

@@ -158,7 +158,7 @@ TEST(RepeatedIndex, OfComplexAnd16BitValues) {
   }
 }
 
-// What is infinite or not a number at a replaced value's place does not reach it.
+// An infinite or NaN gradient at a replaced value's position does not reach it.
 TEST(RepeatedIndex, InfiniteGradientsStayWhereTheyBelong) {
   const Tensor v = leaf({3}), u = leaf({3}), w = leaf({3}), g = doubles({infinity, nan}), at = tensor({0, 0, 0});
   index_put(zeros({2}, f64), {at}, v).backward(g);

@@ -1,4 +1,4 @@
-// Sums of products in 16-bit floats, with what is added to them, beside f64: they are rounded once, at the end.
+// Sums of products in 16-bit floats, with added terms, against f64: they are rounded once, at the end.
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -15,7 +15,7 @@ namespace {
 
 std::vector<double> values_of(const Tensor& t) { return t.detach().to(f64).contiguous().to_vector<double>(); }
 
-/// Within one unit in the last place of `dtype`, or of f32 in the terms, whose magnitudes add up to `terms`.
+/// Within one unit in the last place of `dtype`, or of f32 relative to the sum `terms` of the terms' magnitudes.
 void expect_rounded_once(const Tensor& actual, const Tensor& expected, const Tensor& terms, const std::string& what) {
   const std::vector<double> a = values_of(actual), b = values_of(expected), t = values_of(terms);
   ASSERT_EQ(a.size(), b.size()) << what;

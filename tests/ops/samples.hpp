@@ -1,4 +1,4 @@
-// Calling ops through their records, and comparing what comes out.
+// Calls ops through their records, and compares results.
 #pragma once
 
 #include <cmath>
@@ -40,7 +40,7 @@ inline Tolerance tolerance_of(DType dtype) {
   }
 }
 
-/// Every tensor in `values`, lists included, in order, replaced by what `f` makes of it.
+/// Every tensor in `values`, lists included, in order, replaced by the result of `f`.
 inline Values mapped(const Values& values, const std::function<Tensor(const Tensor&)>& f) {
   Values out = values;
   for (Value& v : out) {
@@ -61,7 +61,7 @@ inline Tensors tensors_in(const Values& values) {
   return found;
 }
 
-/// Whether what comes out is the same every time.
+/// Whether the result is deterministic.
 inline bool sets_elements(const OpRecord& record) {
   return std::string_view(record.name) != "empty" && std::string_view(record.name) != "empty_like";
 }
@@ -85,7 +85,7 @@ inline bool has_any_phase(const OpRecord& record, const Tensor& out) {
   return is_complex(out.dtype()) && out.dim() >= 2 &&
          (name == "linalg_eig" || name == "linalg_eigh" || name == "linalg_svd");
 }
-/// A gradient of a result, whose weights differ element by element.
+/// A gradient of a result with different weights per element.
 inline Tensor seed_of(const OpRecord& record, const Tensor& out, uint64_t number) {
   const bool turned = has_any_phase(record, out);
   const Tensor weights =
@@ -152,7 +152,7 @@ inline void expect_same(const Tensors& actual, const Tensors& expected) {
   for (size_t i = 0; i < actual.size(); ++i) EXPECT_TRUE(same(actual[i], expected[i])) << "output " << i;
 }
 
-/// Ops whose shapes, numbers or way to compute come from values, or that draw on the host.
+/// Ops with value-dependent shapes, numbers or algorithms, or with draws on the host.
 inline std::set<std::string> ops_that_read_values() {
   return {"allclose",
           "argwhere",

@@ -41,7 +41,7 @@ TEST(Sort, HandlesTensorsOfNoDimensionAndOfNoElements) {
   EXPECT_THROW(sort(zeros({2}), -2), IndexError);
 }
 
-// As much as the results take is there, but not what the kernel works in.
+// Memory suffices for the results, but not for the kernel's scratch buffer.
 TEST(Sort, RaisesOutOfMemoryErrorWithTheOpsName) {
   const Tensor x = zeros({1 << 20}, {DType::f32});
   set_memory_limit({}, memory_stats().allocated + (14u << 20));

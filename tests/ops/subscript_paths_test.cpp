@@ -229,7 +229,7 @@ TEST(ScatterInBlocks, IsScatterInPlace) {
 
 // ---- sums of 16-bit floats ------------------------------------------------------------------------------------------
 
-// Floats stand in for a target that is no larger than what is added; for a larger one destinations are grouped.
+// A target no larger than its terms is accumulated in wider floats; for a larger one destinations are grouped.
 TEST(HalfSums, DoNotDependOnHowFarTheTargetReaches) {
   for (const DType dtype : {f16, bf16}) {
     for (const Dims& row : {Dims{}, Dims{3}}) {

@@ -1,4 +1,4 @@
-// Writing x[…]: what is stored, in which order, and that an error leaves everything as it was.
+// Writes to x[…]: stored values, their order, and no change after an error.
 #include <algorithm>
 
 #include <weft/autograd/mode.hpp>

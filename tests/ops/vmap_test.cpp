@@ -1,5 +1,5 @@
 // Every op under func::vmap, forward and backward, with some of its tensors or all of them differing from example to
-// example: what comes out is what a loop gives, and all but the known ops run for all examples at once.
+// example: results agree with a loop, and all but the listed ops run for all examples at once.
 #include "samples.hpp"
 
 #include <weft/autograd/mode.hpp>

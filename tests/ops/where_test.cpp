@@ -85,7 +85,7 @@ TEST(MaskedFill, TakesOneNumber) {
     EXPECT_THROW(x.masked_fill_(m, value), ShapeError);
   }
   EXPECT_EQ(v(x), (Numbers{1, 1, 1}));
-  // What is assigned may broadcast.
+  // The assigned value may broadcast.
   const Tensor y = zeros({2, 3}), row = tensor({7., 8., 9.}).requires_grad_();
   y[mask({1, 0})] = row;
   EXPECT_EQ(v(y), (Numbers{7, 8, 9, 0, 0, 0}));

@@ -133,7 +133,7 @@ TEST(Averager, OfAFunctionOfOnesOwn) {
   EXPECT_EQ(all.averages()[0].to_vector<float>(), (std::vector<float>{12, 12}));
 }
 
-// What make_cases.py writes into the model before each update.
+// The values that make_cases.py writes into the model before each update.
 void write_update(const std::vector<Tensor>& model, int update) {
   NoGradGuard unrecorded;
   for (size_t number = 0; number < model.size(); ++number) {

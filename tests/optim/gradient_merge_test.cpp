@@ -14,7 +14,7 @@ namespace {
 
 Tensor weight(double value = 0, DType dtype = f32) { return full({1}, value, {.dtype = dtype}).requires_grad_(); }
 
-/// A backward whose gradient is `value`.
+/// A backward with the gradient `value`.
 void backward(const Tensor& w, double value) { (w * value).sum().backward(); }
 
 TEST(GradientMerge, MeanOrSumOfKBackwards) {

@@ -1,4 +1,4 @@
-// Options: those of groups, by name, in states, and what is wrong with them.
+// Options: of groups, by name, in states, and their errors.
 #include <cmath>
 
 #include <gmock/gmock.h>

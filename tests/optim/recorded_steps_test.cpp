@@ -102,7 +102,7 @@ TEST(RecordedSteps, AreThoseOfPyTorch) {
   }
 }
 
-// Parameters of 16 bits with state in f32: what is lost is the rounding of the parameters.
+// Parameters of 16 bits with state in f32: the only loss is the rounding of the parameters.
 TEST(RecordedSteps, OfSmallFloatsAreNearby) {
   for (const json& c : recorded("steps.jsonl")) {
     if (c["dtype"] != "float32") continue;

@@ -1,4 +1,4 @@
-// Loss scaling of a model in f16 whose weights are kept in f32.
+// Loss scaling of a model in f16 with master weights in f32.
 #include <gtest/gtest.h>
 
 #include <cmath>

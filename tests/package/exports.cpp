@@ -1,4 +1,4 @@
-// Uses templates that the library instantiates: whoever links it as a shared library must find them there.
+// Uses templates that the library instantiates; programs that link the shared library must find them there.
 #include <weft/weft.hpp>
 
 int main() {

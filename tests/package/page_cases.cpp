@@ -33,7 +33,7 @@ Shared<const Histogram> bins_around(double rms) {
 struct Plan {
   int layers = 3, steps = 10, every = 1;
   std::string (*name)(int) = [](int i) { return "layer" + std::to_string(i) + ".weight"; };
-  /// rms of a layer's gradient in a column; what is not finite makes every element so.
+  /// rms of a layer's gradient in a column; a non-finite value makes every element non-finite.
   double (*rms)(int layer, int column) = [](int i, int k) {
     return std::pow(10, -i % 7) * (1 + 0.3 * std::sin(k + i));
   };

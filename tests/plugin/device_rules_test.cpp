@@ -1,5 +1,5 @@
-// What a plug-in may rely on, and what its devices do where it offers little or fails. The stub ends the process where
-// the host breaks a rule.
+// Guarantees for plug-ins, and behaviour of devices with few functions or failures. The stub ends the process if the
+// host breaks a rule.
 #include "in_child.hpp"
 
 #include <sys/wait.h>
@@ -369,7 +369,7 @@ TEST(PluginKernels, AnOptimizerOfManyParametersIsOneCall) {
   });
 }
 
-// The stub refuses a launch whose layouts, attributes or aliases are not those that its recipe was compiled for.
+// The stub refuses a launch with other layouts, attributes or aliases than those of its recipe.
 TEST(PluginRecipes, AreFoundByAllThatTheyDependOnAndDestroyedAfterTheirLastLaunch) {
   for (const char* mode : {"1", "2"}) {
     in_child({{"STUB_RECIPES", mode}, {"WEFT_RECIPE_CACHE", "8"}, {"STUB_LAZY", "1"}}, [] {

@@ -1,4 +1,4 @@
-// Loading of plug-ins: names, versions, and what is refused.
+// Loading of plug-ins: names, versions, and errors.
 #include "in_child.hpp"
 
 #include <algorithm>

@@ -52,7 +52,7 @@ TEST(PluginProfile, WithoutTimesOfEventsHasNoSpans) {
 
 // ---- the vendor's own profiler --------------------------------------------------------------------------------------
 
-/// What the stub's profiler was told, without the lines of the test's file.
+/// The events of the stub's profiler, without line numbers.
 std::string told() {
   void* const object = dlopen(stub_path.c_str(), RTLD_NOW | RTLD_NOLOAD);
   const auto told = reinterpret_cast<const char* (*)()>(dlsym(object, "stub_told"));

@@ -1,4 +1,4 @@
-// The stub finds what a host does wrong: else the tests that run on it could not fail.
+// The stub finds errors of the host: otherwise tests on it could not fail.
 #include "in_child.hpp"
 
 #include <dlfcn.h>

@@ -1,4 +1,4 @@
-// A program that speaks MPI itself, before, between and after what Weft does, and ends it itself.
+// A program that uses MPI itself, before, between and after Weft's calls, and finalizes it.
 #define OMPI_SKIP_MPICXX 1
 #include <mpi.h>
 

@@ -1,4 +1,4 @@
-// Processes that go wrong, one way for each word; faults.sh says what is to be seen of it.
+// Faulty processes, one fault per word; faults.sh checks the visible effects.
 #include <csignal>
 #include <cstdlib>
 #include <iostream>
@@ -16,7 +16,7 @@ using namespace weft::distributed;
 
 namespace {
 
-/// A stage throws in the midst of a step, and its process goes on.
+/// A stage throws during a step, and its process continues.
 void run_pipeline(const Group& group, bool bad) {
   const nn::Linear part(4, 4);
   int calls = 0;
@@ -59,7 +59,7 @@ int load_what_was_saved(const Group& group) {
   return whole ? 0 : 1;
 }
 
-/// What the ranks that are well see. Whole lines, since processes share the output.
+/// The error on the healthy ranks. Whole lines, because processes share the output.
 template <class F>
 int report(F call) {
   try {

@@ -1,4 +1,4 @@
-// A build without MPI: what of it differs is this one file, taken in here instead of the library's.
+// A build without MPI: this file replaces the only one of the library that differs.
 #include <cstdlib>
 #include <iostream>
 #include <string>

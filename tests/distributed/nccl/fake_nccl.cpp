@@ -40,7 +40,7 @@ struct Message {
   size_t bytes;
   bool taken = false;
 };
-/// What a rank brings to a collective.
+/// The arguments of a rank for a collective.
 struct Part {
   std::string kind;
   const void* in = nullptr;

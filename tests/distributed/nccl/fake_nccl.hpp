@@ -1,4 +1,4 @@
-// What tests and the library that stands for NCCL share: streams, faults, and counts of calls.
+// Shared by tests and the NCCL replacement: streams, faults, and counts of calls.
 #pragma once
 
 #include <condition_variable>
@@ -11,7 +11,7 @@
 
 namespace fake_nccl {
 
-/// Runs what is queued on a thread of its own, as a stream of a GPU does.
+/// Runs queued work on a separate thread, like a GPU stream.
 class Stream {
  public:
   Stream() : thread_([this] { work(); }) {}
@@ -63,7 +63,7 @@ class Stream {
   std::thread thread_;
 };
 
-/// What goes wrong at the next occasion of a rank, and how often functions were called. Set to 0 by `reset`.
+/// The next fault of a rank, and counts of calls. Cleared by `reset`.
 enum class Fault : int { none, init_fails, send_fails, async_error, hangs, no_id };
 using SetFault = void (*)(Fault fault, int rank);
 using Count = int (*)(const char* what);

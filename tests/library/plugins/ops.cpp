@@ -1,5 +1,5 @@
-// A library of ops, built by a test outside of the tree. NAME is the op's, FACTOR what it does; STATIC registers at
-// namespace scope, and OTHER_VERSION stands for headers of Weft 7.3.
+// A library of ops, built by a test outside of the tree. NAME is the op's name, FACTOR its factor; STATIC registers at
+// namespace scope, and OTHER_VERSION simulates headers of Weft 7.3.
 #ifdef OTHER_VERSION
 #include <weft/tensor/version.hpp>
 namespace weft::detail {

@@ -12,7 +12,7 @@ namespace stub {
 
 namespace {
 
-/// What the host told of a profile and what ran meanwhile.
+/// The host's profile events and the work that ran meanwhile.
 struct Profile {
   std::mutex mutex;
   bool initialised = false, prepared = false, runs = false;
@@ -93,7 +93,7 @@ void end_span() {
 WeftProfiler profiler = {sizeof profiler,  profiler_initialize, profiler_prepare, profiler_start, profiler_stop,
                          profiler_collect, profiler_finalize,   begin_span,       end_span};
 
-/// An old plug-in's has no spans; what lies there must not be read.
+/// An old plug-in's struct has no spans; its memory there must not be read.
 void make_profiler_old() {
   profiler.size = offsetof(WeftProfiler, begin_span);
   profiler.begin_span = reinterpret_cast<decltype(profiler.begin_span)>(uintptr_t{16});
@@ -117,5 +117,5 @@ const WeftProfiler* vendor_profiler() {
 
 }  // namespace stub
 
-/// For tests: what the host told the profiler, a line each, spans indented by their depth.
+/// For tests: the profiler's events, one per line, with spans indented by depth.
 extern "C" __attribute__((visibility("default"))) const char* stub_told() { return stub::profile.told.c_str(); }

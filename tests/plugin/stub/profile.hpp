@@ -1,4 +1,4 @@
-// The stub's profiler, which writes down what the host tells it and measures what runs.
+// The stub's profiler, which logs the host's events and measures work.
 #pragma once
 
 #include <weft/backends/plugin/plugin.h>

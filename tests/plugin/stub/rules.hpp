@@ -1,4 +1,4 @@
-// What every part of the stub uses: its settings, what ends the program, and what each entry checks.
+// Common to all files of the stub: settings, fatal errors, and the checks of each entry.
 #pragma once
 
 #include <weft/backends/plugin/plugin.h>

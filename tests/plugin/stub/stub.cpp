@@ -71,7 +71,7 @@ Device& current(int32_t number) {
   return device;
 }
 
-/// Whether [data, data + bytes) lies in memory that was given out.
+/// Whether [data, data + bytes) is inside an allocation.
 bool is_live(Device& device, const void* data, size_t bytes) {
   const std::lock_guard lock(device.mutex);
   for (auto* blocks : {&device.memory, &device.pinned}) {
@@ -506,7 +506,7 @@ int32_t has_kernel(const char* kernel) {
   return kernels == "all" || in_list(kernels, kernel);
 }
 
-/// Every element that the view has must lie in memory of the device.
+/// Every element of the view must be in memory of the device.
 void check_view(Device& device, const WeftView& view, const WeftKernelCall& call) {
   if (view.data == nullptr || view.layout.numel == 0 || view.layout.host_scalar != 0) return;
   static const int64_t sizes[] = {1, 1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 8, 1, 1, 8, 16};
@@ -708,7 +708,7 @@ extern "C" __attribute__((visibility("default"))) int weft_plugin_init(WeftPlugi
   collectives.unique_id_size = unique_id_size;
   t.collectives = &collectives;
   t.profiler = vendor_profiler();
-  // An old plug-in does not know what follows; what it leaves there must not be read.
+  // An old plug-in lacks the following fields; their memory must not be read.
   t.elapsed_time = garbage("old_minor") ? reinterpret_cast<decltype(t.elapsed_time)>(uintptr_t{16}) : elapsed_time;
   t.error_text = garbage("old_minor") ? reinterpret_cast<decltype(t.error_text)>(uintptr_t{16}) : error_text;
   if (number("STUB_RECIPES", 0) != 0) t.recipes = &recipes;
