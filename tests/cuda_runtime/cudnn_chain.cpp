@@ -62,7 +62,8 @@ Step step_of(const Object& o) {
   return step;
 }
 
-// ---- what cuDNN requires --------------------------------------------------------------------------------------------
+// ---- requirements of cuDNN
+// --------------------------------------------------------------------------------------------
 
 bool is_right(const Step& step) {
   const Sizes& y = step.result.tensor.sizes;

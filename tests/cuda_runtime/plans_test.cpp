@@ -1,5 +1,5 @@
-// NVIDIA's own cuDNN plans Weft's graphs for GPUs that are only described, so none need be there: it tells whether a
-// graph is one of those that it has engines for, compiles their kernels, and says what they need and how they round.
+// NVIDIA's cuDNN plans Weft's graphs for described GPUs, without a GPU: it reports whether it has engines for a graph,
+// compiles their kernels, and states their requirements and rounding.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

@@ -1,6 +1,6 @@
-// A CUDA runtime for tests: the functions of CUDA's that Weft calls, on the devices of the Level Zero test driver. A
-// program that is linked with it runs Weft's CUDA backend, as nvcc and the host's compiler made it, without a GPU; a
-// kernel is the one of its name that was compiled for HPU.
+// A CUDA runtime for tests: the CUDA functions that Weft calls, on the devices of the Level Zero test driver. A program
+// linked with it runs Weft's CUDA backend, compiled by nvcc and the host compiler, without a GPU; a kernel is the one
+// of its name that was compiled for HPU.
 //
 // It is stricter than CUDA: what CUDA leaves undefined, or forbids only in its documentation, is an error here.
 #pragma once

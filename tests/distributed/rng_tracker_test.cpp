@@ -139,7 +139,7 @@ TEST(RngTracker, StreamsAreSavedWithATrainingState) {
 }
 
 // ---- checkpointed functions ----
-/// The gradient of x is what the second run drew.
+/// The gradient of x has the draws of the second run.
 void expect_replayed(const std::function<Tensor(const Tensor&)>& f) {
   const Tensor x = ones({32}).requires_grad_();
   const Tensor y = checkpoint(f, x);

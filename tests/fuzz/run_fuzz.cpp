@@ -1,5 +1,5 @@
-// Damaged files in a run's folder and beside it: a run that goes on there, and its page, end in a typed error or in a
-// page whose markup is that of any other run. Names and texts are such that a browser would take for markup.
+// Damaged files in a run's folder and beside it: resuming there, and making its page, ends in a typed error or in a
+// page with the usual markup. Names and texts are such that a browser would take for markup.
 //
 // usage: run_fuzz [--count N] [--seed N]
 #include <unistd.h>

@@ -398,7 +398,7 @@ TEST_F(TensorHooks, OfAnUnusedGraphDieWithTheTensor) {
   (x * 2.0).register_hook([](const GradEvent&) {});
 }
 
-// ---- what a hook may do wrong ----
+// ---- errors of hooks ----
 
 TEST_F(TensorHooks, AWrongShapeDtypeOrDeviceIsAnErrorThatNamesTheTensor) {
   const Tensor x = leaf();

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Instructions per call of small ops, against limits.txt: they repeat where time does not.
+"""Instructions per call of small ops, against limits.txt: unlike times they are reproducible.
 
 usage: count.py PROGRAM           counts, and fails where a limit is passed
        count.py PROGRAM --update  counts, and writes limits.txt anew: 5 % above what was counted
@@ -32,7 +32,7 @@ def dumps(program, folder, cpu_target="scalar"):
 
 
 def by_function(text):
-    """Instructions of each function itself, without what it calls."""
+    """Instructions of each function itself, without its callees."""
     names, own, function, of_callee = {}, {}, None, False
     for line in text.splitlines():
         if match := re.match(r"(c?)fn=\((\d+)\)(?: (.*))?", line):

@@ -251,7 +251,7 @@ TEST(OutOfMemory, MappingAndLoadingAStateRaises) {
   EXPECT_EQ(io::state_ids(path), (std::vector<int64_t>{1, 2}));
 }
 
-// ---- what saving needs ----------------------------------------------------------------------------------------------
+// ---- memory of saving -----------------------------------------------------------------------------------------------
 
 // Counts and forgets.
 class CountingBuffer : public std::streambuf {

@@ -369,7 +369,7 @@ TEST(Mapping, TwoNamesOfOneTensorHaveMemoryOfTheirOwn) {
   EXPECT_TRUE(equal(loaded.at("b"), attention.at("q")));
 }
 
-// ---- what an optimizer keeps ----------------------------------------------------------------------------------------
+// ---- states of optimizers -------------------------------------------------------------------------------------------
 
 TEST(MappingOfOptimizers, MomentsFollowAndScalarsAreRenamed) {
   TensorMap state = {{"group.0.lr", tensor(0.1)}, {"group.0.params", tensor(int64_t{3})}};

@@ -421,7 +421,7 @@ TEST(Parametrize, AForwardThatNeverAsksIsWarnedOf) {
   EXPECT_EQ(warnings.texts.size(), 1u);
 }
 
-// ---- what is refused ----
+// ---- errors ----
 
 TEST(Parametrize, RefusesAndLeavesEverythingAsItWas) {
   nn::Linear layer(2, 3);

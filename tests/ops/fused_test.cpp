@@ -258,7 +258,7 @@ TEST(FusedRmsMlpRes, WritesNothingBeforeItsChecks) {
   expect_values(residual, Doubles(6, 0), 0);
 }
 
-// ---- what attention begins with -------------------------------------------------------------------------------------
+// ---- inputs of attention --------------------------------------------------------------------------------------------
 
 struct Qkv {
   Tensor src, norm, weight, rope;

@@ -19,7 +19,7 @@
 namespace weft::testing {
 namespace {
 
-// ---- what a record says ---------------------------------------------------------------------------------------------
+// ---- fields of a record ---------------------------------------------------------------------------------------------
 
 std::span<const DType> dtypes_of(const OpRecord& record) {
   static constexpr DType all[] = {DType::f32, DType::f64, DType::f16,    DType::bf16, DType::i64,
@@ -434,7 +434,7 @@ TEST(Records, SchemasThatDoNotFitTheFunctionAreRefused) {
   }
 }
 
-// ---- the checks see what they look for ------------------------------------------------------------------------------
+// ---- the checks find seeded faults ---------------------------------------------------------------------------------
 
 Tensor square_with_half_the_gradient(const Tensor& x) { return x.detach() * x; }
 Tensor negation_in_place(const Tensor& x) { return neg_(x.detach()).clone(); }

@@ -69,8 +69,8 @@ const Known ndtri_values[] = {
 
 constexpr double inf = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
 
-// Within 6 units of the last place in f64, or of 1 near a root, and within `units` in f32, where half a one says that
-// f64's value was rounded once.
+// Within 6 units of the last place in f64 (of 1 near a root), and within `units` in f32; half a unit means that f64's
+// value was rounded once.
 template <size_t n>
 void expect_known(Tensor (*op)(const Operand&), const Known (&known)[n], double units) {
   for (const Known& k : known) {

@@ -1,5 +1,6 @@
-// x[…] replayed from tests/indexing_cases/cases.jsonl, which NumPy and PyTorch agree on; make_cases.py says what its
-// keys mean. Every case runs on plain and on permuted, reversed and gapped memory, in f64 and in a second dtype.
+// x[…] replayed from tests/indexing_cases/cases.jsonl, with cases on which NumPy and PyTorch agree; make_cases.py
+// documents its keys. Every case runs on plain and on permuted, reversed and gapped memory, in f64 and in a second
+// dtype.
 #include <array>
 #include <fstream>
 #include <iostream>
@@ -30,7 +31,7 @@ struct Case {
   Dims shape() const { return Dims(data["x"].get<std::vector<int64_t>>()); }
 };
 
-// ---- what a case holds, as tensors ----------------------------------------------------------------------------------
+// ---- contents of a case, as tensors---------------------------------------------------------------------------------
 
 // The elements of `plain` in memory that runs backwards, with its dimensions in reverse order and gaps of 125.
 Tensor spaced(const Tensor& plain) {

@@ -252,7 +252,7 @@ TEST(GetItemTypes, KeepsEveryElementExactly) {
   }
 }
 
-// ---- what may stand between the brackets ----------------------------------------------------------------------------
+// ---- indices between the brackets -----------------------------------------------------------------------------------
 
 TEST_F(GetItem, TakesWhatOneWouldWrite) {
   const int64_t i = 1;

@@ -1,4 +1,4 @@
-"""Each part of the library calls functions of the parts that it needs, and of no others.
+"""Each part of the library calls only functions of the parts that it needs.
 
 usage: parts.py BUILD, a build tree whose library is compiled. Reads the symbols of its object files with nm."""
 import collections

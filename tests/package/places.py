@@ -8,7 +8,7 @@ import re
 import sys
 
 CARRIERS = r"\b(Location|Operand|OpName|Key|Place|Name|Position|FirstTensor|Argument|IndexList|TensorList)\b"
-# What runs inside of an op or of backward, whose place its errors name; and what cannot take a place.
+# Functions inside of an op or of backward, whose errors have its location, and functions that cannot take a location.
 EXEMPT = {
     "accumulate", "check_not_moved", "gradient_rows", "make_general_node", "check_inplace",  # backward
     "saved", "mark_dirty", "input", "results", "backward", "infer", "get",                   # bodies of ops

@@ -1,4 +1,4 @@
-"""One call in weft and in a reference library: inputs of every dtype and layout, and what counts as the same result.
+"""One call in weft and in a reference library: inputs of every dtype and layout, and the comparison of results.
 
 The reference is PyTorch where it can be imported, else NumPy, which has no bfloat16 and no gradients."""
 
@@ -113,7 +113,7 @@ Reference = Torch if torch is not None else NumPy
 
 
 class Outcome:
-    """What a call gave: tensors, gradients of the floating inputs, or an error."""
+    """The result of a call: tensors, gradients of the floating inputs, or an error."""
 
     def __init__(self, peer, call, arguments):
         self.values, self.dtypes, self.gradients, self.error = [], [], [], None

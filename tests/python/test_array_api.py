@@ -1,4 +1,4 @@
-"""weft.array_api: what is there behaves as the standard says; what is not is listed."""
+"""weft.array_api: its functions follow the standard; missing ones are listed."""
 
 import inspect
 

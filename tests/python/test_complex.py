@@ -1,4 +1,4 @@
-"""Complex tensors beside NumPy's arrays: values on random calls, and what crosses between the two."""
+"""Complex tensors beside NumPy's arrays: values on random calls, and conversions between the two."""
 import copy
 import pickle
 

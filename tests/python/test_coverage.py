@@ -44,7 +44,7 @@ def test_the_page_of_pytorchs_names_is_current():
     assert (ROOT / "docs" / "pytorch.md").read_text() == page(), "python tests/python/test_coverage.py writes it anew"
 
 
-# Names that stand for the same argument: theirs, ours.
+# Names of the same argument: theirs, ours.
 SAME = {("input", "x"), ("target", "y"), ("input", "logits"), ("input", "log_probabilities"), ("target", "targets"),
         ("input1", "x1"), ("input2", "x2"), ("tensor", "x"), ("value", "parameter"), ("values", "parameters"),
         ("data", "sample"), ("input_", "input"), ("target_", "target"), ("prob", "value"), ("x", "value"), ("x", "input"),

@@ -35,7 +35,7 @@ class Numbers(data.Dataset):
 
 
 class Noisy(Numbers):
-    """What a sample draws is its own."""
+    """Each sample has its own draws."""
 
     def __getitem__(self, i):
         return weft.rand(2) + i, {"label": i, "name": str(i)}
@@ -841,12 +841,12 @@ def test_process_workers_leave_with_their_parent():
 
 
 def test_processes_read_iterables_as_pytorchs_do():
-    """loader_cases/iterables.py recorded what PyTorch gives."""
+    """loader_cases/iterables.py recorded PyTorch's batches."""
     sys.path.insert(0, str(LOADER_CASES))
     import iterables
 
     recorded = json.loads((LOADER_CASES / "iterables.json").read_text())
-    # PyTorch's processes drop what fills no batch of their own.
+    # PyTorch's processes drop their own incomplete batches.
     assert recorded["7 samples, 3 workers, batches of 3, whole ones"] == [[0, 3, 6]]
     recorded["7 samples, 3 workers, batches of 3, whole ones"] = [[0, 3, 6], [1, 4, 2]]
     assert iterables.batches(data) == recorded and len(recorded) == 50

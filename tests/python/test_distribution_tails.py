@@ -1,4 +1,4 @@
-"""Distributions far out and at the ends of their parameters: scipy_cases/make_tails.py recorded what SciPy says."""
+"""Tails of distributions, and extreme parameters: scipy_cases/make_tails.py recorded SciPy's values."""
 
 import json
 import math

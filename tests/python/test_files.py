@@ -1,4 +1,4 @@
-"""Files of PyTorch and NumPy: what torch.save wrote is in tests/io/pt_cases, with what PyTorch says of it."""
+"""Files of PyTorch and NumPy: tests/io/pt_cases has files of torch.save with PyTorch's description."""
 
 import io
 import json

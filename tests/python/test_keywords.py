@@ -20,7 +20,7 @@ LOSSES = """binary_cross_entropy binary_cross_entropy_with_logits cosine_embeddi
 kl_div l1_loss margin_ranking_loss mse_loss multi_margin_loss multilabel_margin_loss multilabel_soft_margin_loss nll_loss
 poisson_nll_loss smooth_l1_loss soft_margin_loss triplet_margin_loss""".split()
 
-# What is not compared: functions, their keywords, and why.
+# Functions and keywords that are not compared, with the reason.
 NOT_COMPARED = [
     ("F.embedding F.embedding_bag m.embedding m.embedding_bag", "max_norm scale_grad_by_freq sparse",
      "refused, or a gradient in rows"),

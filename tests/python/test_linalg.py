@@ -172,7 +172,7 @@ def test_eigenvalues_of_any_matrix_are_lapacks(name, kind):
         expected, vectors = numpy.linalg.eig(a)
         own = numpy.abs(a @ v - v * w).max() / size
         assert own <= max(1e-13 * n, 10 * numpy.abs(a @ vectors - vectors * expected).max() / size)
-        # A value moves by what its vectors amplify.
+        # A value's error is amplified by its vectors.
         bound = min(1e-12 * n * size * numpy.linalg.cond(vectors), 0.2 * size) + 1e-14
         assert apart(w, expected) <= bound and apart(alone, expected) <= bound
         if kind is numpy.float64:

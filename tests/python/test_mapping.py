@@ -1,4 +1,4 @@
-"""Mappings: models of other programs, in their names and shapes, compute in Weft what NumPy computes with them."""
+"""Mappings: models of other programs, in their names and shapes, agree with NumPy."""
 
 import json
 import pathlib

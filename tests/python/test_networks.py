@@ -1,4 +1,4 @@
-"""Recurrent layers and transformers answer what PyTorch answers: network_cases/make_cases.py records it."""
+"""Recurrent layers and transformers agree with PyTorch, recorded by network_cases/make_cases.py."""
 
 import json
 import pathlib

@@ -1,4 +1,4 @@
-"""Layers against PyTorch 2.15: what they print, and convolutions with every padding_mode."""
+"""Layers against PyTorch 2.15: printed text, and convolutions with every padding_mode."""
 
 import copy
 import json
@@ -51,7 +51,7 @@ def test_errors_of_norms_name_the_class_that_was_written():
             getattr(nn, name)(3)(weft.ones(3))
 
 
-# What `repr` of each gives in PyTorch.
+# `repr` of each in PyTorch.
 TEXTS = """
 MaxPool2d(2) => MaxPool2d(kernel_size=2, stride=2, padding=0, dilation=1, ceil_mode=False)
 MaxPool1d(3, 2, 1, 2, ceil_mode=True) => MaxPool1d(kernel_size=3, stride=2, padding=1, dilation=2, ceil_mode=True)

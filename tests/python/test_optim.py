@@ -1,4 +1,4 @@
-"""Optimizers and schedulers from Python, against what PyTorch did (tests/optim/cases/)."""
+"""Optimizers and schedulers from Python, against recorded steps of PyTorch (tests/optim/cases/)."""
 
 import copy
 import json
@@ -236,7 +236,7 @@ def test_averaged_models():
 
 
 class Averaged(nn.Module):
-    """What make_cases.py averages."""
+    """The model averaged by make_cases.py."""
 
     def __init__(self):
         super().__init__()

@@ -30,7 +30,7 @@ DIFFERENT = {
     ("hypot", "gradient 1"): lambda a, b: infinite(a, b) or a == b == 0,
     ("atan2", "gradient 0"): lambda a, b: infinite(a, b) or a == b == 0,
     ("atan2", "gradient 1"): lambda a, b: infinite(a, b) or a == b == 0,
-    # Where nothing is multiplied with an infinite logarithm, whose quotient is NaN in PyTorch.
+    # 0 times an infinite logarithm, which is NaN in PyTorch.
     ("xlogy", "gradient 1"): lambda a, b: a == b == 0, ("xlog1py", "gradient 1"): lambda a, b: a == 0 and b == -1,
     ("silu", "gradient 0"): infinite, ("gelu", "gradient 0"): infinite, ("mish", "gradient 0"): infinite,
     ("acosh", "gradient 0"): lambda x: x > 1e15,  # x * x overflows in PyTorch
@@ -41,7 +41,7 @@ DIFFERENT = {
     # 1 - tanh(x)^2 cancels near 0 in PyTorch; Weft has tanh(x)^2.
     ("tanhshrink", "gradient 0"): lambda x: abs(x) < 0.3,
 }
-# What is a difference of nearly equal numbers keeps fewer digits, here as there.
+# Differences of nearly equal numbers have fewer correct digits in both libraries.
 CANCELS = {"tanhshrink", "selu", "elu", "celu", "gelu", "tanh", "sigmoid", "erfc", "mish", "logaddexp2", "logaddexp", "asin",
            "acos", "softsign", "sinc", "tan"}
 

@@ -1,4 +1,4 @@
-"""Calls answer as PyTorch does: pytorch_cases/make_cases.py recorded what it says."""
+"""Calls agree with PyTorch, recorded by pytorch_cases/make_cases.py."""
 
 import json
 import math

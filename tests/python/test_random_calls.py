@@ -18,7 +18,7 @@ from different import RULES, documented  # noqa: E402
 from draw import draw, lines  # noqa: E402
 from judge import compare, difference  # noqa: E402
 
-# Functions whose results are random, belong to a device or are checked by tests of their own: no random calls of these.
+# Functions without random calls: results are random, depend on a device, or have their own tests.
 ELSEWHERE = set("""
 apply_ as_strided autocast backward bernoulli bernoulli_ binomial cauchy_ const_data_ptr cpu cuda data_ptr dropout1d dropout2d
 dropout3d empty_like expand exponential_ feature_alpha_dropout feature_dropout fractional_max_pool2d

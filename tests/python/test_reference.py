@@ -16,7 +16,7 @@ numbers = (*floats, *integers)
 
 
 class Row:
-    """An op: its call in weft, in PyTorch and in NumPy (None: not there), and what gives lists of arguments for it."""
+    """An op: its call in weft, in PyTorch and in NumPy (None: missing), and a generator of arguments."""
 
     def __init__(self, inputs, weft_call, torch_call, numpy_call=None, dtypes=floats, slack=4.0, **options):
         self.inputs, self.calls, self.dtypes, self.slack = inputs, {"weft": weft_call, "torch": torch_call,
@@ -473,7 +473,7 @@ row("nansum", dims(0, 1, (0, 1)), lambda m, x, d: m.nansum(x, dim=d), lambda m, 
 row("cumprod", dims(0, 1), lambda m, x, d: m.cumprod(x[:, :5], dim=d), None, (*integers, "bool"), 0)
 row("isin", rows_of, lambda m, x: m.isin(x, x[0]), lambda m, x: m.isin(x, x[0]), numbers, 0)
 
-# What a comparison cannot say anything about, or says under another name.
+# Ops that cannot be compared, or that are compared under another name.
 elsewhere = {
     "randint_like normal poisson standard_gamma binomial multinomial": "random",
     "logspace geomspace hann_window hamming_window blackman_window bartlett_window kaiser_window":
@@ -664,7 +664,7 @@ known = {
 def compare(name, row, dtype, layout, arguments, report):
     got, want = Outcome(Weft, row.calls["weft"], arguments), Outcome(Reference, row.calls[Reference.name], arguments)
     if want.error is not None or got.error is not None:
-        # PyTorch has no kernels for some dtypes; what it computes, weft must compute.
+        # PyTorch has no kernels for some dtypes; weft must support all dtypes that PyTorch does.
         if want.error is None:
             report.append(f"{name} {dtype} {layout}: raised {got.error!r}"[:300])
         return 0

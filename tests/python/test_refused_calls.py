@@ -1,4 +1,4 @@
-"""What a layer, an optimizer or a scheduler refuses changes nothing: everything is checked before the first write."""
+"""Rejected calls of layers, optimizers and schedulers change nothing: all checks come before the first write."""
 
 import math
 

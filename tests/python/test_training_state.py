@@ -1,4 +1,4 @@
-"""Training states from Python: what is saved goes on bit for bit."""
+"""Training states from Python: training resumes bit for bit."""
 
 import math
 import os

@@ -1,4 +1,4 @@
-// Gradients of embeddings as rows: the same numbers as dense ones, whoever asks, and rows where nobody does.
+// Gradients of embeddings as rows: the same values as dense ones for every reader, and rows without readers.
 #include <atomic>
 #include <thread>
 

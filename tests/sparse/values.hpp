@@ -1,4 +1,4 @@
-// What the tests of sparse tensors compare.
+// Values compared by the tests of sparse tensors.
 #pragma once
 
 #include <random>

@@ -69,7 +69,7 @@ TEST_F(CpuAllocator, SmallTensorsCostLittleAndTheirMemoryIsGivenBack) {
     for (size_t i = 0; i < count; ++i) tensors.push_back(ones({numbers}));
     const size_t data = numbers * 4 <= 64 ? 0 : static_cast<size_t>(numbers) * 4;
     EXPECT_LT(resident_bytes() - before, count * (data + data / 4 + 450)) << numbers;
-    // Some of them stay, and keep what they hold.
+    // Some of them stay allocated.
     const Tensor first = tensors.front(), last = tensors.back();
     tensors.clear();
     empty_cache();

@@ -11,7 +11,7 @@
 namespace weft {
 namespace {
 
-/// What a format is made of, to decode its patterns from their definition.
+/// The fields of a format, to decode its bit patterns by definition.
 struct Format {
   int exponent_bits, mantissa_bits, bias;
   bool has_infinity;
@@ -80,7 +80,7 @@ TYPED_TEST(Number, EveryPatternComesBack) {
   }
 }
 
-/// Between two neighbours: the middle goes to the even one, and what is a float nearer to one goes there.
+/// Between two neighbours: the midpoint rounds to the even one, and floats closer to one of them round to it.
 TYPED_TEST(Number, RoundsToNearestEven) {
   const Format format = format_of<TypeParam>;
   for (uint32_t negative : {0u, format.sign()}) {
@@ -127,7 +127,7 @@ TEST(NumberRange, BeyondTheLargest) {
   }
 }
 
-/// By way of a float that keeps the trace of what was lost, a number is rounded as if it were rounded once.
+/// Rounding through a float with a sticky bit equals rounding once.
 TYPED_TEST(Number, OfDoublesAreRoundedOnce) {
   const Format format = format_of<TypeParam>;
   const auto rounded = [](double x) { return uint32_t{encode<TypeParam>(odd_float(x)).bits}; };

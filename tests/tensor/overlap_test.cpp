@@ -1,4 +1,4 @@
-// Layouts where one element stands at several positions: they are found exactly, and never written to.
+// Layouts with one element at several positions: detected exactly, and never written to.
 #include <gtest/gtest.h>
 
 #include <weft/tensor/overlap.hpp>

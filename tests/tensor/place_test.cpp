@@ -1,4 +1,4 @@
-// Errors name the line of the program that asked for what cannot be, not one of Weft.
+// Errors name the program's line, not one of Weft.
 #include <string>
 #include <vector>
 

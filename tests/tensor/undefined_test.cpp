@@ -1,4 +1,4 @@
-// The undefined tensor: every method but those that ask for it raises a ValueError with its name and the line.
+// The undefined tensor: every method but those that test for it raises ValueError with its name and the line.
 #include <string>
 
 #include <gtest/gtest.h>

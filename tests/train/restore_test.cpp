@@ -106,7 +106,7 @@ struct Training {
   }
 };
 
-/// A run that trained differently for three steps, so that nothing of it is what a state holds.
+/// A run with other data for three steps, so that nothing in it agrees with a state.
 struct Other : Training {
   Other() {
     manual_seed(99);
@@ -123,7 +123,7 @@ class Restoring : public testing::Test {
     Training run;
     run.fit({.steps = 7, .save = {.folder = states}});
   }
-  /// What resuming raises, of a run that is as it was then.
+  /// The error of resuming; checks that the run is unchanged then.
   std::string refusal(const std::function<void(Training&)>& resume) {
     Other run;
     const std::string before = run.everything();

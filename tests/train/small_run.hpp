@@ -16,7 +16,7 @@ struct Batch {
   Tensor x, y;
 };
 
-/// Batches of random points, shuffled in each epoch by its number unless it is told not to; it knows where it stands.
+/// Batches of random points, shuffled per epoch by its number unless disabled, with a position.
 class Points {
  public:
   Points(int64_t count, int64_t batch, bool shuffle = true) : batch_(batch), shuffle_(shuffle) {

@@ -1,4 +1,4 @@
-// What a run saves: the best state, the parts that are kept, master weights; and what its log has after it was resumed.
+// States of a run: the best state, kept parts, master weights; and the log after resuming.
 #include <algorithm>
 #include <filesystem>
 #include <fstream>

@@ -1,5 +1,5 @@
-"""Writes the files in this folder: pictures and what PIL reads in them, tokenizers that the library `tokenizers` trained
-and the ids that it gives to random texts, CSV texts and what Python's module csv reads in them.
+"""Writes the files in this folder: pictures with their pixels by PIL, tokenizers trained by the library `tokenizers`
+with its ids of random texts, and CSV texts with their rows by Python's module csv.
 
 python3 -m venv v && v/bin/pip install numpy==2.4.6 pillow==13.0.0 tokenizers==0.23.3 && v/bin/python make_cases.py
 """
@@ -87,7 +87,7 @@ def make_pictures():
 
 
 def make_oriented():
-    """Pictures of a camera that was held in each of eight ways, and what PIL makes of them upright."""
+    """Pictures of a camera in each of eight orientations, and PIL's upright versions."""
     stored = Image.fromarray(smooth(13, 19, 3))
     for orientation in range(1, 9):
         exif = Image.Exif()

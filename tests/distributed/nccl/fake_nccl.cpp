@@ -1,7 +1,7 @@
-// A library with NCCL's functions, whose ranks are threads of one process and whose memory is the host's. It keeps to
-// what NCCL's documentation promises and to no more: functions return before they are done, sends wait for their
-// receives, sums are in another order than that of ranks, and a rank that aborts leaves the others waiting. What a
-// caller may not do is counted as "misuse".
+// A library with NCCL's functions, with threads of one process as ranks and host memory. It guarantees only NCCL's
+// documented behaviour: functions return before they are done, sends wait for their receives, sums are in another order
+// than that of ranks, and a rank that aborts leaves the others waiting. What a caller may not do is counted as
+// "misuse".
 #include <algorithm>
 #include <atomic>
 #include <cstring>

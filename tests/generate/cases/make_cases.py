@@ -1,4 +1,4 @@
-"""Records what decoders of the package transformers make of random weights, so that the tests need neither it nor PyTorch.
+"""Records outputs of the package transformers for random weights, so that the tests need neither it nor PyTorch.
 
 usage: python make_cases.py     (with torch and transformers; written for 2.15 and 5.24)
 

@@ -1,4 +1,4 @@
-"""Writes this folder's adapter with PEFT 0.21 and PyTorch 2.15, and what PEFT computes with it: python make_cases.py"""
+"""Writes this folder's adapter with PEFT 0.21 and PyTorch 2.15, and PEFT's results with it: python make_cases.py"""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Files of torch.save and what is in them: python make_cases.py FOLDER, with a Python that has PyTorch.
+"""Files of torch.save and their contents: python make_cases.py FOLDER, with a Python that has PyTorch.
 
 Writes the .pt files of the tests and expected.json, which describes each file as tests/io/pt_test.cpp does what Weft
 has read. Made with PyTorch 2.15; the tests read what is kept in the repository and need no PyTorch.
@@ -104,7 +104,7 @@ def write(name, value, expected, **options):
 
 
 def big_endian(expected):
-    """What a big-endian machine would write: numbers turned around, and `byteorder` says so."""
+    """The file of a big-endian machine: swapped bytes, and `byteorder` big."""
     value = {"f": torch.tensor([1.5, -2.0]), "i": torch.tensor([258], dtype=torch.int64)}
     widths = {"data/0": 4, "data/1": 8}
     memory = io.BytesIO()

@@ -1,4 +1,4 @@
-"""Records what torch.nn.utils.parametrizations computes, so that the tests need no PyTorch.
+"""Records results of torch.nn.utils.parametrizations, so that the tests need no PyTorch.
 
 usage: python make_parametrize_cases.py     (with PyTorch; written for 2.15)
 

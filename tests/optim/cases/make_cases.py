@@ -1,4 +1,4 @@
-"""Records what PyTorch's optimizers and schedulers do, so that the tests need none.
+"""Records PyTorch's optimizers and schedulers, so that the tests do not need PyTorch.
 
 usage: python make_cases.py     (with PyTorch; written for 2.15)
 

@@ -492,7 +492,7 @@ int p2p(int32_t to_number, void* to, int32_t from_number, const void* from, size
   return WEFT_OK;
 }
 
-// ---- entries: what it is, kernels -----------------------------------------------------------------------------------
+// ---- entries: properties, kernels -----------------------------------------------------------------------------------
 
 int driver_version(int32_t* version) {
   ENTER(driver_version);

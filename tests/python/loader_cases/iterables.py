@@ -1,10 +1,10 @@
-"""Iterable datasets in worker processes, for PyTorch's loader and for Weft's. `python iterables.py > iterables.json` writes
-what PyTorch 2.15 gives."""
+"""Iterable datasets in worker processes, for PyTorch's loader and for Weft's. `python iterables.py > iterables.json`
+records PyTorch 2.15."""
 import json
 
 
 def batches(data):
-    """What the loaders of a library give, by name."""
+    """The batches of a library's loaders, by name."""
     out = {}
 
     class Sharded(data.IterableDataset):

@@ -1,4 +1,4 @@
-"""Records what PyTorch's recurrent layers and transformers answer, so that the tests need none.
+"""Records PyTorch's recurrent layers and transformers, so that the tests do not need PyTorch.
 
 usage: python make_cases.py     (with PyTorch; written for 2.15)
 

@@ -1,4 +1,4 @@
-"""Records what PyTorch answers, so that the tests need none.
+"""Records PyTorch's results, so that the tests do not need PyTorch.
 
 usage: python make_cases.py [FAMILY...]     (with PyTorch; written for 2.15)
 
@@ -186,7 +186,7 @@ F.binary_cross_entropy_with_logits(x, p, w.detach(), pos_weight=v.detach() + 1, 
 F.binary_cross_entropy_with_logits(x, p, pos_weight=w.detach(), reduction='none')
 """
 
-# What stands in the call of each function before its keywords; `-` for methods alone, by where PyTorch has it.
+# The positional arguments of each function; `-` for methods alone, by where PyTorch has it.
 CALLS = {
     "m": """neg:x abs:x sign:x square:x floor:x ceil:x round:x trunc:x reciprocal:x sqrt:p rsqrt:p exp:x expm1:x log:p log1p:p
         sin:x cos:x tanh:x erf:x sigmoid:x relu:x add:x,y sub:x,y mul:x,y div:x,y pow:p,y maximum:x,y minimum:x,y atan2:x,y
@@ -294,7 +294,7 @@ def weighted(t):
 
 
 def answer(expression, inputs):
-    """What PyTorch says, or None where it refuses."""
+    """PyTorch's result, or None if it raises."""
     inputs = {name: tensor(dtype, data) for name, (dtype, data) in inputs.items()}
     leaves = {name: t.requires_grad_() for name, t in inputs.items() if t.dtype in (torch.float64, torch.complex128)}
     try:
@@ -315,7 +315,7 @@ def answer(expression, inputs):
 
 
 def choices(line):
-    """The expressions that a line with `{a|b}` stands for."""
+    """The expressions of a line with `{a|b}`."""
     parts = re.split(r"\{([^{}]*\|[^{}]*)\}", line)
     return ("".join(chosen) for chosen in
             itertools.product(*(part.split("|") if i % 2 else [part] for i, part in enumerate(parts))))

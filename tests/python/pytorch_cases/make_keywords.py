@@ -73,7 +73,7 @@ VALUES = {
     "cudnn_enable": ["False"], "cudnn_enabled": ["False"], "align_to_window": ["True"], "pad_mode": ["'constant'"],
 }
 
-# Arguments of schemas that no Python function takes, or that ask for what only PyTorch's compilers use.
+# Schema arguments that no Python function takes, or that only PyTorch's compilers use.
 UNOFFERED = ("names", "reverse")
 
 

@@ -9,7 +9,7 @@ import torch.overrides
 FOLDER = pathlib.Path(__file__).parent
 SPACES = {"torch": torch, "torch.Tensor": torch.Tensor, "torch.nn.functional": torch.nn.functional,
           "torch.linalg": torch.linalg, "torch.special": torch.special, "torch.fft": torch.fft}
-# What asks for the state of PyTorch's own kinds of tensor, or exists for its compilers.
+# Names for the state of PyTorch's own tensor types, or for its compilers.
 FOREIGN = ("sparse", "quant", "mkldnn", "cudnn", "miopen", "vulkan", "xla", "fake_", "fbgemm", "_copy", "is_", "dense",
            "q_", "int_repr", "crow_", "ccol_", "col_ind", "row_ind", "sym_", "nested", "names", "rename", "align_",
            "refine", "storage", "dequant", "ipu", "xpu", "backward_hook", "batch_norm_", "module_load", "untyped", "dim_order")

@@ -1,4 +1,4 @@
-"""Records what PyTorch's convolutions give with each padding_mode, as padding_modes.json.
+"""Records PyTorch's convolutions with each padding_mode, as padding_modes.json.
 
 usage: python make_padding_modes.py     (with PyTorch; written for 2.15)
 

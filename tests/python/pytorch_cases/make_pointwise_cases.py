@@ -1,4 +1,4 @@
-"""Records what PyTorch's pointwise functions give on a grid of numbers, infinities, NaN and both zeros among them, and the
+"""Records PyTorch's pointwise functions on a grid of numbers, infinities, NaN and both zeros among them, and the
 gradients there: pointwise_cases.jsonl, a line for each function and dtype.
 
 usage: python make_pointwise_cases.py     (with PyTorch; written for 2.15)

@@ -1,4 +1,4 @@
-"""What a library answers to a call: results and gradients, or that it refuses."""
+"""The answer of a library to a call: results and gradients, or an error."""
 
 from judge import first_line, leaves, plain
 

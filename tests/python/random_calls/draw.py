@@ -280,7 +280,7 @@ def draw(line, seed):
 
 
 def lines(path):
-    """The calls of a table: `{a|b}` stands for each in turn, `#` begins a remark."""
+    """The calls of a table: `{a|b}` means each in turn, `#` begins a remark."""
     for line in path.read_text().splitlines():
         line = line.split("#")[0].strip()
         if line:

@@ -1,4 +1,4 @@
-"""Compares what PyTorch and Weft answer to one call."""
+"""Compares the answers of PyTorch and Weft to one call."""
 
 import math
 
@@ -52,7 +52,7 @@ def magnitude(values):
 
 
 def difference(got, want, check_dtype=True, scale=0.0, relative=0.0):
-    """None, or in words what differs between two plain results."""
+    """None, or the difference between two plain results in words."""
     if not isinstance(want, tuple):
         if isinstance(got, tuple):
             return f"a tensor of {got[0]}{got[1]}; expected {want!r}"
@@ -71,7 +71,7 @@ def difference(got, want, check_dtype=True, scale=0.0, relative=0.0):
     return None
 
 
-# What PyTorch says of a call that it could answer, but has no kernel or overload for.
+# PyTorch's messages for calls without a kernel or an overload.
 UNIMPLEMENTED = ("not implemented", "yet implemented", "not support", "only support", "unsupported", "received an invalid combination",
                  "is not differentiable with respect", "expect parameter to have scalar type", "m1 and m2 to have the same dtype",
                  "must have the same dtype", "same data type", "Expected floating point", "must be real", "dtype mismatch")

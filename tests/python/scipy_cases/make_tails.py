@@ -1,4 +1,4 @@
-"""Records what SciPy says of distributions far out, so that the tests need none: tails.json. Run with SciPy and mpmath,
+"""Records tails of distributions by SciPy, so that the tests do not need it: tails.json. Run with SciPy and mpmath,
 which has what SciPy rounds to 0 or infinity on its way."""
 
 import json
@@ -74,7 +74,7 @@ def numbers(values):
 
 
 def case_of(name, parameters, points, chances, dtype):
-    """What SciPy says at the parameters and points as the dtype holds them."""
+    """SciPy's values at the parameters and points rounded to the dtype."""
     def held(values):
         with np.errstate(over="ignore", under="ignore"):
             rounded = np.asarray(values, dtype).astype(float)

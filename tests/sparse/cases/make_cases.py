@@ -1,4 +1,4 @@
-"""Records what PyTorch does with sparse gradients of embeddings, so that the tests need none.
+"""Records PyTorch's sparse gradients of embeddings, so that the tests do not need PyTorch.
 
 usage: python make_cases.py     (with PyTorch; written for 2.15)
 

@@ -1,4 +1,4 @@
-"""Writes metrics.jsonl: what scikit-learn says of random scores. Run with scikit-learn and NumPy installed."""
+"""Writes metrics.jsonl: scikit-learn's metrics of random scores. Run with scikit-learn and NumPy installed."""
 
 import json
 import math
