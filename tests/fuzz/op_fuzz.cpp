@@ -5,9 +5,9 @@
 //   op_fuzz --seconds 600 --seed 7          for longer, from another start
 //   op_fuzz --seconds 0 --seed N            the call of one seed, as a failure names it; --op NAME keeps to one op
 //
-// What must hold: nothing but weft::Error is raised, in at most three lines; inputs keep their elements and versions; a
-// strided operand gives what its contiguous copy gives; in place and out= give what the op gives and leave the target
-// alone where they raise; the meta device finds the same shapes and dtypes. The sanitizers watch the rest:
+// Properties: only weft::Error is raised, in at most three lines; inputs keep their elements and versions; a strided
+// operand and its contiguous copy give the same result; in-place and out= forms agree with the op, and leave the target
+// unchanged after an error; the meta device gives the same shapes and dtypes. The sanitizers check the rest:
 //   ./weft build asan op_fuzz && build/asan/tests/fuzz/op_fuzz --seconds 600
 #include <unistd.h>
 

@@ -37,8 +37,7 @@ def brought_by(header):
 
 
 def outermost():
-    """What <weft/weft.hpp> does not bring along, but for headers that come along with another one of these, and for
-    those that Weft's own sources include."""
+    """Headers that <weft/weft.hpp> does not include, except those that another of them includes and internal ones."""
     inner = ("autograd/", "backends/", "bench", "tensor/")
     rest = {h: brought_by(h) for h in headers if root / h not in brought_by("weft.hpp") and not h.startswith(inner)}
     return [h for h in rest if not any(root / h in brought for other, brought in rest.items() if other != h)]

@@ -1,17 +1,17 @@
-// A device without hardware, written against plugin.h alone, that helps nobody: what is queued runs late or only when
-// somebody waits, fresh memory holds 0xFF and freed memory 0xDD, and whatever the host must not do ends the program.
-// Kernels are computed by the host. These variables change it:
+// A device without hardware, written against plugin.h alone, with adverse behaviour: queued work runs late or only at a
+// wait, fresh memory contains 0xFF and freed memory 0xDD, and forbidden calls of the host end the program. The host
+// computes its kernels. These variables change it:
 //   STUB_DEVICES=2         so many devices; their numbers are 10, 11, …
 //   STUB_MEM_MB=4096       memory of each
-//   STUB_JITTER_US=200     what is queued runs late by up to so many microseconds; 0 at once
-//   STUB_LAZY=1            it runs when somebody waits, or after some milliseconds
+//   STUB_JITTER_US=200     queued work is delayed by up to so many microseconds; 0 at once
+//   STUB_LAZY=1            it runs at the next wait, or after some milliseconds
 //   STUB_KERNELS=all       or none, or a list: which kernels there are
 //   STUB_RECIPES=1         kernels run by recipes; 2: but for `binary`, which has none
 //   STUB_WITHOUT=a,b       entries of the table that are null
 //   STUB_FAIL=entry:7:2    the entry (or any) gives code 7 after 2 calls; STUB_THROW=entry:0:2 throws
-//   STUB_ALIGN, STUB_PADDING, STUB_MAX_CHUNK   what its memory asks for
+//   STUB_ALIGN, STUB_PADDING, STUB_MAX_CHUNK   requirements of its memory
 //   STUB_GARBAGE=name      one of those in `garbage`
-// stub_told() is what the host told its profiler.
+// stub_told() returns the events of its profiler.
 #include "profile.hpp"
 #include "rules.hpp"
 
