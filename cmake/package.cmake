@@ -74,7 +74,8 @@ install(FILES ${licence_files} DESTINATION share/doc/weft/licences COMPONENT wef
 # ---- CPack ------------------------------------------------------------------------------------------------------
 set(CPACK_PACKAGE_NAME weft)
 set(CPACK_PACKAGE_VENDOR "Weft's authors")
-set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${PROJECT_DESCRIPTION}")
+# CPack puts any other summary before the first line of each component's description.
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${CMAKE_PROJECT_NAME} built using CMake")
 set(CPACK_PACKAGE_CHECKSUM SHA256)
 set(CPACK_STRIP_FILES ON)
 set(CPACK_VERBATIM_VARIABLES ON)
@@ -103,7 +104,7 @@ set(version "${PROJECT_VERSION}-${CPACK_DEBIAN_PACKAGE_RELEASE}")
 # A library of another binary interface has another name, so that both can be installed.
 set(CPACK_DEBIAN_WEFT_RUNTIME_PACKAGE_NAME ${library_package})
 set(CPACK_DEBIAN_WEFT_RUNTIME_PACKAGE_SECTION libs)
-set(CPACK_COMPONENT_WEFT_RUNTIME_DESCRIPTION "shared library
+set(CPACK_COMPONENT_WEFT_RUNTIME_DESCRIPTION "C++20 tensor library with autograd - shared library
  Strided tensors, autograd, modules, optimizers and data loaders for C++20.
  The vector instructions are chosen at run time. Regular expressions of
  tokenizers, processes by MPI and Level Zero devices need the suggested
@@ -114,7 +115,7 @@ set(CPACK_DEBIAN_WEFT_RUNTIME_PACKAGE_CONTROL_EXTRA "${weft_package_files}/shlib
 
 set(CPACK_DEBIAN_WEFT_DEVELOPMENT_PACKAGE_NAME libweft-dev)
 set(CPACK_DEBIAN_WEFT_DEVELOPMENT_PACKAGE_SECTION libdevel)
-set(CPACK_COMPONENT_WEFT_DEVELOPMENT_DESCRIPTION "headers, static library and CMake package
+set(CPACK_COMPONENT_WEFT_DEVELOPMENT_DESCRIPTION "C++20 tensor library with autograd - headers and static library
  find_package(weft) defines weft::weft, the shared library; with the component
  static also weft::static, which needs the suggested packages.")
 set(CPACK_DEBIAN_WEFT_DEVELOPMENT_PACKAGE_DEPENDS "${library_package} (= ${version})")
@@ -131,7 +132,7 @@ list(JOIN static_needs ", " CPACK_DEBIAN_WEFT_DEVELOPMENT_PACKAGE_SUGGESTS)
 # The module contains the library, as in the wheel.
 set(CPACK_DEBIAN_WEFT_PYTHON3_PACKAGE_NAME python3-weft)
 set(CPACK_DEBIAN_WEFT_PYTHON3_PACKAGE_SECTION python)
-set(CPACK_COMPONENT_WEFT_PYTHON3_DESCRIPTION "Python module
+set(CPACK_COMPONENT_WEFT_PYTHON3_DESCRIPTION "tensor library with autograd - Python module
  Tensors, autograd, modules and optimizers with the names and arguments of
  PyTorch. Memory is shared with NumPy.")
 math(EXPR next_python "${Python_VERSION_MINOR} + 1")
