@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # Functions for tests in a bare Debian 12, which packages.sh and bare.sh source. They skip the test by status 77.
 
 # skip_unless_bare_root_works: needs root, debootstrap and Debian's archive.

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds the packages, and installs and uses each in a bare Debian 12: packages.sh SOURCE WORK [ARGUMENTS of ./weft package]
-# WEFT_PACKAGES=FOLDER tests packages that are built already.
+# WEFT_TEST_PACKAGES=FOLDER tests packages that are built already.
 set -Eeuo pipefail
 trap 'echo "line $LINENO failed: $BASH_COMMAND"' ERR
 [[ ${WEFT_TEST_LARGE:-} ]] || { echo "SKIPPED: builds packages: run it by ./weft test -L large"; exit 77; }
@@ -9,8 +9,8 @@ shift 2
 root=$work/root
 source "$source/tests/package/bare_root.sh"
 skip_unless_bare_root_works
-packages=${WEFT_PACKAGES:-$source/build/packages}
-[[ ${WEFT_PACKAGES:-} ]] || measure "./weft package" "$source/weft" package "$@"
+packages=${WEFT_TEST_PACKAGES:-$source/build/packages}
+[[ ${WEFT_TEST_PACKAGES:-} ]] || measure "./weft package" "$source/weft" package "$@"
 make_bare_root "$work"
 mkdir -p "$root/packages" "$root/project" "$root/work"
 cp "$packages"/*.deb "$packages"/*.whl "$packages"/*.tar.gz "$root/packages"
@@ -63,7 +63,7 @@ in_root sh -c 'g++ -std=c++20 /project/main.cpp -o /work/by_pkg_config $(pkg-con
 in_root /work/by_pkg_config
 in_root readelf --version-info --wide /work/by_pkg_config | grep -m1 -o 'Name: WEFT_[0-9.]*'
 # The static library says which packages it needs, then links.
-! in_root cmake -S /static -B /work/static 2>"$root/work/log" >/dev/null
+if in_root cmake -S /static -B /work/static 2>"$root/work/log" >/dev/null; then echo "it links without fmt"; exit 1; fi
 grep -q 'apt-get install libfmt-dev' "$root/work/log" || { cat "$root/work/log"; exit 1; }
 IFS=', ' read -ra needed <<<"$(dpkg-deb -f "$root/${debs[1]}" Suggests)"
 install_in_root "${needed[@]}"
@@ -126,6 +126,6 @@ for licence in LICENSE highway.txt nanobind.txt libdnnl2.txt; do
   [[ -e $root/$info/licenses/$licence ]] || { echo "the wheel lacks the licence $licence"; exit 1; }
 done
 bundled=$(in_root sh -c 'ls /work/venv/lib/python3*/site-packages/weft.libs')
-echo "the wheel contains" $bundled
+echo "the wheel contains ${bundled//$'\n'/ }"
 leave_bare_root
 rm -rf "$root" "$work/wheels"
