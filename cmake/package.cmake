@@ -105,19 +105,20 @@ set(version "${PROJECT_VERSION}-${CPACK_DEBIAN_PACKAGE_RELEASE}")
 set(CPACK_DEBIAN_WEFT_RUNTIME_PACKAGE_NAME ${library_package})
 set(CPACK_DEBIAN_WEFT_RUNTIME_PACKAGE_SECTION libs)
 set(CPACK_COMPONENT_WEFT_RUNTIME_DESCRIPTION "C++20 tensor library with autograd - shared library
- Strided tensors, autograd, modules, optimizers and data loaders for C++20.
- The vector instructions are chosen at run time. Regular expressions of
- tokenizers, processes by MPI and Level Zero devices need the suggested
- packages.")
+Strided tensors, autograd, modules, optimizers and data loaders for C++20.
+The vector instructions are chosen at run time. Regular expressions of
+tokenizers, processes by MPI and Level Zero devices need the suggested
+packages.")
 set(CPACK_DEBIAN_WEFT_RUNTIME_PACKAGE_SUGGESTS "libonig5, libopenmpi3, libze1")
 file(WRITE "${weft_package_files}/shlibs" "libweft ${weft_abi} ${library_package} (>= ${PROJECT_VERSION})\n")
-set(CPACK_DEBIAN_WEFT_RUNTIME_PACKAGE_CONTROL_EXTRA "${weft_package_files}/shlibs")
+file(WRITE "${weft_package_files}/triggers" "activate-noawait ldconfig\n")
+set(CPACK_DEBIAN_WEFT_RUNTIME_PACKAGE_CONTROL_EXTRA "${weft_package_files}/shlibs;${weft_package_files}/triggers")
 
 set(CPACK_DEBIAN_WEFT_DEVELOPMENT_PACKAGE_NAME libweft-dev)
 set(CPACK_DEBIAN_WEFT_DEVELOPMENT_PACKAGE_SECTION libdevel)
 set(CPACK_COMPONENT_WEFT_DEVELOPMENT_DESCRIPTION "C++20 tensor library with autograd - headers and static library
- find_package(weft) defines weft::weft, the shared library; with the component
- static also weft::static, which needs the suggested packages.")
+find_package(weft) defines weft::weft, the shared library; with the component
+static also weft::static, which needs the suggested packages.")
 set(CPACK_DEBIAN_WEFT_DEVELOPMENT_PACKAGE_DEPENDS "${library_package} (= ${version})")
 set(static_needs libfmt-dev)
 set(features ONEDNN ZIP PNG JPEG UTF8PROC)
@@ -133,8 +134,8 @@ list(JOIN static_needs ", " CPACK_DEBIAN_WEFT_DEVELOPMENT_PACKAGE_SUGGESTS)
 set(CPACK_DEBIAN_WEFT_PYTHON3_PACKAGE_NAME python3-weft)
 set(CPACK_DEBIAN_WEFT_PYTHON3_PACKAGE_SECTION python)
 set(CPACK_COMPONENT_WEFT_PYTHON3_DESCRIPTION "tensor library with autograd - Python module
- Tensors, autograd, modules and optimizers with the names and arguments of
- PyTorch. Memory is shared with NumPy.")
+Tensors, autograd, modules and optimizers with the names and arguments of
+PyTorch. Memory is shared with NumPy.")
 math(EXPR next_python "${Python_VERSION_MINOR} + 1")
 set(CPACK_DEBIAN_WEFT_PYTHON3_PACKAGE_DEPENDS
   "python3 (>= 3.${Python_VERSION_MINOR}), python3 (<< 3.${next_python}), python3-numpy")
