@@ -44,6 +44,6 @@ with tempfile.TemporaryDirectory() as work:
         print(f"{library.name} belongs to {package}")
     # Debian's notices refer to the texts of common licences.
     for file in list(target.iterdir()):
-        for name in re.findall(r"/usr/share/common-licenses/([A-Za-z]+(?:-[0-9.]*[0-9])?)", file.read_text()):
+        for name in re.findall(r"/usr/share/common-licenses/([A-Za-z0-9.+-]*[A-Za-z0-9])", file.read_text()):
             shutil.copy(pathlib.Path("/usr/share/common-licenses") / name, target / f"{name}.txt")
     run_wheel("pack", "-d", folder, tree)
