@@ -29,7 +29,7 @@ if(WEFT_HAS_PYTHON)
   list(APPEND nanobind_licence "${nanobind_DIR}/LICENSE")
   list(GET nanobind_licence 0 nanobind_licence)
   weft_add_licence(nanobind "${nanobind_licence}")
-  weft_add_licence(robin-map "${nanobind_DIR}/../ext/robin_map/include/tsl/robin_map.h" "^/[*].*[*]/")
+  weft_add_licence(robin-map "${nanobind_DIR}/../ext/robin_map/include/tsl/robin_map.h" "^/[*][^/]*[*]/")
   list(APPEND module_licences nanobind robin-map)
 endif()
 
