@@ -5,7 +5,7 @@ set(weft_package_files "${CMAKE_CURRENT_BINARY_DIR}/package")
 
 # ---- licences ---------------------------------------------------------------------------------------------------
 # Writes licences/NAME.txt for each library whose code is compiled into Weft: from the Debian package that has its
-# headers, or from a file.
+# headers, or from a file, of which an expression picks the notice.
 set(weft_licences "${weft_package_files}/licences")
 function(weft_add_licence name file)
   if(NOT EXISTS "${file}")
@@ -14,6 +14,9 @@ function(weft_add_licence name file)
   file(READ "${file}" text)
   if(ARGN)
     string(REGEX MATCH "${ARGN}" text "${text}")
+  endif()
+  if(text STREQUAL "")
+    message(FATAL_ERROR "${file} does not start with a notice")
   endif()
   file(WRITE "${weft_licences}/${name}.txt" "${text}")
 endfunction()
@@ -29,7 +32,7 @@ if(WEFT_HAS_PYTHON)
   list(APPEND nanobind_licence "${nanobind_DIR}/LICENSE")
   list(GET nanobind_licence 0 nanobind_licence)
   weft_add_licence(nanobind "${nanobind_licence}")
-  weft_add_licence(robin-map "${nanobind_DIR}/../ext/robin_map/include/tsl/robin_map.h" "^/[*][^/]*[*]/")
+  weft_add_licence(robin-map "${nanobind_DIR}/../ext/robin_map/include/tsl/robin_map.h" "^/[*]([^*]|[*][^/])*[*]/")
   list(APPEND module_licences nanobind robin-map)
 endif()
 
