@@ -4,6 +4,11 @@ include(CMakePackageConfigHelpers)
 set(weft_package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/weft")
 
 # Headers directly in a component's folder are public; those in folders of a single backend and *-inl.hpp are not.
+# Files of the packages belong to the components weft_runtime, weft_development and weft_python3.
+if(WEFT_PACKAGE)
+  set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME weft_development)
+endif()
+
 set(header_patterns weft.hpp bench.hpp distributed.hpp distributed/spmd/*.hpp backends/*.hpp backends/functors/*.hpp backends/watch/*.hpp backends/*.h backends/plugin/*.h)
 foreach(room IN LISTS rooms)
   list(APPEND header_patterns ${room}/*.hpp)
@@ -20,20 +25,31 @@ endforeach()
 install(FILES hooks/weft_gdb.py DESTINATION "${CMAKE_INSTALL_DATADIR}/weft")
 
 set_target_properties(weft PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
-install(TARGETS weft EXPORT weftTargets)
+if(WEFT_PACKAGE)
+  # An export of its own, so that users of the shared library need none of the libraries that the static one links.
+  install(TARGETS weft EXPORT weftStaticTargets)
+  install(EXPORT weftStaticTargets NAMESPACE weft:: DESTINATION "${weft_package_dir}")
+  set_target_properties(weft_shared PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
+  install(TARGETS weft_shared EXPORT weftTargets
+    LIBRARY COMPONENT weft_runtime NAMELINK_COMPONENT weft_development)
+else()
+  install(TARGETS weft EXPORT weftTargets)
+endif()
 install(EXPORT weftTargets NAMESPACE weft:: DESTINATION "${weft_package_dir}")
 
 set(weft_library_dir "${CMAKE_INSTALL_LIBDIR}/weft")
 if(WEFT_HAS_CUDA AND NOT BUILD_SHARED_LIBS)
   install(FILES "${CUDA_cudart_static_LIBRARY}" DESTINATION "${weft_library_dir}")
 endif()
-# For builds without CMake. A static library's users link what it links, and keep what they can reach.
+# For builds without CMake. A static library's users link what it links, and keep what they can reach. In a package these
+# libraries are printed by `pkg-config --static`.
 file(RELATIVE_PATH weft_prefix_from_pc "/prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/prefix")
 set(weft_pc_defines "")
 set(weft_pc_libraries "")
-if(BUILD_SHARED_LIBS)
+if(BUILD_SHARED_LIBS OR WEFT_PACKAGE)
   set(weft_pc_defines " -DWEFT_SHARED")
-else()
+endif()
+if(NOT BUILD_SHARED_LIBS)
   set(weft_pc_libraries " -Wl,--gc-sections -lfmt")
   foreach(name IN ITEMS ONEDNN ZIP PNG JPEG UTF8PROC)
     if(WEFT_HAS_${name})
@@ -50,6 +66,9 @@ else()
   endif()
   string(APPEND weft_pc_libraries " -ldl -lpthread")
 endif()
+if(WEFT_PACKAGE)
+  string(PREPEND weft_pc_libraries "\nLibs.private:")
+endif()
 configure_file(cmake/weft.pc.in "${CMAKE_CURRENT_BINARY_DIR}/package/weft.pc" @ONLY)
 install(FILES "${CMAKE_CURRENT_BINARY_DIR}/package/weft.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
 
@@ -61,6 +80,9 @@ install(FILES "${CMAKE_CURRENT_BINARY_DIR}/package/weftConfig.cmake"
 
 # The build tree can be used as a package: -Dweft_DIR=<build tree>.
 set(exported weft)
+if(WEFT_PACKAGE)
+  list(APPEND exported weft_shared)
+endif()
 foreach(target weft_flags weft_inside weft_hwy_headers weft_level_zero weft_cudnn_headers)
   if(TARGET ${target} AND NOT BUILD_SHARED_LIBS)
     list(APPEND exported ${target})

@@ -84,6 +84,9 @@ endforeach()
 
 add_library(weft ${weft_objects})
 add_library(weft::weft ALIAS weft)
+if(NOT BUILD_SHARED_LIBS)
+  add_library(weft::static ALIAS weft)
+endif()
 set_target_properties(weft PROPERTIES LINKER_LANGUAGE CXX)
 # A program keeps the functions that it can reach: a quarter to a half of a static library's.
 if(NOT BUILD_SHARED_LIBS)
