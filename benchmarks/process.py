@@ -67,7 +67,7 @@ def library_mebibytes(build, compiler, folder):
     shared = folder / "weft.so"
     subprocess.run([compiler, "-shared", "-o", shared, "-Wl,--whole-archive", build / "libweft.a", "-Wl,--no-whole-archive",
                     "-Wl,--gc-sections", "-Wl,-Bsymbolic-functions", "-Wl,-z,pack-relative-relocs",
-                    f"-Wl,--version-script={ROOT / 'cmake/exports.map'}"], check=True)
+                    f"-Wl,--version-script={build / 'exports.map'}"], check=True)
     subprocess.run(["strip", shared], check=True)
     return shared.stat().st_size / 2**20
 
