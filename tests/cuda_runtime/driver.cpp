@@ -26,18 +26,17 @@ int cuKernelGetAttribute(int* value, int, void*, int) {
   return success;
 }
 
-// Other symbols that it looks up. clang-format off
-#define WEFT_DRIVER_FUNCTIONS(X)                                                                                   \
-  X(cuCtxGetCurrent)                                                                                               \
-  X(cuCtxGetDevice) X(cuCtxGetLimit) X(cuCtxPopCurrent) X(cuCtxPushCurrent) X(cuDeviceGet) X(cuDeviceGetAttribute) \
-      X(cuDeviceGetCount) X(cuDevicePrimaryCtxRelease) X(cuDevicePrimaryCtxReset) X(cuDevicePrimaryCtxRetain)      \
-          X(cuFuncGetAttribute) X(cuFuncSetAttribute) X(cuKernelSetAttribute) X(cuLaunchCooperativeKernel)         \
-              X(cuLaunchKernel) X(cuLaunchKernelEx) X(cuLibraryLoadFromFile) X(cuLibraryUnload) X(cuLinkAddData)   \
-                  X(cuLinkAddData_v2) X(cuLinkAddFile_v2) X(cuLinkComplete) X(cuLinkCreate) X(cuLinkCreate_v2)     \
-                      X(cuLinkDestroy) X(cuMemcpyDtoH_v2) X(cuModuleGetFunction) X(cuModuleGetGlobal_v2)           \
-                          X(cuModuleLoadData) X(cuModuleLoadDataEx) X(cuModuleLoadFatBinary) X(cuModuleUnload)     \
-                              X(cuOccupancyMaxActiveBlocksPerMultiprocessor) X(cuOccupancyMaxPotentialClusterSize) \
-                                  X(cuStreamGetCtx) X(cuStreamSynchronize) X(cuTensorMapEncodeTiled)
+// Other symbols that it looks up.
+// clang-format off
+#define WEFT_DRIVER_FUNCTIONS(X) \
+  X(cuCtxGetCurrent) X(cuCtxGetDevice) X(cuCtxGetLimit) X(cuCtxPopCurrent) X(cuCtxPushCurrent) X(cuDeviceGet) \
+  X(cuDeviceGetAttribute) X(cuDeviceGetCount) X(cuDevicePrimaryCtxRelease) X(cuDevicePrimaryCtxReset) \
+  X(cuDevicePrimaryCtxRetain) X(cuFuncGetAttribute) X(cuFuncSetAttribute) X(cuKernelSetAttribute) \
+  X(cuLaunchCooperativeKernel) X(cuLaunchKernel) X(cuLaunchKernelEx) X(cuLibraryLoadFromFile) X(cuLibraryUnload) \
+  X(cuLinkAddData) X(cuLinkAddData_v2) X(cuLinkAddFile_v2) X(cuLinkComplete) X(cuLinkCreate) X(cuLinkCreate_v2) \
+  X(cuLinkDestroy) X(cuMemcpyDtoH_v2) X(cuModuleGetFunction) X(cuModuleGetGlobal_v2) X(cuModuleLoadData) \
+  X(cuModuleLoadDataEx) X(cuModuleLoadFatBinary) X(cuModuleUnload) X(cuOccupancyMaxActiveBlocksPerMultiprocessor) \
+  X(cuOccupancyMaxPotentialClusterSize) X(cuStreamGetCtx) X(cuStreamSynchronize) X(cuTensorMapEncodeTiled)
 // clang-format on
 #define WEFT_DRIVER_FUNCTION(name) \
   int name() { return success; }
