@@ -1,5 +1,8 @@
 #include "../reduce.hpp"
 
+#include <algorithm>
+#include <cmath>
+
 #include "../complex.hpp"
 #include "../create.hpp"
 #include "../join.hpp"

@@ -1,6 +1,8 @@
 // Layers that are one function each: they print as PyTorch 2.15 does and give its values.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include <weft/weft.hpp>
 
 #include "../message_of.hpp"

@@ -4,7 +4,9 @@
 
 #include <weft/backends/backend.hpp>
 #include <weft/ops/complex.hpp>
+#include <weft/ops/distance.hpp>
 #include <weft/ops/index.hpp>
+#include <weft/ops/linalg.hpp>
 #include <weft/ops/reduce.hpp>
 
 #include "values.hpp"
