@@ -5,9 +5,11 @@
 #include <weft/backends/backend.hpp>
 #include <weft/ops/complex.hpp>
 #include <weft/ops/distance.hpp>
+#include <weft/ops/foreach.hpp>
 #include <weft/ops/index.hpp>
 #include <weft/ops/linalg.hpp>
 #include <weft/ops/reduce.hpp>
+#include <weft/ops/statistics.hpp>
 
 #include "values.hpp"
 
