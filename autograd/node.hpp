@@ -27,7 +27,6 @@ class GraphRun;
 
 namespace detail {
 struct SavedHooks;
-extern WEFT_API constinit thread_local GradMode current_mode;
 /// Not null inside SavedTensorHooks: saved tensors are packed (saved_hooks.hpp).
 extern WEFT_API constinit thread_local const SavedHooks* saved_hooks;
 WEFT_API void destroy_node(Node* node);
