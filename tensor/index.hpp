@@ -207,8 +207,12 @@ class WEFT_API Indexed {
 #define WEFT_WRITES(...) \
   Tensor __VA_ARGS__&&;  \
   Tensor __VA_ARGS__ const&
+#define WEFT_WRITES_AS(signature, ...)                        \
+  Tensor signature&& { return std::move(*this).__VA_ARGS__; } \
+  Tensor signature const& { return __VA_ARGS__; }
 #include "methods.hpp"
 #undef WEFT_WRITES
+#undef WEFT_WRITES_AS
 
  private:
   friend class Index;

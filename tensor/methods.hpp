@@ -1,7 +1,7 @@
 // The methods that Tensor and x[…] share. A method without a comment is the free function of the same name in ops/,
 // called with the tensor as first argument; ops/ documents shapes, dtypes, aliasing and errors. Both classes include
 // this file in their body. WEFT_WRITES declares a method that writes, and returns the tensor itself or, for x[…], the
-// selected elements after they were written back into x.
+// selected elements after they were written back into x; WEFT_WRITES_AS declares and defines one that calls another.
 #if !defined(WEFT_WRITES)
 #include "tensor.hpp"
 #else
@@ -457,5 +457,7 @@ Tensor new_empty(const Dims& shape, const LikeOptions& options = {}, Location wh
 Tensor new_zeros(const Dims& shape, const LikeOptions& options = {}, Location where = {}) const;
 Tensor new_ones(const Dims& shape, const LikeOptions& options = {}, Location where = {}) const;
 Tensor new_full(const Dims& shape, Scalar value, const LikeOptions& options = {}, Location where = {}) const;
+
+#include "more_methods.hpp"
 
 #endif

@@ -277,8 +277,11 @@ class WEFT_API Tensor {
 
   // ---- views, copies, arithmetic: all ops with a tensor as first argument ----
 #define WEFT_WRITES(...) const Tensor& __VA_ARGS__ const
+#define WEFT_WRITES_AS(signature, ...) \
+  const Tensor& signature const { return __VA_ARGS__; }
 #include "methods.hpp"
 #undef WEFT_WRITES
+#undef WEFT_WRITES_AS
   const Tensor& operator+=(const Operand& other) const;
   const Tensor& operator-=(const Operand& other) const;
   const Tensor& operator*=(const Operand& other) const;
