@@ -1,0 +1,4 @@
+#pragma once
+
+#include <torch/csrc/autograd/function.h>
+#include <ATen/ATen.h>

@@ -1,0 +1,8 @@
+// The whole interface: tensors, autograd, modules, optimizers, data and files.
+#pragma once
+
+#include <torch/types.h>
+#include <torch/autograd.h>
+#include <torch/cuda.h>
+#include <torch/utils.h>
+#include <torch/version.h>
