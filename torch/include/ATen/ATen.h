@@ -7,6 +7,7 @@
 #include <ATen/TensorIndexing.h>
 #include <ATen/core/Tensor.h>
 #include <c10/util/Exception.h>
+#include <c10/util/complex.h>
 #include <c10/util/irange.h>
 #include <c10/util/variant.h>
 

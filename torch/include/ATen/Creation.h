@@ -116,10 +116,13 @@ inline Tensor tensor(std::initializer_list<detail::NestedList> values, const Ten
 template <class T>
   requires std::is_arithmetic_v<T>
 Tensor tensor(ArrayRef<T> values, const TensorOptions& options = {}, Location where = {}) {
-  static_assert(!std::is_same_v<T, bool>);
   weft::TensorOptions own = options;
-  if (!own.dtype) own.dtype = std::is_floating_point_v<T> ? weft::default_dtype() : weft::DType::i64;
-  return weft::tensor(std::span<const T>(values), Dims(values.size()), own, where);
+  if (!own.dtype) {
+    own.dtype = std::is_same_v<T, bool>           ? weft::DType::boolean
+                : std::is_floating_point_v<T> ? weft::default_dtype()
+                                              : weft::DType::i64;
+  }
+  return weft::detail::from_elements(values.data(), weft::dtype_of<T>(), Dims(values.size()), own, where);
 }
 template <class T>
   requires(std::is_arithmetic_v<T> && !std::is_same_v<T, bool>)

@@ -63,6 +63,10 @@ inline ScalarType result_type(const Tensor& a, const Tensor& b) { return weft::r
 inline ScalarType promote_types(ScalarType a, ScalarType b) { return weft::promote(a, b); }
 bool can_cast(ScalarType from, ScalarType to);
 
+inline Tensor _reshape_alias(const Tensor& self, const Dims& size, const Dims& stride) {
+  return self.as_strided(size, stride);
+}
+
 // ---- joins ----
 Tensor cat(TensorList tensors, int64_t dim = 0, Location where = {});
 Tensor stack(TensorList tensors, int64_t dim = 0, Location where = {});

@@ -4,5 +4,9 @@
 #include <torch/types.h>
 #include <torch/autograd.h>
 #include <torch/cuda.h>
+#include <torch/enum.h>
+#include <torch/nn.h>
+#include <torch/optim.h>
+#include <torch/serialize.h>
 #include <torch/utils.h>
 #include <torch/version.h>

@@ -360,6 +360,25 @@ class Tensor : public weft::Tensor {
 };
 static_assert(sizeof(Tensor) == sizeof(weft::Tensor));
 
+/// The memory of a tensor, shared with its views.
+class Storage {
+ public:
+  Storage() = default;
+  explicit Storage(Tensor owner) : owner_(std::move(owner)) {}
+  void* data() const { return owner_.impl()->storage->data; }
+  void* data_ptr() const { return data(); }
+  void* unsafeGetStorageImpl() const { return owner_.impl()->storage; }
+  size_t nbytes() const { return owner_.impl()->storage->bytes; }
+  Device device() const { return owner_.device(); }
+  bool is_alias_of(const Storage& other) const { return unsafeGetStorageImpl() == other.unsafeGetStorageImpl(); }
+  bool defined() const { return owner_.defined(); }
+  explicit operator bool() const { return defined(); }
+
+ private:
+  Tensor owner_;
+};
+inline Storage Tensor::storage() const { return Storage(*this); }
+
 /// Returned by x.mutable_grad(): assigning to it replaces the gradient of x.
 class GradReference : public Tensor {
  public:

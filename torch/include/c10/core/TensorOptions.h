@@ -17,11 +17,13 @@ class TensorOptions {
   TensorOptions(weft::DType dtype) : dtype_(dtype) {}
   TensorOptions(Layout layout) : layout_(layout) {}
   TensorOptions(MemoryFormat format) : memory_format_(format) {}
-  /// What a Device is made of: a type, a text, {type, index}.
+  /// From the argument of a Device: a type or a text.
   template <class T>
     requires(std::is_constructible_v<Device, T> && !std::is_base_of_v<TensorOptions, std::remove_cvref_t<T>> &&
              !std::is_same_v<std::remove_cvref_t<T>, Device>)
   TensorOptions(T&& device) : device_(Device(std::forward<T>(device))) {}
+  template <std::integral I>
+  TensorOptions(DeviceType type, I index) : device_(Device(type, static_cast<DeviceIndex>(index))) {}
   TensorOptions(const weft::TensorOptions& options)
       : dtype_(options.dtype), device_(options.device), requires_grad_(options.requires_grad) {}
 

@@ -1,0 +1,163 @@
+// libtorch's tensors over Weft: forms that Weft's own interface does not have.
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include <torch/torch.h>
+
+TEST(TorchTensor, ElementsAreTensorsAndWritable) {
+  torch::Tensor x = torch::zeros({2, 3});
+  x[0][1] = 7;
+  x[1] = torch::tensor({1., 2., 3.});
+  auto row = x[1];
+  row = torch::zeros({3});  // names another tensor
+  EXPECT_EQ(x[0][1].item<float>(), 7);
+  EXPECT_TRUE(torch::equal(x[1], torch::tensor({1., 2., 3.})));
+}
+
+TEST(TorchTensor, ReductionsAlongADimensionAreTuples) {
+  const torch::Tensor x = torch::tensor({{1., 5., 2.}, {4., 0., 3.}});
+  auto [values, indices] = x.max(1);
+  EXPECT_TRUE(torch::equal(std::get<1>(x.max(1)), torch::tensor({1, 0})));
+  EXPECT_TRUE(torch::equal(values, torch::tensor({5., 4.})));
+  EXPECT_EQ(indices.scalar_type(), torch::kLong);
+  torch::Tensor smallest, where;
+  std::tie(smallest, where) = x.min(1, /*keepdim=*/true);
+  EXPECT_EQ(smallest.sizes(), torch::IntArrayRef({2, 1}));
+}
+
+TEST(TorchTensor, OptionsAreBuilders) {
+  const auto options = torch::dtype(torch::kFloat64).requires_grad(true);
+  const torch::Tensor x = torch::ones({2}, options);
+  EXPECT_EQ(x.dtype(), torch::kDouble);
+  EXPECT_TRUE(x.requires_grad());
+  EXPECT_EQ(torch::zeros({1}, x.options().dtype(torch::kInt)).scalar_type(), torch::kInt32);
+  EXPECT_EQ(x.device().type(), torch::kCPU);
+  EXPECT_FALSE(x.options().requires_grad());
+}
+
+TEST(TorchTensor, SizesCompareAndCopy) {
+  const torch::Tensor x = torch::ones({4, 5});
+  EXPECT_EQ(x.sizes(), (std::vector<int64_t>{4, 5}));
+  EXPECT_EQ(x.sizes().vec().back(), 5);
+  EXPECT_EQ(x.t().strides(), torch::IntArrayRef({1, 5}));
+}
+
+TEST(TorchTensor, IndicesAreThoseOfLibtorch) {
+  using namespace torch::indexing;
+  torch::Tensor x = torch::arange(12).view({3, 4});
+  EXPECT_TRUE(torch::equal(x.index({Slice(None, None, 2), 1}), torch::tensor({1, 9})));
+  EXPECT_EQ(x.index({"...", None}).sizes(), torch::IntArrayRef({3, 4, 1}));
+  x.index_put_({Slice(), 0}, -1);
+  EXPECT_EQ(x.select(1, 0).sum().item<int64_t>(), -3);
+  EXPECT_THROW(x.index({5}), c10::Error);
+}
+
+TEST(TorchTensor, PrintsAsLibtorch) {
+  std::ostringstream out;
+  out << torch::tensor({{1, 2}, {3, 4}});
+  EXPECT_EQ(out.str(), " 1  2\n 3  4\n[ CPULongType{2,2} ]");
+}
+
+TEST(TorchTensor, ErrorsNameTheCallersLine) {
+  try {
+    const unsigned line = __LINE__ + 1;
+    torch::ones({2}) + torch::ones({3});
+    FAIL() << line;
+  } catch (const c10::Error& error) {
+    EXPECT_NE(std::string(error.what()).find("tensor_test.cpp"), std::string::npos) << error.what();
+  }
+}
+
+TEST(TorchTensor, FromBlobRunsItsDeleter) {
+  std::vector<float> values = {1, 2, 3};
+  bool deleted = false;
+  {
+    const torch::Tensor x = torch::from_blob(values.data(), {3}, [&](void*) { deleted = true; });
+    EXPECT_EQ(x.sum().item<float>(), 6);
+    EXPECT_FALSE(deleted);
+  }
+  EXPECT_TRUE(deleted);
+}
+
+TEST(TorchAutograd, FunctionsHaveTheirOwnGradient) {
+  struct Scale : torch::autograd::Function<Scale> {
+    static torch::Tensor forward(torch::autograd::AutogradContext* ctx, torch::Tensor x, double factor) {
+      ctx->saved_data["factor"] = factor;
+      ctx->save_for_backward({x});
+      return x * factor;
+    }
+    static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx,
+                                                   torch::autograd::variable_list gradients) {
+      EXPECT_EQ(ctx->get_saved_variables()[0].numel(), 2);
+      return {gradients[0] * ctx->saved_data["factor"].toDouble(), torch::Tensor()};
+    }
+  };
+  const torch::Tensor x = torch::ones({2}, torch::requires_grad());
+  Scale::apply(x, 3.0).sum().backward();
+  EXPECT_TRUE(torch::equal(x.grad(), torch::tensor({3., 3.})));
+}
+
+TEST(TorchAutograd, HooksReplaceGradientsAndAreRemoved) {
+  torch::Tensor x = torch::ones({2}, torch::requires_grad());
+  const unsigned hook = x.register_hook([](torch::Tensor gradient) { return gradient * 2; });
+  x.sum().backward();
+  EXPECT_EQ(x.grad()[0].item<float>(), 2);
+  x.remove_hook(hook);
+  x.mutable_grad() = torch::Tensor();
+  x.sum().backward();
+  EXPECT_EQ(x.grad()[0].item<float>(), 1);
+}
+
+struct NetImpl : torch::nn::Module {
+  NetImpl() : fc1(register_module("fc1", torch::nn::Linear(4, 8))) {
+    fc2 = register_module("fc2", torch::nn::Linear(torch::nn::LinearOptions(8, 2).bias(false)));
+  }
+  torch::Tensor forward(torch::Tensor x) { return fc2(torch::relu(fc1(x))); }
+  torch::nn::Linear fc1{nullptr}, fc2{nullptr};
+};
+TORCH_MODULE(Net);
+
+TEST(TorchModule, HoldersShareTheModule) {
+  Net net, other = net;
+  EXPECT_EQ(net->parameters().size(), 3U);
+  EXPECT_EQ(net->named_parameters()["fc2.weight"].sizes(), torch::IntArrayRef({2, 8}));
+  torch::NoGradGuard unrecorded;
+  other->fc1->weight.fill_(1);
+  EXPECT_EQ(net->fc1->weight[0][0].item<float>(), 1);
+  net->to(torch::kDouble);
+  EXPECT_EQ(net->forward(torch::ones({1, 4}, torch::kDouble)).dtype(), torch::kDouble);
+}
+
+TEST(TorchOptim, StepsDescendAndSchedulersLowerTheRate) {
+  torch::manual_seed(1);
+  Net net;
+  torch::optim::Adam optimizer(net->parameters(), torch::optim::AdamOptions(0.05));
+  torch::optim::StepLR schedule(optimizer, 10, 0.5);
+  const torch::Tensor x = torch::randn({16, 4}), y = torch::randint(2, {16}, torch::kLong);
+  float first = 0, last = 0;
+  for (int i = 0; i < 20; ++i) {
+    optimizer.zero_grad();
+    torch::Tensor loss = torch::nn::functional::cross_entropy(net(x), y);
+    loss.backward();
+    optimizer.step();
+    schedule.step();
+    (i == 0 ? first : last) = loss.item<float>();
+  }
+  EXPECT_LT(last, first);
+  EXPECT_DOUBLE_EQ(optimizer.param_groups()[0].options().get_lr(), 0.025);
+  const auto& state = static_cast<const torch::optim::AdamParamState&>(
+      *optimizer.state().at(net->fc1->weight.unsafeGetTensorImpl()));
+  EXPECT_EQ(state.step(), 20);
+}
+
+TEST(TorchSerialize, ModulesAndTensorsComeBack) {
+  Net saved, loaded;
+  std::stringstream stream;
+  torch::save(saved, stream);
+  torch::load(loaded, stream);
+  EXPECT_TRUE(torch::equal(saved->fc1->weight, loaded->fc1->weight));
+  std::istringstream other("PK");
+  torch::Tensor x;
+  EXPECT_THROW(torch::load(x, other), c10::Error);
+}

@@ -1,0 +1,6 @@
+// Optimizers and learning-rate schedulers.
+#pragma once
+
+#include <torch/optim/optimizer.h>
+#include <torch/optim/optimizers.h>
+#include <torch/optim/schedulers.h>

@@ -1,0 +1,3 @@
+#pragma once
+
+#include <torch/optim/schedulers.h>
