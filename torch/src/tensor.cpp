@@ -83,10 +83,42 @@ Tensor& Tensor::detach_() const {
   return self();
 }
 
+namespace {
+
+/// Keeps memory alive for a storage that borrows it.
+struct Lender {
+  weft::Tensor source, former;
+};
+
+void exchange_memory(weft::Storage& a, weft::Storage& b) {
+  std::swap(a.device, b.device);
+  std::swap(a.external, b.external);
+  std::swap(a.data, b.data);
+  std::swap(a.bytes, b.bytes);
+  std::swap(a.allocator, b.allocator);
+  std::swap(a.deleter, b.deleter);
+  std::swap(a.deleter_context, b.deleter_context);
+}
+
+}  // namespace
+
+// A head may share its block with its storage, so the storage stays and borrows the memory of `source`.
 void Tensor::set_data(const Tensor& source) const {
-  weft::Tensor fresh = source.weft::Tensor::detach();
-  std::swap(impl()->storage, fresh.impl()->storage);
-  std::swap(impl()->view, fresh.impl()->view);
+  weft::Storage& own = *impl()->storage;
+  auto lender = std::make_unique<Lender>();
+  lender->source = source.weft::Tensor::detach();
+  weft::Tensor former = weft::empty({0}, {.dtype = Base::dtype(), .device = Base::device()});
+  exchange_memory(own, *former.impl()->storage);
+  if (own.refs.value() > 1) lender->former = former;  // views of this tensor still use it
+  const weft::Storage& lent = *source.impl()->storage;
+  own.device = lent.device;
+  own.external = true;
+  own.data = lent.data;
+  own.bytes = lent.bytes;
+  own.allocator = nullptr;
+  own.deleter = [](void*, void* context) { delete static_cast<Lender*>(context); };
+  own.deleter_context = lender.release();
+  impl()->view = source.raw_view();
 }
 
 // ---- conversions ----

@@ -54,6 +54,7 @@ class OrderedDict {
     items_.emplace_back(Key(std::forward<K>(key)), Value(std::forward<V>(value)));
     return items_.back().value();
   }
+  Value& insert(Key key, Value&& value) { return insert<Key, Value>(std::move(key), std::move(value)); }
   /// Inserts all items of `other`. Raises an error for a key that exists.
   void update(const OrderedDict& other) {
     reserve(size() + other.size());
