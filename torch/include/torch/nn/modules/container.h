@@ -336,11 +336,18 @@ class FunctionalImpl : public Cloneable<FunctionalImpl> {
  public:
   using Function = std::function<Tensor(Tensor)>;
   explicit FunctionalImpl(Function function) : function_(std::move(function)) {}
+  /// A function of this library, which also takes the location of its call: Functional(torch::relu).
+  explicit FunctionalImpl(Tensor (*function)(const Tensor&, weft::Location))
+      : function_([function](Tensor input) { return function(input, weft::Location::none()); }) {}
   template <class F, class... A>
     requires(sizeof...(A) > 0)
   explicit FunctionalImpl(F function, A&&... arguments)
-      : function_([function, ... kept = std::decay_t<A>(std::forward<A>(arguments))](Tensor input) {
-          return function(std::move(input), kept...);
+      : function_([function, ... kept = std::decay_t<A>(std::forward<A>(arguments))](Tensor input) -> Tensor {
+          if constexpr (std::is_invocable_v<F, Tensor, std::decay_t<A>..., weft::Location>) {
+            return function(std::move(input), kept..., weft::Location::none());
+          } else {
+            return function(std::move(input), kept...);
+          }
         }) {}
   void reset() override {}
   void pretty_print(std::ostream& stream) const override { stream << "torch::nn::Functional()"; }
