@@ -23,6 +23,10 @@ Tensor magnitude(const Tensor& z);
 inline bool computes_by_parts(DType dtype, Device device) {
   return is_complex(dtype) && !device.is_cpu() && device.type != DeviceType::meta;
 }
+/// The dtype of products of many elements: c128 for c64 on the CPU, because in c64 an overflow on the way gives NaN.
+inline DType product_type(DType dtype, Device device) {
+  return dtype == DType::c64 && !computes_by_parts(dtype, device) ? DType::c128 : dtype;
+}
 /// Whether the complex op has no kernel on any device: it is composed of others.
 constexpr bool is_composed(BinaryOp op) { return op == BinaryOp::logaddexp || op == BinaryOp::logaddexp2; }
 constexpr bool is_composed(UnaryOp op) {

@@ -407,7 +407,7 @@ Tensor prod(const Tensor& operand, const Dims& dims, bool keepdim, std::optional
   const DType wanted = sum_type(checked(operand), dtype);
   const Reduced to = reduced(operand, dims, keepdim);
   const Tensor x = in_sum_type(operand, wanted);
-  if (WEFT_UNLIKELY(is_complex(wanted))) return complex_prod(x, to);
+  if (WEFT_UNLIKELY(is_complex(wanted))) return complex_prod(x.to(product_type(wanted, x.device())), to).to(wanted);
   Tensor out = run_reduce(Reduction::prod, x, to, wanted);
   if (should_record(x)) record(out, ProdBackward{Saved(x), SavedOutput(out), to.kept}, x);
   return out;

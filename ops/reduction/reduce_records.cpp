@@ -94,8 +94,10 @@ constexpr OpRecord records[] = {
                "Sum over dim, or over all dimensions. Integers and bool give int64, uint64 itself; 16-bit floats "
                "accumulate in float32."),
     WEFT_TYPED(mean, floating, extreme_samples, "Arithmetic mean over dim, or over all dimensions."),
-    WEFT_TYPED(prod, any, sum_samples,
-               "Product over dim, or over all dimensions; dtypes as sum. The gradient is exact at zeros."),
+    WEFT_TYPED(
+        prod, any, sum_samples,
+        "Product over dim, or over all dimensions; dtypes as sum, complex64 multiplies in complex128. The gradient is "
+        "exact at zeros."),
     WEFT_PLAIN(amax, true, numeric, extreme_samples, "The largest over dim; NaN wins, equal ones share the gradient."),
     WEFT_PLAIN(amin, true, numeric, extreme_samples, "The smallest over dim; NaN wins, equal ones share the gradient."),
     WEFT_PLAIN(any, false, any, sum_samples, "Whether any element is non-zero."),

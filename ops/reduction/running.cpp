@@ -187,7 +187,9 @@ Tensor cumprod(const Tensor& given, int dim, std::optional<DType> dtype, Locatio
   const int along = wrap_dim(dim, checked(given).dim());
   const DType wanted = sum_type(given, dtype);
   if (wanted == DType::boolean) raise_dtype("dtype", "a dtype of numbers", wanted);
-  const DType wide = is_inexact(wanted) ? compute_type(wanted) : wanted == DType::u64 ? wanted : DType::i64;
+  const DType wide = is_inexact(wanted)     ? product_type(compute_type(wanted), given.device())
+                     : wanted == DType::u64 ? wanted
+                                            : DType::i64;
   return run_along<CumprodBackward>(given.to(wanted).to(wide), along, products_along).to(wanted);
 }
 
@@ -227,8 +229,8 @@ std::vector<Values> running_samples(SampleMaker& make) {
 constexpr auto any_type = OpRecord::Domain::any;
 constexpr OpRecord records[] = {
     {"cumprod", "cumprod(x, dim, *, dtype=None)",
-     "Prefix products along dim. Integers give int64; 16-bit floats multiply in float32. The gradient is exact at "
-     "zeros.",
+     "Prefix products along dim. Integers give int64; 16-bit floats multiply in float32, complex64 in complex128. The "
+     "gradient is exact at zeros.",
      true, any_type, running_samples, parts::along, detail::boxed<&weft::cumprod>},
     {"logcumsumexp", "logcumsumexp(x, dim)", "log of the prefix sums of exp(x) along dim, without overflow.", true,
      OpRecord::Domain::floating, running_samples, parts::along, detail::boxed<&weft::logcumsumexp>},

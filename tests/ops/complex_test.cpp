@@ -1,6 +1,7 @@
 // Complex tensors: values against std::complex, gradients against differences of the components, and ops that raise.
 #include <complex>
 #include <functional>
+#include <limits>
 #include <numbers>
 #include <optional>
 
@@ -321,6 +322,25 @@ TEST(ComplexSums, ProductsPastZerosHaveTheirGradient) {
   const Tensor x = tensor({Z(0, 0), Z(1, 2), Z(3, -1)}, c128).requires_grad_();
   real(prod(x)).backward();
   expect_close(x.grad(), {std::conj(Z(1, 2) * Z(3, -1)), 0.0, 0.0});
+}
+
+TEST(ComplexSums, ProductsOfSinglePrecisionAreRoundedOnce) {
+  const auto same = [](const Tensor& found, const std::vector<Z>& wanted) {
+    EXPECT_EQ(found.dtype(), c64);
+    expect_close(found, wanted, 1e-6);
+  };
+  // (1e20 + 1e20i)^2 overflows in single precision, and a product with it would be NaN.
+  const Tensor x = tensor({Z(1e20, 1e20), Z(1e20, 1e20), Z(1e-20, -1e-20), Z(1e-20, 0)}, c64).requires_grad_();
+  same(prod(x), {Z(2, 2)});
+  same(prod(x.reshape({2, 2}), {0}), {Z(2, 0), Z(1, 1)});
+  same(cumprod(x, 0).narrow(0, 2, 2), {Z(2e20, 2e20), Z(2, 2)});
+  real(prod(x)).backward();
+  EXPECT_EQ(x.grad().dtype(), c64);
+  expect_close(x.grad()[0], {Z(2e-20, 0)}, 1e-26);
+  EXPECT_EQ(prod(x.to(Device("meta"))).dtype(), c64);
+
+  const Tensor beyond = prod(tensor({Z(1e30, 1), Z(1e30, 1)}, c64));
+  EXPECT_EQ(beyond.item<Z>(), Z(std::numeric_limits<double>::infinity(), 2e30f));
 }
 
 // ---- parts ----
