@@ -62,28 +62,50 @@ template <class E>
 [[noreturn, gnu::cold, gnu::noinline]] WEFT_API void raise_value(std::string_view name, const Shown& expected,
                                                                  const Shown& actual, std::string_view remedy = {});
 
+namespace detail {
+[[noreturn, gnu::cold, gnu::noinline]] WEFT_API void raise_other_shape(std::string_view name, const Tensor& t,
+                                                                       const Dims& expected);
+[[noreturn, gnu::cold, gnu::noinline]] WEFT_API void raise_other_shape(std::string_view name, const Tensor& t,
+                                                                       fmt::string_view pattern,
+                                                                       fmt::format_args arguments);
+[[noreturn, gnu::cold, gnu::noinline]] WEFT_API void raise_other_dtype(std::string_view name, const Tensor& t,
+                                                                       std::string_view expected,
+                                                                       std::string_view remedy = {});
+/// `bound`: "" or "at least ".
+[[noreturn, gnu::cold, gnu::noinline]] WEFT_API void raise_other_rank(std::string_view name, const Tensor& t,
+                                                                      const char* bound, int rank);
+template <class T>
+[[noreturn, gnu::cold, gnu::noinline]] void raise_below(std::string_view name, T value, T least) {
+  raise_value(name, fmt::format("at least {}", least), value);
+}
+template <class T>
+[[noreturn, gnu::cold, gnu::noinline]] void raise_outside(std::string_view name, T value, T low, T high) {
+  raise_value(name, fmt::format("a number in [{}, {}]", low, high), value);
+}
+}  // namespace detail
+
 inline void expect_shape(std::string_view name, const Tensor& t, const Dims& expected) {
   if (t.shape() == expected) return;
-  raise_shape(name, expected, t);
+  detail::raise_other_shape(name, t, expected);
 }
 /// For a pattern such as "[{}, n]", which is formatted only for the error.
 template <class... Arguments>
 void expect_shape(std::string_view name, const Tensor& t, bool fits, fmt::format_string<const Arguments&...> pattern,
                   const Arguments&... arguments) {
   if (fits) return;
-  raise_shape(name, fmt::format(pattern, arguments...), t);
+  detail::raise_other_shape(name, t, pattern, fmt::make_format_args(arguments...));
 }
 inline void expect_dtype(std::string_view name, const Tensor& t, DType expected) {
   if (t.dtype() == expected) return;
-  raise_dtype(name, expected, t.dtype());
+  detail::raise_other_dtype(name, t, weft::name(expected));
 }
 inline void expect_dtype(std::string_view name, const Tensor& t, bool fits, std::string_view expected) {
   if (fits) return;
-  raise_dtype(name, expected, t.dtype());
+  detail::raise_other_dtype(name, t, expected);
 }
 inline void expect_integers(std::string_view name, const Tensor& t, std::string_view remedy = {}) {
   if (is_integer(t.dtype())) return;
-  raise_dtype(name, "integers", t.dtype(), remedy);
+  detail::raise_other_dtype(name, t, "integers", remedy);
 }
 /// "a and b: expected one dtype, got float32 and int64"
 inline void expect_one_dtype(std::string_view name, const Tensor& a, const Tensor& b, std::string_view remedy = {}) {
@@ -97,23 +119,23 @@ inline void expect_matrix(std::string_view name, const Tensor& t) {
 /// "x: expected 2 dimensions, got shape [3]"
 inline void expect_rank(std::string_view name, const Tensor& t, int rank) {
   if (t.dim() == rank) return;
-  raise_rank(name, fmt::format("{} dimension{}", rank, rank == 1 ? "" : "s"), t);
+  detail::raise_other_rank(name, t, "", rank);
 }
 inline void expect_rank_at_least(std::string_view name, const Tensor& t, int least) {
   if (t.dim() >= least) return;
-  raise_rank(name, fmt::format("at least {} dimension{}", least, least == 1 ? "" : "s"), t);
+  detail::raise_other_rank(name, t, "at least ", least);
 }
 /// "groups: expected at least 1, got 0"
 template <class T>
 void expect_at_least(std::string_view name, T value, std::type_identity_t<T> least) {
   if (value >= least) return;
-  raise_value(name, fmt::format("at least {}", least), value);
+  detail::raise_below(name, value, least);
 }
 /// "dropout: expected a number in [0, 1], got nan"
 template <class T>
 void expect_range(std::string_view name, T value, std::type_identity_t<T> low, std::type_identity_t<T> high) {
   if (value >= low && value <= high) return;
-  raise_value(name, fmt::format("a number in [{}, {}]", low, high), value);
+  detail::raise_outside(name, value, low, high);
 }
 
 }  // namespace weft

@@ -24,4 +24,19 @@ void raise_value(std::string_view name, const Shown& expected, const Shown& actu
   raise_mismatch<ValueError>(name, expected, actual, remedy);
 }
 
+namespace detail {
+
+void raise_other_shape(std::string_view name, const Tensor& t, const Dims& expected) { raise_shape(name, expected, t); }
+void raise_other_shape(std::string_view name, const Tensor& t, fmt::string_view pattern, fmt::format_args arguments) {
+  raise_shape(name, fmt::vformat(pattern, arguments), t);
+}
+void raise_other_dtype(std::string_view name, const Tensor& t, std::string_view expected, std::string_view remedy) {
+  raise_dtype(name, expected, t.dtype(), remedy);
+}
+void raise_other_rank(std::string_view name, const Tensor& t, const char* bound, int rank) {
+  raise_rank(name, fmt::format("{}{} dimension{}", bound, rank, rank == 1 ? "" : "s"), t);
+}
+
+}  // namespace detail
+
 }  // namespace weft
