@@ -68,7 +68,7 @@ void tensor_dealloc(PyObject* self) {
   Py_DECREF(type);
 }
 
-// A hook on a leaf may hold the leaf: a cycle that the collector sees through the leaf's hooks.
+// A hook on a tensor may hold the tensor: a cycle that the collector sees through the tensor's hooks.
 int tensor_traverse(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(self));
   struct Visit {
