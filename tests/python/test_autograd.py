@@ -134,7 +134,7 @@ def test_errors_in_hooks_reach_the_caller_with_their_traceback():
     assert any(entry.name == "fail" for entry in error.traceback)
     y = leaf(1.0)
     y.register_hook(lambda g: "no tensor")
-    with pytest.raises(TypeError, match="hook must return"):
+    with pytest.raises(TypeError, match="result of a hook"):
         y.sum().backward()
     z = leaf(1.0, 2.0)
     z.register_hook(lambda g: weft.ones(3, dtype=weft.float64))
