@@ -62,7 +62,7 @@ std::vector<Tensor> detached(std::vector<Tensor> tensors) {
   return tensors;
 }
 
-void put(const std::vector<Tensor>& targets, std::span<const Tensor> values) {
+void copy_values(const std::vector<Tensor>& targets, std::span<const Tensor> values) {
   const NoGradGuard unrecorded;
   for (size_t i = 0; i < targets.size(); ++i) targets[i].copy_(values[i]);
 }
@@ -126,11 +126,11 @@ struct StepReplayer::State {
   }
 
   std::vector<Tensor> record(Entry& entry, Run run, void* step, std::span<const Tensor> inputs, Location where) {
-    put(entry.inputs, inputs);
+    copy_values(entry.inputs, inputs);
     auto recording = std::make_unique<StepRecording>();
     {
       const OwnCasts own_casts;
-      RecorderOfStep recorder(*recording);
+      StepKernelRecorder recorder(*recording);
       recording->outputs = detached(run(step, entry.inputs));
       recorder.finish();
     }
@@ -172,7 +172,7 @@ std::vector<Tensor> StepReplayer::run(Run run, void* step, std::span<const Tenso
                                       std::string_view settings) {
   State& state = *state_;
   check_inputs(inputs, where);
-  if (step_recorder != nullptr) return run(step, inputs);  // an outer capture records it
+  if (capture_recorder != nullptr) return run(step, inputs);  // an outer capture records it
   if (!state.warm) {
     std::vector<Tensor> outputs = detached(run(step, inputs));
     state.warm = true;
@@ -182,7 +182,7 @@ std::vector<Tensor> StepReplayer::run(Run run, void* step, std::span<const Tenso
   Entry& entry = state.entry_of(inputs, settings, where);
   if (entry.settled && !entry.last->is_current()) entry.start_over();
   if (!entry.settled) return state.record(entry, run, step, inputs, where);
-  put(entry.inputs, inputs);
+  copy_values(entry.inputs, inputs);
   entry.last->replay();
   ++state.stats.replayed;
   ++entry.replays;

@@ -50,7 +50,7 @@ void GradientLog::Files::begin(int64_t first) {
   const std::string text =
       size_of_file(lines_path()) < 0 || first <= 1 ? "" : read_file(lines_path(), "GradientLog", Location::none());
   for_each_json_line(text, "GradientLog", [&](std::string_view line, const JsonTree& tree) {
-    if (JsonPlace(tree, "GradientLog", Location::none()).at("step").integer() >= first) return;
+    if (JsonNode(tree, "GradientLog", Location::none()).at("step").integer() >= first) return;
     kept += line;
     if (!kept.ends_with('\n')) kept += '\n';
   });

@@ -45,7 +45,7 @@ std::string duration(double seconds) {
 std::optional<LoggedStep> logged_step(std::string_view line) {
   try {
     const JsonTree tree = parse_json(line, "RunLog", Location::none());
-    const JsonPlace place(tree, "RunLog", Location::none());
+    const JsonNode place(tree, "RunLog", Location::none());
     LoggedStep out{.step = place.at("step").integer()};
     for (const auto& [name, value] : tree.items) {
       if (name != "step") out.figures.emplace_back(name, place.at(name).number());

@@ -15,21 +15,21 @@ WEFT_API Tensor nansum(const Tensor& x, const Dims& dims = {}, bool keepdim = fa
 WEFT_API Tensor nanmean(const Tensor& x, const Dims& dims = {}, bool keepdim = false, std::optional<DType> dtype = {},
                         Location where = {});
 
-struct Extremes {
+struct MinMax {
   Tensor min, max;
 };
 /// amin and amax, also of bool: of all elements, or along `dim`. Where NaN wins it gets the gradient; PyTorch gives NaN
 /// to every element.
-WEFT_API Extremes aminmax(const Tensor& x, std::optional<int64_t> dim = {}, bool keepdim = false, Location where = {});
+WEFT_API MinMax aminmax(const Tensor& x, std::optional<int64_t> dim = {}, bool keepdim = false, Location where = {});
 
-struct SpreadAndMean {
-  Tensor spread, mean;
+struct DispersionAndMean {
+  Tensor dispersion, mean;
 };
 /// var and mean; std and mean.
-WEFT_API SpreadAndMean var_mean(const Tensor& x, const Dims& dims = {}, double correction = 1, bool keepdim = false,
-                                Location where = {});
-WEFT_API SpreadAndMean std_mean(const Tensor& x, const Dims& dims = {}, double correction = 1, bool keepdim = false,
-                                Location where = {});
+WEFT_API DispersionAndMean var_mean(const Tensor& x, const Dims& dims = {}, double correction = 1, bool keepdim = false,
+                                    Location where = {});
+WEFT_API DispersionAndMean std_mean(const Tensor& x, const Dims& dims = {}, double correction = 1, bool keepdim = false,
+                                    Location where = {});
 
 /// vector_norm(x - y, p), 0-d; x and y broadcast.
 WEFT_API Tensor dist(const Tensor& x, const Tensor& y, double p = 2, Location where = {});
@@ -51,7 +51,7 @@ WEFT_API Tensor corrcoef(const Tensor& x, Location where = {});
 /// gradient. DTypeError unless x is floating, ValueError for bins < 1, for bounds out of order or not finite.
 WEFT_API Tensor histc(const Tensor& x, int64_t bins = 100, double low = 0, double high = 0, Location where = {});
 
-struct Binned {
+struct HistogramResult {
   Tensor hist, bin_edges;
 };
 struct HistogramOptions {
@@ -63,9 +63,10 @@ struct HistogramOptions {
   bool density = false;
 };
 /// histc with its edges: [bins] and [bins + 1], in x's dtype.
-WEFT_API Binned histogram(const Tensor& x, int64_t bins, const HistogramOptions& options = {}, Location where = {});
+WEFT_API HistogramResult histogram(const Tensor& x, int64_t bins, const HistogramOptions& options = {},
+                                   Location where = {});
 /// The same between given edges, ascending and of x's dtype, 1-d (else ShapeError).
-WEFT_API Binned histogram(const Tensor& x, const Tensor& edges, const HistogramOptions& options = {},
-                          Location where = {});
+WEFT_API HistogramResult histogram(const Tensor& x, const Tensor& edges, const HistogramOptions& options = {},
+                                   Location where = {});
 
 }  // namespace weft

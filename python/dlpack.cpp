@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "../tensor/layout.hpp"
-#include "../tensor/step_recorder.hpp"
+#include "../tensor/capture_recorder.hpp"
 
 #include "dlpack.hpp"
 #include "window.hpp"

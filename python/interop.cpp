@@ -7,7 +7,7 @@
 #include "../autograd/program_watch.hpp"
 #include "../ops/create.hpp"
 #include "../tensor/layout.hpp"
-#include "../tensor/step_recorder.hpp"
+#include "../tensor/capture_recorder.hpp"
 
 #include "window.hpp"
 

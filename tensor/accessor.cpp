@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "step_recorder.hpp"
+#include "capture_recorder.hpp"
 #include "expect-inl.hpp"
 
 namespace weft::detail {

@@ -8,7 +8,7 @@
 
 #include "device_kinds.hpp"
 #include "error.hpp"
-#include "step_recorder.hpp"
+#include "capture_recorder.hpp"
 #include "word_lock.hpp"
 #include "expect-inl.hpp"
 
@@ -69,7 +69,7 @@ void Generator::set_state(GeneratorState state) {
     const detail::WordLock lock(locked_);
     std::swap(before, state_);
   }
-  if (WEFT_UNLIKELY(detail::step_recorder != nullptr)) detail::step_recorder->moved(*this, before, state);
+  if (WEFT_UNLIKELY(detail::capture_recorder != nullptr)) detail::capture_recorder->moved(*this, before, state);
 }
 
 GeneratorState Generator::reserve(uint64_t blocks) {
@@ -79,7 +79,7 @@ GeneratorState Generator::reserve(uint64_t blocks) {
     first = state_;
     state_.offset += blocks;
   }
-  if (WEFT_UNLIKELY(detail::step_recorder != nullptr)) detail::step_recorder->drew(*this, first);
+  if (WEFT_UNLIKELY(detail::capture_recorder != nullptr)) detail::capture_recorder->drew(*this, first);
   return first;
 }
 

@@ -290,18 +290,20 @@ Tensor nanquantile(const Operand& q, std::optional<int64_t> dim, bool keepdim,
                    QuantileInterpolation interpolation) const;
 Tensor nansum(const Dims& dims = {}, bool keepdim = false, std::optional<DType> dtype = {}, Location where = {}) const;
 Tensor nanmean(const Dims& dims = {}, bool keepdim = false, std::optional<DType> dtype = {}, Location where = {}) const;
-Extremes aminmax(std::optional<int64_t> dim = {}, bool keepdim = false, Location where = {}) const;
-SpreadAndMean var_mean(const Dims& dims = {}, double correction = 1, bool keepdim = false, Location where = {}) const;
-SpreadAndMean std_mean(const Dims& dims = {}, double correction = 1, bool keepdim = false, Location where = {}) const;
+MinMax aminmax(std::optional<int64_t> dim = {}, bool keepdim = false, Location where = {}) const;
+DispersionAndMean var_mean(const Dims& dims = {}, double correction = 1, bool keepdim = false,
+                           Location where = {}) const;
+DispersionAndMean std_mean(const Dims& dims = {}, double correction = 1, bool keepdim = false,
+                           Location where = {}) const;
 Tensor dist(const Tensor& other, double p = 2, Location where = {}) const;
 Tensor renorm(double p, int dim, double maxnorm, Location where = {}) const;
 Tensor cov(int64_t correction = 1, const Tensor& fweights = {}, const Tensor& aweights = {}, Location where = {}) const;
 Tensor corrcoef(Location where = {}) const;
 Tensor histc(int64_t bins = 100, double low = 0, double high = 0, Location where = {}) const;
-Binned histogram(int64_t bins, Location where = {}) const;
-Binned histogram(int64_t bins, const HistogramOptions& options, Location where = {}) const;
-Binned histogram(const Tensor& edges, Location where = {}) const;
-Binned histogram(const Tensor& edges, const HistogramOptions& options, Location where = {}) const;
+HistogramResult histogram(int64_t bins, Location where = {}) const;
+HistogramResult histogram(int64_t bins, const HistogramOptions& options, Location where = {}) const;
+HistogramResult histogram(const Tensor& edges, Location where = {}) const;
+HistogramResult histogram(const Tensor& edges, const HistogramOptions& options, Location where = {}) const;
 Tensor diff(int64_t n = 1, int dim = -1, const Tensor& prepend = {}, const Tensor& append = {},
             Location where = {}) const;
 Tensor trapezoid(double dx = 1, int dim = -1, Location where = {}) const;

@@ -33,7 +33,7 @@ struct Outcome {
   std::exception_ptr error;
 };
 
-class Crew {
+class WorkerPool {
  public:
   /// Makes a batch, and reads its values from a stream (one thread at a time, in order). Both return errors in the
   /// outcome.
@@ -44,10 +44,10 @@ class Crew {
   };
 
   /// Starts `workers` threads, or fewer if the system allows no more.
-  Crew(int workers, int64_t ahead, Work work);
+  WorkerPool(int workers, int64_t ahead, Work work);
   /// Waits for batches in progress.
-  ~Crew();
-  Crew(const Crew&) = delete;
+  ~WorkerPool();
+  WorkerPool(const WorkerPool&) = delete;
 
   int threads() const { return static_cast<int>(threads_.size()); }
   /// Abandons the current epoch and makes the batches [from, to) of another one; null stops.

@@ -1,11 +1,11 @@
-#include "step_recorder.hpp"
+#include "capture_recorder.hpp"
 
 namespace weft::detail {
 
-StepRecorder::~StepRecorder() = default;
+CaptureRecorder::~CaptureRecorder() = default;
 HeldMemory::~HeldMemory() = default;
 
-constinit thread_local StepRecorder* step_recorder = nullptr;
+constinit thread_local CaptureRecorder* capture_recorder = nullptr;
 constinit Atomic<HeldMemory*> held_memory = nullptr;
 
 }  // namespace weft::detail

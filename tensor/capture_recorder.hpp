@@ -18,9 +18,9 @@ namespace detail {
 
 /// Called only by the recording thread. The step cannot be replayed if the host reads values or changes states that a
 /// replay would not repeat.
-class StepRecorder {
+class CaptureRecorder {
  public:
-  virtual ~StepRecorder();
+  virtual ~CaptureRecorder();
   /// The allocator for the step's tensors on a device, used in place of `below`, the device's own. Its memory is not
   /// shared until the recording is dropped.
   virtual Allocator& memory(Device device, Allocator& below) = 0;
@@ -42,10 +42,10 @@ class StepRecorder {
 inline constexpr char check_of_elements[] = "a check of elements";
 
 /// The recorder of this thread, or nullptr.
-extern WEFT_API constinit thread_local StepRecorder* step_recorder;
+extern WEFT_API constinit thread_local CaptureRecorder* capture_recorder;
 
 inline void refuse_recording(const char* why) {
-  if (WEFT_UNLIKELY(step_recorder != nullptr)) step_recorder->refuse(why);
+  if (WEFT_UNLIKELY(capture_recorder != nullptr)) capture_recorder->refuse(why);
 }
 
 /// Memory that recordings use. Tensors that are destroyed hand over their memory to the recordings, which are then out

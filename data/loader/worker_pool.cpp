@@ -5,11 +5,11 @@
 #include "../../autograd/mode.hpp"
 #include "../../tensor/blocked_signals.hpp"
 #include "../../tensor/threads.hpp"
-#include "crew-inl.hpp"
+#include "worker_pool-inl.hpp"
 
 namespace weft::data::detail {
 
-Crew::Crew(int workers, int64_t ahead, Work work)
+WorkerPool::WorkerPool(int workers, int64_t ahead, Work work)
     : work_(std::move(work)), ready_(static_cast<size_t>(ahead)), left_(ready_.size()) {
   const weft::detail::BlockedSignals blocked;
   threads_.reserve(static_cast<size_t>(workers));
@@ -20,7 +20,7 @@ Crew::Crew(int workers, int64_t ahead, Work work)
   }
 }
 
-Crew::~Crew() {
+WorkerPool::~WorkerPool() {
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;
@@ -29,7 +29,7 @@ Crew::~Crew() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-void Crew::begin(Shared<const Epoch> epoch, int64_t from, int64_t to) {
+void WorkerPool::begin(Shared<const Epoch> epoch, int64_t from, int64_t to) {
   {
     const std::lock_guard lock(mutex_);
     std::swap(epoch_, epoch);
@@ -42,7 +42,7 @@ void Crew::begin(Shared<const Epoch> epoch, int64_t from, int64_t to) {
   for (Place& place : left_) place = {};
 }
 
-bool Crew::take(Outcome& outcome, double seconds) {
+bool WorkerPool::take(Outcome& outcome, double seconds) {
   std::unique_lock lock(mutex_);
   Place& place = ready_[static_cast<size_t>(taken_ % ahead())];
   const auto full = [&] { return place.full; };
@@ -56,8 +56,8 @@ bool Crew::take(Outcome& outcome, double seconds) {
   return true;
 }
 
-bool Crew::read_next(std::unique_lock<std::mutex>& lock, const Shared<const Epoch>& epoch, int64_t batch, int worker,
-                     Outcome& read) {
+bool WorkerPool::read_next(std::unique_lock<std::mutex>& lock, const Shared<const Epoch>& epoch, int64_t batch,
+                           int worker, Outcome& read) {
   reading_ = true;
   lock.unlock();
   read = work_.read(*epoch, batch, worker);
@@ -73,14 +73,14 @@ bool Crew::read_next(std::unique_lock<std::mutex>& lock, const Shared<const Epoc
   return true;
 }
 
-void Crew::put(int64_t batch, Outcome outcome) {
+void WorkerPool::put(int64_t batch, Outcome outcome) {
   Place& place = ready_[static_cast<size_t>(batch % ahead())];
   place.outcome = std::move(outcome);
   place.full = true;
   made_.notify_one();
 }
 
-void Crew::run(int worker) {
+void WorkerPool::run(int worker) {
   const NoGradGuard unrecorded;
   const OneThreadGuard alone;
   std::unique_lock lock(mutex_);
