@@ -7,7 +7,7 @@ from weft._core import Tensor, _ops, dtype as _dtype
 
 __all__ = ["tensor", "as_tensor", "asarray", "from_numpy", "from_dlpack", "frombuffer", "is_tensor",
            "is_complex", "is_floating_point", "result_type", "can_cast", "finfo", "iinfo", "numel", "layout", "memory_format", "strided",
-           "contiguous_format", "preserve_format"]
+           "contiguous_format", "preserve_format", "channels_last", "channels_last_3d"]
 
 
 def _public(function):
@@ -49,9 +49,10 @@ class memory_format:
 
 strided = layout()
 contiguous_format, preserve_format = memory_format("contiguous_format"), memory_format("preserve_format")
+channels_last, channels_last_3d = memory_format("channels_last"), memory_format("channels_last_3d")
 
 # PyTorch keywords without an effect here: the values that are allowed besides None, and the ops.
-_formats = (contiguous_format, preserve_format)
+_formats = (contiguous_format, preserve_format, channels_last, channels_last_3d)
 _new = ("empty zeros ones full arange linspace eye rand randn randint randperm logspace geomspace normal hann_window "
         "hamming_window blackman_window bartlett_window kaiser_window ")
 _likes = "empty_like zeros_like ones_like full_like rand_like randn_like randint_like "
