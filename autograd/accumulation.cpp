@@ -214,12 +214,12 @@ const Tensor& Tensor::requires_grad_(bool on, Location where) const {
 bool Tensor::is_leaf(Location where) const { return held("is_leaf", where)->accumulates || !requires_grad(); }
 
 static void warn_of_no_leaf(const TensorImpl& result, Location where) {
-  warn(
-      {.op = "grad",
-       .problem = "this tensor is no leaf, so backward keeps no gradient for it",
-       .details = fmt::format("the result of {} at {}", result.node->op, result.node->where.text()),
-       .remedy = "call retain_grad() on it before backward, ask the leaf, or update a leaf in place under NoGradGuard"},
-      where);
+  warn({.op = "grad",
+        .problem = "this tensor is no leaf, so backward keeps no gradient for it",
+        .details = fmt::format("the result of {} at {}", result.node->op, result.node->where.text()),
+        .remedy =
+            "call retain_grad() on it before backward, read the leaf's, or update a leaf in place under NoGradGuard"},
+       where);
 }
 
 Tensor Tensor::grad(Location where) const {

@@ -48,10 +48,12 @@ void check_inputs(std::span<const Tensor> inputs, Location where) {
   for (const Tensor& x : inputs) {
     const char* problem = nullptr;
     if (!x.defined()) problem = "an input is undefined";
-    else if (x.requires_grad()) problem = "an input requires a gradient, which a replay would not hand on";
+    else if (x.requires_grad()) problem = "an input requires a gradient, which a replay would not pass on";
     else if (x.device().type == DeviceType::meta) problem = "an input has no elements: it is on meta";
     if (problem == nullptr) continue;
-    raise<ValueError>({.op = op, .problem = problem, .remedy = "capture what the step shares with the program"}, where);
+    raise<ValueError>(
+        {.op = op, .problem = problem, .remedy = "let the function capture objects that it shares with the program"},
+        where);
   }
 }
 

@@ -31,7 +31,7 @@ std::optional<Statistics> statistics_in(const JsonNode& tensor, const char* name
   if (out.count < 0) s.fail("a count is not negative");
   const auto part = [&](const char* share) {
     const double v = number_or(s, share, 0);
-    if (!(v >= 0 && v <= 1)) s.fail("a share lies between 0 and 1");
+    if (!(v >= 0 && v <= 1)) s.fail("a share is between 0 and 1");
     return static_cast<int64_t>(std::llround(v * static_cast<double>(out.count)));
   };
   out.zeros = part("zeros"), out.non_finite = part("non_finite");
@@ -370,7 +370,7 @@ class Reader {
       else if (at <= std::size(moment.bytes)) moment.bytes[at - 1] = bytes_in(field);
       ++at;
     });
-    if (!(moment.at >= 0 && moment.at <= 1)) fields.fail("a moment lies between 0 and 1");
+    if (!(moment.at >= 0 && moment.at <= 1)) fields.fail("a moment is between 0 and 1");
     return moment;
   }
   static std::vector<std::string> texts_in(const JsonNode& place, const char* name) {

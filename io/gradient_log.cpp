@@ -70,7 +70,7 @@ void GradientLog::Files::add(const History& history, const RecordedStep& step) {
     }
     if (events) add_events(history, step);
   } catch (const IoError& error) {
-    std::fputs(fmt::format("\n{}\n  the run goes on without a log of its gradients\n", error.what()).c_str(), stderr);
+    std::fputs(fmt::format("\n{}\n  the run continues without a log of its gradients\n", error.what()).c_str(), stderr);
     lines.reset();
     events.reset();
   }
@@ -130,7 +130,7 @@ void GradientLog::refresh_page() {
   try {
     save_page(Location::none());
   } catch (const IoError& error) {
-    std::fputs(fmt::format("\n{}\n  the run goes on without a page\n", error.what()).c_str(), stderr);
+    std::fputs(fmt::format("\n{}\n  the run continues without a page\n", error.what()).c_str(), stderr);
     files_->page_due = INFINITY;
     return;
   }

@@ -179,9 +179,10 @@ void RunLog::State::write(int64_t step, const Figures& figures) {
     lines->flush(Location::none());
   } catch (const IoError& error) {
     if (!std::exchange(told_of_failure, true)) {
-      std::fputs(fmt::format("\n{}\n  the run goes on; its metrics are kept until they can be written\n", error.what())
-                     .c_str(),
-                 stderr);
+      std::fputs(
+          fmt::format("\n{}\n  the run continues; its metrics are kept until they can be written\n", error.what())
+              .c_str(),
+          stderr);
     }
   }
 }

@@ -197,7 +197,7 @@ struct Backward {
 
 [[noreturn]] void refuse_on(Device device, DType dtype, const Dims& shape) {
   raise<NotImplementedError>(
-      {.problem = fmt::format("on {} a function is one op of those that weft::map knows by name", device.name()),
+      {.problem = fmt::format("on {} a function must be one of weft::map's named ops", device.name()),
        .details = fmt::format("elements: {} {}", name(dtype), shape.text()),
        .remedy = "write it with ops, register an op with a kernel (docs/own_ops.md), or move the operands to cpu"});
 }

@@ -121,7 +121,7 @@ void bind_capture(nb::module_& m) {
   m.def(
       "capture", [](const nb::callable& step, int most_recordings) { return CapturedStep(step, most_recordings); },
       nb::arg("step"), nb::arg("most_recordings") = CaptureOptions().most_recordings,
-      "Records what a step does, a function of tensors, and replays it with the same bits. It is a decorator, too.");
+      "Records a step, a function of tensors, and replays it with the same bits. It is a decorator, too.");
 }
 
 }  // namespace weft::python

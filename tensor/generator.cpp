@@ -34,7 +34,7 @@ T read(std::span<const uint8_t> bytes, size_t at) {
 [[noreturn]] void raise_format(std::string problem, Location where) {
   raise<FormatError>({.op = "set_rng_state",
                       .problem = std::move(problem),
-                      .remedy = "pass what get_rng_state gave; the generator is unchanged"},
+                      .remedy = "pass the result of get_rng_state; the generator is unchanged"},
                      where);
 }
 

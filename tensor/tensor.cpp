@@ -260,7 +260,7 @@ void Tensor::check_element_type(DType wanted, Location where) const {
   if (wanted == dtype(where)) return;
   raise<DTypeError>({.op = "data",
                      .problem = mismatch_text("elements", wanted, dtype()),
-                     .remedy = "convert with to(dtype) or ask for the element type"},
+                     .remedy = "convert with to(dtype) or use the element type"},
                     where);
 }
 

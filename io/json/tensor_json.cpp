@@ -181,7 +181,7 @@ class Reader final : public JsonEvents {
     if (place_ == Place::tensor && key_ == "shape" && !now_.shape)
       return now_.shape.emplace(), place_ = Place::shape, true;
     if (place_ == Place::tensor && key_ == "data" && !now_.has_data) {
-      if (!now_.dtype || !now_.shape) fail("\"dtype\" and \"shape\" stand before \"data\"");
+      if (!now_.dtype || !now_.shape) fail("\"dtype\" and \"shape\" come before \"data\"");
       now_.has_data = true;
       place_ = Place::data;
       return true;

@@ -248,7 +248,7 @@ void check_versions(const JsonNode& document, Location where) {
   if (!document.has("required_features")) return;
   document.at("required_features").each([&](const JsonNode& feature) {
     raise<VersionError>({.op = reading,
-                         .problem = fmt::format("the model needs \"{}\", which this program does not know",
+                         .problem = fmt::format("the model needs \"{}\", which is not registered in this program",
                                                 shortened(feature.text(), 80))},
                         where);
   });

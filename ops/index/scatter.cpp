@@ -578,7 +578,7 @@ constexpr OpRecord scatter_op_records[] = {
      take_along_dim_samples, parts::along, detail::boxed<&weft::take_along_dim>},
     {"scatter", "scatter(x, dim, index, source|src|value, *, reduce=None)",
      "x with source[i][j], or one value, put at [index[i][j]][j] for dim 0, and so on; of duplicates the last wins. "
-     "With reduce 'add' or 'multiply' it is combined with what stands there.",
+     "With reduce 'add' or 'multiply' it is combined with the present element.",
      true, any_type, scatter_samples, parts::along, detail::boxed<&call_scatter>},
     {"scatter_add",
      "scatter_add(x, dim, index, source|src)",

@@ -380,7 +380,8 @@ Partition set_along(const WholeCall& call) {
 constexpr auto any = OpRecord::Domain::any;
 constexpr OpRecord indexing_op_records[] = {
     {"index", "index(x, indices)",
-     "x[indices]: what a list of integer tensors and masks selects; the shapes of the integers broadcast together.",
+     "x[indices]: the elements that a list of integer tensors and masks selects; the shapes of the integers broadcast "
+     "together.",
      true, any, index_samples, indexed, detail::boxed<&index_list>},
     {"index_put", "index_put(x, indices, value|values, accumulate=False)",
      "A copy of x with x[indices] = value, or += with accumulate, where every duplicate adds. Without it the last "

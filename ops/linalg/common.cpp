@@ -208,7 +208,7 @@ void check_phase(const Tensor& product) {
     const double turn = max(abs(imag(p.diagonal(0, -2, -1)))).item<double>(), size = max(abs(p)).item<double>();
     if (turn <= 1e-2 * std::max(size, 1.0)) return;
     raise<AutogradError>({.problem = "the loss depends on the phase of complex vectors, which is any",
-                          .remedy = "use what no phase changes, such as abs(vectors)"});
+                          .remedy = "use values that no phase changes, such as abs(vectors)"});
   });
 }
 

@@ -188,7 +188,7 @@ def _elementwise(name, others):
         values = [function(*several) for several in zip(*numbers)]
         return self.copy_(_functions.tensor(values, dtype=self.dtype).reshape(self.shape))
 
-    method.__name__, method.__doc__ = name, "Overwrites each number with what a function of Python's makes of it."
+    method.__name__, method.__doc__ = name, "Overwrites each number with the result of a Python function of it."
     _method(method)
 
 

@@ -1,35 +1,32 @@
 """Probability distributions under PyTorch's names (torch.distributions)."""
 
 from weft import _core
+from weft._distributions import constraints, transforms
+from weft._distributions.base import Distribution, ExponentialFamily, shape_of
+from weft._distributions.transforms import *  # noqa: F401, F403
+from weft._distributions.transforms import Transform
 
 _made = _core._distributions
 
-__all__ = ["Distribution", "Transform", "kl_divergence"]
+__all__ = ["Distribution", "ExponentialFamily", "Transform", "constraints", "kl_divergence", "transforms"]
 
 
-def _shape(shape):
-    return [shape] if isinstance(shape, int) else list(shape)
-
-
-class Distribution:
-    """Base of all; see docs/distributions.md."""
+class _Native(ExponentialFamily):
+    """A distribution that C++ computes."""
 
     _parameters: tuple = ()
+    _supports = constraints.real
 
     def __init__(self, core):
         self._core = core
 
-    @staticmethod
-    def set_default_validate_args(value):
-        _made.set_default_validate_args(bool(value))
-
     def sample(self, sample_shape=()):
         """Draws of shape sample_shape + batch_shape + event_shape, without a gradient."""
-        return self._core.sample(_shape(sample_shape))
+        return self._core.sample(shape_of(sample_shape))
 
     def rsample(self, sample_shape=()):
         """Reparametrised draws, with a gradient to the parameters."""
-        return self._core.rsample(_shape(sample_shape))
+        return self._core.rsample(shape_of(sample_shape))
 
     def log_prob(self, value):
         return self._core.log_prob(value)
@@ -43,9 +40,6 @@ class Distribution:
     def entropy(self):
         return self._core.entropy()
 
-    def perplexity(self):
-        return self.entropy().exp()
-
     def enumerate_support(self, expand=True):
         return self._core.enumerate_support(expand)
 
@@ -53,8 +47,12 @@ class Distribution:
         """Whether values are possible."""
         return self._core.in_support(value)
 
-    def expand(self, batch_shape):
-        return _wrap(self._core.expand(_shape(batch_shape)))
+    def expand(self, batch_shape, _instance=None):
+        made = _wrap(self._core.expand(shape_of(batch_shape)))
+        if type(made) is not type(self) and isinstance(self, type(made)):  # a subclass of the user's
+            made.__class__ = type(self)
+            made.__dict__.update({k: v for k, v in self.__dict__.items() if k != "_core"})
+        return made
 
     batch_shape = property(lambda self: self._core.batch_shape())
     event_shape = property(lambda self: self._core.event_shape())
@@ -64,13 +62,17 @@ class Distribution:
     variance = property(lambda self: self._core.variance())
     stddev = property(lambda self: self._core.stddev())
 
-    def __getattr__(self, name):
-        if name in type(self)._parameters:
-            return self._core.parameter(name)
-        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+    @property
+    def support(self):
+        """The set of possible values."""
+        return self._supports(self) if callable(self._supports) else self._supports
 
-    def __repr__(self):
-        return f"{type(self).__name__}(batch_shape: {self.batch_shape}, event_shape: {self.event_shape})"
+    def __getattr__(self, name):
+        if name in type(self)._parameters and "_core" in self.__dict__:
+            return self._core.parameter(name)
+        if name == "_param" and "_core" in self.__dict__:  # of Categorical and its like
+            return self.logits
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
 
 _classes: dict = {}
@@ -105,7 +107,7 @@ def _of_parameters(name, parameters, document):
         self._core = getattr(_made, name)(*(given[p] for p in parameters), validate_args)
 
     body = {"__init__": __init__, "__doc__": document, "_parameters": parameters, "__module__": __name__}
-    return _public(type(name, (Distribution,), body))
+    return _public(type(name, (_Native,), body))
 
 
 Normal = _of_parameters("Normal", ("loc", "scale"), "Around loc with the standard deviation scale.")
@@ -123,7 +125,7 @@ Dirichlet = _of_parameters("Dirichlet", ("concentration",), "Of vectors that add
 
 
 @_public
-class Chi2(Distribution):
+class Chi2(_Native):
     """Gamma(df / 2, 1 / 2)."""
 
     _parameters = ("df", "concentration", "rate")
@@ -133,7 +135,7 @@ class Chi2(Distribution):
 
 
 @_public
-class StudentT(Distribution):
+class StudentT(_Native):
     """Student's t with df degrees of freedom."""
 
     _parameters = ("df", "loc", "scale")
@@ -153,7 +155,7 @@ def _of_chances(name, document):
         self._core = getattr(_made, name)(*_chances(name, probs, logits), validate_args)
 
     body = {"__init__": __init__, "__doc__": document, "_parameters": ("probs", "logits"), "__module__": __name__}
-    return _public(type(name, (Distribution,), body))
+    return _public(type(name, (_Native,), body))
 
 
 Bernoulli = _of_chances("Bernoulli", "1 with a probability, else 0.")
@@ -163,7 +165,7 @@ OneHotCategorical = _of_chances("OneHotCategorical", "Vectors of a 1 among zeros
 
 
 @_public
-class Binomial(Distribution):
+class Binomial(_Native):
     """How many of total_count trials succeed."""
 
     _parameters = ("total_count", "probs", "logits")
@@ -173,7 +175,7 @@ class Binomial(Distribution):
 
 
 @_public
-class Multinomial(Distribution):
+class Multinomial(_Native):
     """How often each class came in total_count draws."""
 
     _parameters = ("probs", "logits")
@@ -184,7 +186,7 @@ class Multinomial(Distribution):
 
 
 @_public
-class MultivariateNormal(Distribution):
+class MultivariateNormal(_Native):
     """Of vectors, from one of the covariance, its inverse and its lower triangular factor."""
 
     _parameters = ("loc", "covariance_matrix", "precision_matrix", "scale_tril")
@@ -225,51 +227,6 @@ class TransformedDistribution(_Composed):
     def __init__(self, base_distribution, transforms, validate_args=None):
         transforms = [transforms] if isinstance(transforms, Transform) else transforms
         self._core = _made.TransformedDistribution(base_distribution._core, [t._core for t in transforms], validate_args)
-
-
-class Transform:
-    """An invertible function of single numbers."""
-
-    def __init__(self, core):
-        self._core = core
-
-    def __call__(self, x):
-        return self._core(x)
-
-    @property
-    def inv(self):
-        return Transform(self._core.inverse())
-
-    def log_abs_det_jacobian(self, x, y):
-        return self._core.log_abs_det_jacobian(x, y)
-
-    def __eq__(self, other):
-        return isinstance(other, Transform) and self._core == other._core
-
-    __hash__ = object.__hash__
-
-    def __repr__(self):
-        return self._core.text()
-
-
-def ExpTransform():
-    return Transform(_made.ExpTransform())
-
-
-def SigmoidTransform():
-    return Transform(_made.SigmoidTransform())
-
-
-def TanhTransform():
-    return Transform(_made.TanhTransform())
-
-
-def AffineTransform(loc, scale):
-    """loc + scale x."""
-    return Transform(_made.AffineTransform(loc, scale))
-
-
-__all__ += ["ExpTransform", "SigmoidTransform", "TanhTransform", "AffineTransform"]
 
 
 def kl_divergence(p, q):

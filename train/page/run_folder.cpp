@@ -177,7 +177,7 @@ void RunFolder::State::carefully(F&& f) {
     f();
   } catch (const IoError& error) {
     if (std::exchange(told_of_failure, true)) return;
-    std::fputs(fmt::format("\n{}\n  the run goes on without all of its logs\n", error.what()).c_str(), stderr);
+    std::fputs(fmt::format("\n{}\n  the run continues without all of its logs\n", error.what()).c_str(), stderr);
   }
 }
 

@@ -253,7 +253,7 @@ def _check_parts(schedulers, optimizer):
         raise ValueError("there are no schedulers")
     for s in schedulers:
         if not isinstance(s, LRScheduler) or not s._is_function():
-            raise TypeError(f"{type(s).__name__} is no function of the step, which is what can be put together")
+            raise TypeError(f"{type(s).__name__} is no function of the step, as this combination needs")
         if s.optimizer is not optimizer:
             raise ValueError("the schedulers are of several optimizers")
 
@@ -304,7 +304,7 @@ class ReduceLROnPlateau:
         if threshold_mode not in ("rel", "abs"):
             raise ValueError(f"threshold_mode: expected 'rel' or 'abs', got {threshold_mode!r}")
         if not 0 < factor < 1:
-            raise ValueError(f"factor is {factor}: it must lie in (0, 1)")
+            raise ValueError(f"factor is {factor}: it must be in (0, 1)")
         if patience < 0 or cooldown < 0:
             raise ValueError("patience and cooldown must not be negative")
         self.optimizer, self.mode, self.factor, self.patience = optimizer, mode, factor, patience
