@@ -382,7 +382,7 @@ template <class A, class B>
 Value box_result(const std::pair<A, B>& results) {
   return std::vector<Tensor>{results.first, results.second};
 }
-WEFT_API Tensor meta_tensor(const TensorMeta& meta);
+[[nodiscard]] WEFT_API Tensor meta_tensor(const TensorMeta& meta);
 inline Value box_result(const TensorMeta& meta) { return meta_tensor(meta); }
 inline Value box_result(const std::vector<TensorMeta>& metas) {
   std::vector<Tensor> tensors;
