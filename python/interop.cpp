@@ -16,8 +16,9 @@ namespace weft::python {
 namespace {
 
 // Python's format characters, by dtype; null where there is none.
-constexpr const char* formats[dtype_count] = {"?", "B",     "b", "H", "h",     "I",     "i",  "Q", "q",
-                                              "e", nullptr, "f", "d", nullptr, nullptr, "Zf", "Zd"};
+constexpr const char* formats[dtype_count] = {"?",     "B",     "b",     "H",     "h",  "I", "i",
+                                              "Q",     "q",     "e",     nullptr, "f",  "d", nullptr,
+                                              nullptr, nullptr, nullptr, nullptr, "Zf", "Zd"};
 
 std::optional<DType> dtype_of_format(const char* format, Py_ssize_t size) {
   if (format == nullptr) return size == 1 ? std::optional(DType::u8) : std::nullopt;
