@@ -394,6 +394,7 @@ namespace detail {
 extern constinit Atomic<const KernelTable*> active_tables[device_type_count];
 }  // namespace detail
 
+/// The kernels of a device type. Raises nothing: a kernel that the device lacks is null.
 inline const KernelTable& kernels(DeviceType type) {
   return *detail::active_tables[static_cast<int>(type)].load(MemoryOrder::acquire);
 }

@@ -113,7 +113,7 @@ Tensor Distribution::icdf(const Operand& probability) const {
     const NoGradGuard unrecorded;
     check_elements([p] {
       if (all(logical_and(p >= 0, p <= 1)).item<bool>()) return;
-      raise<ValueError>({.problem = "a probability is not in [0, 1]"});
+      raise<ValueError>({.problem = "expected probabilities in [0, 1]"});
     });
   }
   return of_value(body, body.kind->icdf, p, true);

@@ -8,6 +8,7 @@
 
 #include "../tensor/error.hpp"
 #include "../tensor/philox.hpp"
+#include "../tensor/expect-inl.hpp"
 
 namespace weft::generate {
 
@@ -99,16 +100,18 @@ std::vector<Candidate> kept(const std::vector<double>& logits, const SamplingOpt
 }  // namespace
 
 void check(const SamplingOptions& o, Location where) {
-  const auto refuse = [&](const char* what, double value) {
-    raise<ValueError>({.op = "sample", .problem = fmt::format("{} is {}", what, value)}, where);
+  const auto refuse = [&](const char* name, const char* expected, double value) {
+    raise<ValueError>({.op = "sample", .problem = mismatch_text(name, expected, value)}, where);
   };
   if (!(o.repetition_penalty > 0 && std::isfinite(o.repetition_penalty))) {
-    refuse("repetition_penalty", o.repetition_penalty);
+    refuse("repetition_penalty", "a finite number above 0", o.repetition_penalty);
   }
-  if (!(o.temperature >= 0 && std::isfinite(o.temperature))) refuse("temperature", o.temperature);
-  if (o.top_k < 0) refuse("top_k", static_cast<double>(o.top_k));
-  if (!(o.top_p > 0 && o.top_p <= 1)) refuse("top_p", o.top_p);
-  if (!(o.min_p >= 0 && o.min_p <= 1)) refuse("min_p", o.min_p);
+  if (!(o.temperature >= 0 && std::isfinite(o.temperature))) {
+    refuse("temperature", "a finite number of at least 0", o.temperature);
+  }
+  if (o.top_k < 0) refuse("top_k", "at least 0", static_cast<double>(o.top_k));
+  if (!(o.top_p > 0 && o.top_p <= 1)) refuse("top_p", "a number in (0, 1]", o.top_p);
+  if (!(o.min_p >= 0 && o.min_p <= 1)) refuse("min_p", "a number in [0, 1]", o.min_p);
 }
 
 std::vector<Candidate> candidates(std::span<const float> logits, std::span<const int64_t> sequence,

@@ -19,6 +19,7 @@
 
 #include "../ops/create.hpp"
 #include "../ops/detail/common.hpp"
+#include "../tensor/expect-inl.hpp"
 
 namespace weft::generate {
 
@@ -211,12 +212,10 @@ TokenQueue::TokenQueue(TokenQueue&&) noexcept = default;
 void TokenQueue::send(const Tensor& tokens, bool stop, int rank, Location where) {
   const CallScope call("TokenQueue::send", where);
   if (rank != 0) return;
-  if (checked(tokens).dtype() != DType::i64 && tokens.dtype() != DType::i32) {
-    raise<DTypeError>({.problem = fmt::format("tokens are int64 or int32, not {}", name(tokens.dtype()))});
-  }
-  if (tokens.dim() != 1 && !(tokens.dim() == 2 && tokens.size(1) == 1)) {
-    raise<ShapeError>({.problem = fmt::format("tokens are [batch] or [batch, 1], not {}", tokens.shape().text())});
-  }
+  const bool fits = checked(tokens).dtype() == DType::i64 || tokens.dtype() == DType::i32;
+  expect_dtype("tokens", tokens, fits, "int64 or int32");
+  const bool one_each = tokens.dim() == 1 || (tokens.dim() == 2 && tokens.size(1) == 1);
+  expect_shape("tokens", tokens, one_each, "[batch] or [batch, 1]");
   const std::vector<int64_t> all = tokens.to_vector<int64_t>();
   const uint64_t message = ++impl_->next_message;
   const auto deadline = deadline_in(impl_->options.send_seconds);

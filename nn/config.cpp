@@ -8,6 +8,7 @@
 #include "../tensor/shortened.hpp"
 #include "attribute_value-inl.hpp"
 #include "layer-inl.hpp"
+#include "../tensor/expect-inl.hpp"
 
 namespace weft::nn {
 
@@ -122,9 +123,8 @@ bool Attribute::read(std::vector<double>& out) const {
 }
 
 void Attribute::raise_other_type(std::string_view option, const char* wanted, Location where) const {
-  const std::string name = option.empty() ? "the value" : fmt::format("option \"{}\"", option);
-  raise<ValueError>(
-      {.op = "nn::Config", .problem = fmt::format("{} is {}, not {}", name, shortened(text(), 100), wanted)}, where);
+  const std::string name = option.empty() ? "value" : fmt::format("option \"{}\"", option);
+  raise<ValueError>({.op = "nn::Config", .problem = mismatch_text(name, wanted, shortened(text(), 100))}, where);
 }
 
 Attribute Attribute::as(Type wanted, Location where) const {
@@ -221,10 +221,11 @@ size_t Config::choice(std::string_view name, std::span<const std::string_view> n
   const auto given = get<std::string>(name, where);
   const auto found = std::ranges::find(names, given);
   if (found != names.end()) return static_cast<size_t>(found - names.begin());
-  raise<ValueError>({.op = "nn::Config",
-                     .problem = fmt::format("option \"{}\" is '{}', not one of {}", name, shortened(given, 100),
-                                            fmt::join(names, ", "))},
-                    where);
+  raise<ValueError>(
+      {.op = "nn::Config",
+       .problem = mismatch_text(fmt::format("option \"{}\"", name), fmt::format("one of {}", fmt::join(names, ", ")),
+                                in_quotes(shortened(given, 100)))},
+      where);
 }
 
 void Config::set(std::string_view name, Attribute value) {

@@ -10,6 +10,7 @@
 #include "config.hpp"
 #include "../ops/create.hpp"
 #include "../ops/random.hpp"
+#include "../tensor/expect-inl.hpp"
 
 namespace weft::nn {
 
@@ -62,8 +63,7 @@ inline Tensor empty_batch(int dims, int64_t channels = 1) {
 
 inline void check_size(const std::string& layer, const char* what, int64_t size, Location where) {
   if (size >= 0) return;
-  raise<ValueError>({.op = layer.c_str(), .problem = fmt::format("{} is {}: sizes are not negative", what, size)},
-                    where);
+  raise<ValueError>({.op = layer.c_str(), .problem = mismatch_text(what, "at least 0", size)}, where);
 }
 
 // Explicit instantiations of a layer for one, two and three spatial dimensions.

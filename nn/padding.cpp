@@ -1,6 +1,7 @@
 #include "padding.hpp"
 
 #include "layer-inl.hpp"
+#include "../tensor/expect-inl.hpp"
 
 namespace weft::nn {
 
@@ -10,10 +11,9 @@ namespace {
 Dims all_edges(const std::string& layer, const Dims& padding, int dims, Location where) {
   if (padding.size() == 1) return Dims::filled(2 * dims, padding[0]);
   if (padding.size() == 2 * dims) return padding;
-  raise<ValueError>(
-      {.op = ("nn::" + layer).c_str(),
-       .problem = fmt::format("padding {} has {} numbers, not 1 or {}", padding.text(), padding.size(), 2 * dims)},
-      where);
+  raise<ValueError>({.op = ("nn::" + layer).c_str(),
+                     .problem = mismatch_text("padding", fmt::format("1 or {} numbers", 2 * dims), padding.text())},
+                    where);
 }
 
 }  // namespace

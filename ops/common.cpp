@@ -8,6 +8,7 @@
 #include "pointwise.hpp"
 #include "reduce.hpp"
 #include "../tensor/overlap.hpp"
+#include "../tensor/expect-inl.hpp"
 
 namespace weft {
 
@@ -60,8 +61,7 @@ Tensor without_repeats(const Tensor& t) {
 
 void check_floating(const Tensor& t) {
   if (is_floating(t.dtype()) && !is_storage_only(t.dtype())) return;
-  raise<DTypeError>({.problem = fmt::format("needs a floating-point tensor, not {}", name(t.dtype())),
-                     .remedy = "convert it with to(weft::f32)"});
+  raise_dtype("", "a floating-point tensor", t.dtype(), "convert it with to(weft::f32)");
 }
 
 void raise_target_dtype(DType dtype, const Tensor& target) {

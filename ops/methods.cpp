@@ -43,18 +43,19 @@ namespace weft {
     const Tensor& x = *this;                               \
     return weft::name(__VA_ARGS__);                        \
   }                                                        \
-  result Indexed::name parameters&& {                      \
-    const Tensor x = read();                               \
+  result Indexed::name parameters const {                  \
+    const Tensor& x = elements();                          \
     return weft::name(__VA_ARGS__);                        \
   }
 // One that x[…] has from Tensor, which defines it elsewhere.
 #define WEFT_PART_METHOD(result, name, parameters, ...) \
-  result Indexed::name WEFT_WITH_PLACE parameters&& { return read().name(__VA_ARGS__ __VA_OPT__(, ) where); }
+  result Indexed::name WEFT_WITH_PLACE parameters const { return elements().name(__VA_ARGS__ __VA_OPT__(, ) where); }
 // One that writes.
 #define WEFT_PART_WRITE(name, parameters, ...)                   \
   Tensor Indexed::name parameters&& {                            \
     return write([&](const Tensor& x) { x.name(__VA_ARGS__); }); \
-  }
+  }                                                              \
+  Tensor Indexed::name parameters const& { return elements().name(__VA_ARGS__); }
 #define WEFT_OPERAND_WRITE(name, parameters, ...)                                        \
   const Tensor& Tensor::name parameters const { return weft::name(*this, __VA_ARGS__); } \
   WEFT_PART_WRITE(name, parameters, __VA_ARGS__)
@@ -78,7 +79,9 @@ WEFT_COMPARE_OPS(WEFT_COMPARE_METHOD)
 Tensor Tensor::where(const Operand& condition, const Operand& other) const {
   return weft::where(condition, Operand(*this, condition.where), other);
 }
-Tensor Indexed::where(const Operand& condition, const Operand& other) && { return read().where(condition, other); }
+Tensor Indexed::where(const Operand& condition, const Operand& other) const {
+  return elements().where(condition, other);
+}
 
 Tensor Tensor::clamp(std::optional<Scalar> low, std::optional<Scalar> high, Location where) const {
   return weft::clip(Operand(*this, where), low, high);

@@ -18,6 +18,7 @@
 #include "../ops/reduce.hpp"
 #include "../tensor/overlap.hpp"
 #include "gradients-inl.hpp"
+#include "../tensor/expect-inl.hpp"
 
 namespace weft::optim {
 
@@ -25,7 +26,7 @@ namespace {
 
 void check_limit(const char* op, const char* what, double value, Location where) {
   if (value >= 0) return;
-  raise<ValueError>({.op = op, .problem = fmt::format("{} is {}: it must not be negative", what, value)}, where);
+  raise<ValueError>({.op = op, .problem = mismatch_text(what, "at least 0", value)}, where);
 }
 
 void check_order(const char* op, double order, Location where) {
@@ -198,8 +199,8 @@ void clip_grads_with_norm_(std::span<const Tensor> parameters, double max_norm, 
   constexpr const char* op = "clip_grads_with_norm_";
   check_limit(op, "max_norm", max_norm, where);
   if (checked(total_norm, op, where).numel() != 1 || !is_floating(total_norm.dtype())) {
-    raise<ValueError>({.op = op, .problem = "total_norm: expected one floating number, got " + describe(total_norm)},
-                      where);
+    raise<ValueError>(
+        {.op = op, .problem = mismatch_text("total_norm", "one floating-point number", describe(total_norm))}, where);
   }
   std::vector<Gradient> gradients = gradients_of(op, parameters, where);
   const NoGradGuard unrecorded;

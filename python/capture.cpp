@@ -46,8 +46,8 @@ struct CapturedStep {
     std::vector<Tensor> inputs;
     for (nb::handle argument : given) {
       if (!is_tensor(argument.ptr())) {
-        throw_type_error("a captured step takes tensors, not " + type_name(argument.ptr()) +
-                         ": capture what is no tensor");
+        throw_type_error("captured step: expected tensors, got " + type_name(argument.ptr()) +
+                         "; capture other values in the function");
       }
       inputs.push_back(tensor_of(argument.ptr()));
     }

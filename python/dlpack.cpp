@@ -175,19 +175,19 @@ DlpackRequest parse_request(PyObject* const* arguments, Py_ssize_t count, PyObje
     if (name == "max_version") {
       if (value == Py_None) continue;
       if (!PyTuple_Check(value) || PyTuple_GET_SIZE(value) != 2 || !PyLong_Check(PyTuple_GET_ITEM(value, 0))) {
-        throw_type_error("__dlpack__(): argument 'max_version' must be a pair of ints");
+        throw_type_error("__dlpack__(): argument 'max_version': expected a pair of ints, got " + type_name(value));
       }
       request.versioned = PyLong_AsLong(PyTuple_GET_ITEM(value, 0)) >= 1;
     } else if (name == "copy") {
       if (value != Py_None && !PyBool_Check(value))
-        throw_type_error("__dlpack__(): argument 'copy' must be a bool or None");
+        throw_type_error("__dlpack__(): argument 'copy': expected a bool or None, got " + type_name(value));
       request.copy = value;
     } else if (name == "stream") {
       if (value != Py_None) throw_error(PyExc_BufferError, "__dlpack__(): a tensor on the CPU has no stream");
     } else if (name == "dl_device") {
       if (value == Py_None) continue;
       if (!PyTuple_Check(value) || PyTuple_GET_SIZE(value) != 2) {
-        throw_type_error("__dlpack__(): argument 'dl_device' must be a pair of ints");
+        throw_type_error("__dlpack__(): argument 'dl_device': expected a pair of ints, got " + type_name(value));
       }
       const auto kind = to_integer(PyTuple_GET_ITEM(value, 0));
       if (!kind || *kind != dlpack::kind_cpu) throw_error(PyExc_BufferError, "__dlpack__(): only to the CPU");
@@ -205,7 +205,7 @@ Tensor from_dlpack_object(PyObject* object, Copying copying) {
   if (PyCapsule_CheckExact(object)) return from_capsule(object, copying);
   const Ref capsule = ask_for_capsule(object);
   if (!PyCapsule_CheckExact(capsule.get())) {
-    throw_type_error("from_dlpack(): __dlpack__ must give a capsule, not " + type_name(capsule.get()));
+    throw_type_error("from_dlpack(): result of __dlpack__: expected a capsule, got " + type_name(capsule.get()));
   }
   return from_capsule(capsule.get(), copying);
 }

@@ -305,7 +305,8 @@ namespace {
 
 Copying copying_of(PyObject* copy, const char* function) {
   if (copy == Py_None) return Copying::if_needed;
-  if (!PyBool_Check(copy)) throw_type_error(std::string(function) + "(): argument 'copy' must be a bool or None");
+  if (!PyBool_Check(copy))
+    throw_type_error(std::string(function) + "(): argument 'copy': expected a bool or None, got " + type_name(copy));
   return copy == Py_True ? Copying::always : Copying::never;
 }
 
@@ -320,8 +321,8 @@ PyObject* module_from_dlpack(PyObject*, PyObject* const* arguments, Py_ssize_t c
   return guarded<PyObject*>(nullptr, [&] {
     if (count != 2) throw_type_error("_from_dlpack() takes 2 arguments");
     if (!PyCapsule_CheckExact(arguments[0]) && !has_attribute(arguments[0], "__dlpack__")) {
-      throw_type_error("from_dlpack(): argument 'x' must be a capsule or have __dlpack__, which " +
-                       type_name(arguments[0]) + " lacks");
+      throw_type_error("from_dlpack(): argument 'x': expected a capsule or an object with __dlpack__, got " +
+                       type_name(arguments[0]));
     }
     return wrap(from_dlpack_object(arguments[0], copying_of(arguments[1], "from_dlpack")));
   });
@@ -333,7 +334,7 @@ PyObject* module_tensor(PyObject*, PyObject* const* arguments, Py_ssize_t count)
     std::optional<DType> dtype;
     if (arguments[1] != Py_None) {
       dtype = to_dtype(arguments[1]);
-      if (!dtype) throw_type_error("tensor(): argument 'dtype' must be a weft.dtype, not " + type_name(arguments[1]));
+      if (!dtype) throw_type_error("tensor(): argument 'dtype': expected a weft.dtype, got " + type_name(arguments[1]));
     }
     return wrap(from_object(arguments[0], dtype, here()));
   });

@@ -85,7 +85,7 @@ void bind_types(nb::module_& m) {
   const auto object = [](DType t) { return nb::borrow(dtype_objects[static_cast<int>(t)]); };
   const auto dtype = [](nb::handle h, const char* function) {
     const auto t = to_dtype(h.ptr());
-    if (!t) throw_type_error(std::string(function) + "() takes dtypes, not " + type_name(h.ptr()));
+    if (!t) throw_type_error(std::string(function) + "(): expected a dtype, got " + type_name(h.ptr()));
     return *t;
   };
   m.def(
@@ -94,7 +94,8 @@ void bind_types(nb::module_& m) {
   m.def(
       "set_default_dtype",
       [=](nb::handle d) {
-        if (PyType_Check(d.ptr())) throw_type_error("set_default_dtype() takes a weft.dtype, not a type of Python's");
+        if (PyType_Check(d.ptr()))
+          throw_type_error("set_default_dtype(): expected a weft.dtype, got a type of Python's");
         set_default_dtype(dtype(d, "set_default_dtype"));
       },
       nb::arg("d"), "Sets get_default_dtype(): float16, bfloat16, float32 or float64.");
@@ -105,7 +106,7 @@ void bind_types(nb::module_& m) {
   m.def("_result_type", [=](nb::handle a, nb::handle b) {
     OperandOf first, second;
     if (!first.set(a.ptr(), here()) || !second.set(b.ptr(), here())) {
-      throw_type_error("result_type() takes tensors and numbers, not " + type_name(a.ptr()) + " and " +
+      throw_type_error("result_type(): expected tensors and numbers, got " + type_name(a.ptr()) + " and " +
                        type_name(b.ptr()));
     }
     return object(result_type(first.get(), second.get()));

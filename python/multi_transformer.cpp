@@ -18,7 +18,8 @@ Tensor reduced(const Callback& callable, const Tensor& part) {
   const Ref arguments(PyTuple_Pack(1, Ref(wrap(part)).get()));
   const Ref result(PyObject_Call(callable.get(), arguments.get(), nullptr));
   if (result.get() == nullptr) carry_error();
-  if (!is_tensor(result.get())) throw_type_error("all_reduce gives a Tensor, not a " + type_name(result.get()));
+  if (!is_tensor(result.get()))
+    throw_type_error("result of all_reduce: expected a Tensor, got " + type_name(result.get()));
   return tensor_of(result.get());
 }
 

@@ -77,7 +77,7 @@ nb::object find(ModuleObject& self, nb::str name) {
 }
 
 const Tensor& checked_tensor(nb::handle object) {
-  if (!is_tensor(object.ptr())) throw_type_error("a Tensor is needed, not " + type_name(object.ptr()));
+  if (!is_tensor(object.ptr())) throw_type_error("expected a Tensor, got " + type_name(object.ptr()));
   return tensor_of(object.ptr());
 }
 
@@ -128,9 +128,9 @@ nb::dict modules_of(ModuleObject& self) {
 void move_to(ModuleObject& self, nb::handle device, nb::handle dtype) {
   const Location where = here();
   const std::optional<Device> place = device.is_none() ? std::nullopt : to_device(device.ptr());
-  if (!place && !device.is_none()) throw_type_error("to() takes a device, not " + type_name(device.ptr()));
+  if (!place && !device.is_none()) throw_type_error("to(): expected a device, got " + type_name(device.ptr()));
   const std::optional<DType> type = dtype.is_none() ? std::nullopt : to_dtype(dtype.ptr());
-  if (!type && !dtype.is_none()) throw_type_error("to() takes a dtype, not " + type_name(dtype.ptr()));
+  if (!type && !dtype.is_none()) throw_type_error("to(): expected a dtype, got " + type_name(dtype.ptr()));
   const WithoutGil others;
   if (place) self.module.to(*place, where);
   if (type) self.module.to(*type, where);
@@ -656,7 +656,8 @@ void bind_modules(nb::module_& m) {
       .def("set_dtype",
            [](ModuleObject& self, const std::string& name, nb::handle dtype) {
              const auto wanted = to_dtype(dtype.ptr());
-             if (!wanted) throw_type_error("set_dtype(): argument 'dtype' must be a weft.dtype");
+             if (!wanted)
+               throw_type_error("set_dtype(): argument 'dtype': expected a weft.dtype, got " + type_name(dtype.ptr()));
              self.module.set_dtype(name, *wanted, here());
            })
       .def("set_config",

@@ -68,7 +68,7 @@ void tensor_dealloc(PyObject* self) {
   Py_DECREF(type);
 }
 
-// A hook on a leaf may hold the leaf: a cycle that the collector sees through the leaf's hooks.
+// A hook on a tensor may hold the tensor: a cycle that the collector sees through the tensor's hooks.
 int tensor_traverse(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(self));
   struct Visit {
@@ -168,7 +168,7 @@ PyObject* invert(PyObject* self) {
   return guarded<PyObject*>(nullptr, [&]() -> PyObject* {
     const Tensor& x = tensor_of(self);
     if (x.dtype() == DType::boolean) return wrap(logical_not(Operand(x, here())));
-    if (is_inexact(x.dtype())) throw_type_error("~ takes integers and bool, not " + std::string(name(x.dtype())));
+    if (is_inexact(x.dtype())) throw_type_error("~: expected integers or bool, got " + std::string(name(x.dtype())));
     return by_name("~", self, nullptr);
   });
 }
@@ -216,8 +216,8 @@ Py_hash_t hash(PyObject* self) {
 const Tensor& of_one_element(PyObject* self, const char* what) {
   const Tensor& x = tensor_of(self);
   if (x.numel() != 1) {
-    throw_error(PyExc_ValueError, std::string(what) + ": the tensor has " + std::to_string(x.numel()) +
-                                      " elements, not one; its shape is " + x.shape().text());
+    throw_error(PyExc_ValueError, std::string(what) + ": expected one element, got " + std::to_string(x.numel()) +
+                                      " of shape " + x.shape().text());
   }
   return x;
 }
@@ -269,7 +269,7 @@ PyObject* as_int(PyObject* self) {
 PyObject* as_index(PyObject* self) {
   return guarded<PyObject*>(nullptr, [&]() -> PyObject* {
     if (!is_integer(tensor_of(self).dtype())) {
-      throw_type_error("only integer tensors of one element can be an index, not " +
+      throw_type_error("index: expected an integer tensor of one element, got " +
                        std::string(name(tensor_of(self).dtype())) + " " + tensor_of(self).shape().text());
     }
     return PyNumber_Long(Ref(from_scalar(only_element(self, "index"))).get());
@@ -360,7 +360,7 @@ PyObject* backward(PyObject* self, PyObject* const* arguments, Py_ssize_t count,
       }
       if (values[0] != nullptr && values[0] != Py_None) {
         if (!is_tensor(values[0])) {
-          throw_type_error("backward(): argument 'gradient' must be a Tensor, not " + type_name(values[0]));
+          throw_type_error("backward(): argument 'gradient': expected a Tensor, got " + type_name(values[0]));
         }
         seed = tensor_of(values[0]);
       }
@@ -382,7 +382,7 @@ PyObject* backward(PyObject* self, PyObject* const* arguments, Py_ssize_t count,
 
 int dimension(PyObject* object, const char* function) {
   const auto dim = to_integer(object);
-  if (!dim) throw_type_error(std::string(function) + "(): argument 'dim' must be an int, not " + type_name(object));
+  if (!dim) throw_type_error(std::string(function) + "(): argument 'dim': expected an int, got " + type_name(object));
   if (*dim != static_cast<int>(*dim)) throw_error(PyExc_IndexError, std::string(function) + "(): no such dimension");
   return static_cast<int>(*dim);
 }
@@ -471,7 +471,7 @@ Tensor grad_of(const Tensor& x) {
 int set_grad(PyObject* self, PyObject* value, void*) {
   return guarded<int>(-1, [&] {
     if (value != nullptr && value != Py_None && !is_tensor(value)) {
-      throw_type_error("grad must be a Tensor or None, not " + type_name(value));
+      throw_type_error("grad: expected a Tensor or None, got " + type_name(value));
     }
     tensor_of(self).set_grad(value == nullptr || value == Py_None ? Tensor() : tensor_of(value), here());
     return 0;

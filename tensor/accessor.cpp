@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "step_recorder.hpp"
+#include "expect-inl.hpp"
 
 namespace weft::detail {
 
@@ -12,7 +13,7 @@ void check_accessor(const Tensor& tensor, DType type, int rank, Location where) 
   if (!tensor.defined()) raise<ValueError>({.op = op, .problem = "the tensor is undefined"}, where);
   if (tensor.dtype() != type) {
     raise<DTypeError>({.op = op,
-                       .problem = fmt::format("elements are {}, not {}", name(tensor.dtype()), name(type)),
+                       .problem = mismatch_text("elements", type, tensor.dtype()),
                        .remedy = "convert with to(dtype) or ask for the element type"},
                       where);
   }

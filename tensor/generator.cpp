@@ -10,6 +10,7 @@
 #include "error.hpp"
 #include "step_recorder.hpp"
 #include "word_lock.hpp"
+#include "expect-inl.hpp"
 
 namespace weft {
 
@@ -96,13 +97,13 @@ std::vector<uint8_t> Generator::state_bytes() const {
 
 void Generator::set_state_bytes(std::span<const uint8_t> bytes, Location where) {
   if (bytes.size() != state_size) {
-    raise_format(fmt::format("a random state has {} bytes, not {}", state_size, bytes.size()), where);
+    raise_format(mismatch_text("state", fmt::format("{} bytes", state_size), bytes.size()), where);
   }
   if (const auto found = read<uint32_t>(bytes, 0); found != algorithm) {
     raise_format(fmt::format("random state of an unknown algorithm {}", found), where);
   }
   if (const auto found = read<uint32_t>(bytes, 4); found != state_version) {
-    raise_format(fmt::format("random state of version {}, not {}", found, state_version), where);
+    raise_format(mismatch_text("version of the state", state_version, found), where);
   }
   set_state({read<uint64_t>(bytes, 8), read<uint64_t>(bytes, 16), read<uint64_t>(bytes, 24)});
 }

@@ -23,6 +23,7 @@ typedef ulong uint64_t;
 
 namespace weft {
 
+/// The bits of a float.
 WEFT_FN uint32_t float_bits(float value) {
 #if defined(__OPENCL_CPP_VERSION__)
   return as_uint(value);
@@ -38,6 +39,7 @@ WEFT_FN uint32_t float_bits(float value) {
 #endif
 }
 
+/// The float of these bits.
 WEFT_FN float float_from_bits(uint32_t bits) {
 #if defined(__OPENCL_CPP_VERSION__)
   return as_float(bits);
@@ -82,8 +84,10 @@ struct float8_e8m0fnu {
   uint8_t bits;
 };
 
+/// Exact.
 WEFT_FN float to_float(bfloat16 x) { return float_from_bits((uint32_t)x.bits << 16); }
 
+/// Exact.
 WEFT_FN float to_float(float16 x) {
   const uint32_t sign = (uint32_t)(x.bits & 0x8000u) << 16;
   const uint32_t exponent = (x.bits >> 10) & 31u;
@@ -96,11 +100,13 @@ WEFT_FN float to_float(float16 x) {
   return float_from_bits(sign | ((exponent + 112u) << 23) | (mantissa << 13));
 }
 
+/// Exact.
 WEFT_FN float to_float(float8_e5m2 x) {
   float16 wide = {(uint16_t)((uint16_t)x.bits << 8)};
   return to_float(wide);
 }
 
+/// Exact.
 WEFT_FN float to_float(float8_e4m3fn x) {
   const uint32_t sign = (uint32_t)(x.bits & 0x80u) << 24;
   const uint32_t magnitude = x.bits & 0x7fu;
@@ -261,6 +267,7 @@ WEFT_FN float8_e8m0fnu to_float8_e8m0fnu(float value) {
 // correctly rounded exact value (Boldo and Melquiond, Emulation of a FMA and correctly rounded sums, 2008) ----
 
 #if !defined(__OPENCL_CPP_VERSION__) || defined(WEFT_HAS_DOUBLE)
+/// The float towards 0 of x, with its last bit set if x is not exact.
 WEFT_FN float odd_float(double x) {
   const float nearest = (float)x;
   const double back = (double)nearest;
@@ -269,6 +276,7 @@ WEFT_FN float odd_float(double x) {
 }
 #endif
 
+/// As above, of an integer.
 WEFT_FN float odd_float(uint64_t x) {
   float scale = 1;
   while ((x >> 24) != 0) {

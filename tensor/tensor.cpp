@@ -12,6 +12,7 @@
 #include "layout.hpp"
 #include "live.hpp"
 #include "step_recorder.hpp"
+#include "expect-inl.hpp"
 
 namespace weft {
 
@@ -258,7 +259,7 @@ void Tensor::check_element_type(DType wanted, Location where) const {
   detail::refuse_recording("values are read on the host");
   if (wanted == dtype(where)) return;
   raise<DTypeError>({.op = "data",
-                     .problem = fmt::format("elements are {}, not {}", name(dtype()), name(wanted)),
+                     .problem = mismatch_text("elements", wanted, dtype()),
                      .remedy = "convert with to(dtype) or ask for the element type"},
                     where);
 }

@@ -6,6 +6,7 @@
 #include "csv_columns-inl.hpp"
 #include "../../io/file.hpp"
 #include "../../io/json/json_tree-inl.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft::data {
 
@@ -32,7 +33,7 @@ struct CsvChunks::Impl {
   Impl(const io::Path& path, int64_t rows_, CsvOptions options_, Location where)
       : file(io::MappedFile::open(path, op, where)), name(path.string()), rows(rows_), options(std::move(options_)) {
     const io::ReadScope reading;
-    if (rows < 1) raise<ValueError>({.op = op, .problem = fmt::format("parts of {} rows", rows)}, where);
+    if (rows < 1) raise<ValueError>({.op = op, .problem = mismatch_text("rows", "at least 1", rows)}, where);
     start(where);
     reading.check(op, where);
   }
@@ -127,7 +128,9 @@ struct CsvChunks::Impl {
       if (value < least) place.at(field).fail("it is out of range");
       return value;
     };
-    if (whole("version", 1) != version) place.at("version").fail(fmt::format("it is not {}", version));
+    if (const int64_t found = whole("version", 1); found != version) {
+      place.at("version").fail(mismatch_text("", version, found));
+    }
     require("bytes", whole("bytes", 0), std::ssize(text()), where);
     Saved out;
     out.position = {static_cast<size_t>(whole("at", 0)), whole("line", 1)};

@@ -18,6 +18,7 @@
 #include "epoch_random-inl.hpp"
 #include "position-inl.hpp"
 #include "worker_error-inl.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft::data::detail {
 
@@ -48,9 +49,12 @@ void check(const LoaderOptions& o, const Source& source, Location where) {
   const auto require = [&](bool holds, const std::string& problem, const char* remedy = "") {
     if (!holds) raise<ValueError>({.op = op, .problem = problem, .remedy = remedy}, where);
   };
-  require(o.batch_size >= 1, fmt::format("batch_size is {}, below 1", o.batch_size));
-  require(o.workers >= 0 && o.workers <= 1024, fmt::format("workers is {}, not in [0, 1024]", o.workers));
-  require(o.prefetch >= 1 && o.prefetch <= 4096, fmt::format("prefetch is {}, not in [1, 4096]", o.prefetch));
+  const auto expect = [&](bool holds, const char* name, const char* expected, auto value) {
+    if (!holds) require(false, mismatch_text(name, expected, value));
+  };
+  expect(o.batch_size >= 1, "batch_size", "at least 1", o.batch_size);
+  expect(o.workers >= 0 && o.workers <= 1024, "workers", "a number in [0, 1024]", o.workers);
+  expect(o.prefetch >= 1 && o.prefetch <= 4096, "prefetch", "a number in [1, 4096]", o.prefetch);
   require(o.world >= 1 && o.rank >= 0 && o.rank < o.world, fmt::format("there is no rank {} of {}", o.rank, o.world));
   require(o.timeout >= 0, fmt::format("timeout is {} s", o.timeout));
   require(!o.sampler || !o.shuffle, "both shuffle and a sampler are given", "let the sampler shuffle");

@@ -9,6 +9,7 @@
 #include "../../ops/create.hpp"
 #include "../detail/begin.hpp"
 #include "../detail/gradients.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft::distributed {
 
@@ -58,7 +59,7 @@ const Tensor& all_reduce_(const Tensor& x, const Group& group, ReduceOp op, Loca
 double mean_weight(double own, const Group& group, Location where) {
   const CallScope call("mean_weight", where);
   if (!(own >= 0 && std::isfinite(own))) {
-    raise<ValueError>({.problem = fmt::format("weight is {}", own), .remedy = "it is finite and not negative"});
+    raise_value("weight", "a finite number of at least 0", own);
   }
   if (group.size() == 1) return own;
   const NoGradGuard unrecorded;

@@ -17,6 +17,7 @@
 #include "../detail/member.hpp"
 #include "../detail/tensor_set.hpp"
 #include "model-inl.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft::distributed {
 
@@ -30,7 +31,7 @@ Mesh with_all_dimensions(const Mesh& mesh) {
   const std::vector<std::string> known{"dp", "pp", "ep", "tp"};
   for (const std::string& name : names) {
     if (std::ranges::find(known, name) != known.end()) continue;
-    raise<ValueError>({.problem = fmt::format("a plan's mesh has dimensions dp, pp, ep and tp, not '{}'", name)});
+    raise_value("dimension of the plan's mesh", "dp, pp, ep or tp", in_quotes(name));
   }
   if (std::ssize(names) != shape.size()) raise<ValueError>({.problem = "the mesh's dimensions have no names"});
   for (const std::string& name : known) {
@@ -55,8 +56,7 @@ Group replicas_in(const Mesh& mesh) {
 std::vector<size_t> bounds_of(const ParallelPlan& plan, int stages, const nn::Module& model, size_t layers) {
   std::vector<size_t> bounds{0};
   if (stages > 1 && static_cast<int>(layers) < stages) {
-    raise<ValueError>({.problem = fmt::format("{} stages are cut from an nn::Sequential of as many layers, not of {}",
-                                              stages, layers)});
+    raise_value("model", fmt::format("an nn::Sequential of at least {} layers, one for each stage", stages), layers);
   }
   if (plan.cuts.empty()) {
     for (int s = 1; s < stages; ++s) bounds.push_back(static_cast<size_t>(s) * layers / static_cast<size_t>(stages));

@@ -14,6 +14,7 @@
 #include "../detail/run_state.hpp"
 #include "../detail/tensor_set.hpp"
 #include "model-inl.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft::distributed {
 
@@ -116,8 +117,7 @@ struct ParallelTraining::State {
         shares.push_back(static_cast<double>(target.size(0)));
       }
       if (!(shares.back() >= 0 && std::isfinite(shares.back()))) {
-        raise<ValueError>({.problem = fmt::format("the weight of a micro-batch is {}", shares.back()),
-                           .remedy = "it is finite and not negative"});
+        raise_value("weight of a micro-batch", "a finite number of at least 0", shares.back());
       }
       sum += shares.back();
     }

@@ -20,6 +20,7 @@
 #include "../detail/member.hpp"
 #include "../pipeline.hpp"
 #include "split_backward-inl.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft::distributed {
 
@@ -99,8 +100,7 @@ std::vector<double> shares_of(const PipelineStep& step, int micro_batches) {
       weight = step.weight(m);
     }
     if (!(weight >= 0 && std::isfinite(weight))) {
-      raise<ValueError>({.problem = fmt::format("the weight of micro-batch {} is {}", m, weight),
-                         .remedy = "it is finite and not negative"});
+      raise_value(fmt::format("weight of micro-batch {}", m), "a finite number of at least 0", weight);
     }
     sum += weight;
   }

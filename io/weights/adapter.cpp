@@ -14,6 +14,7 @@
 #include "../safetensors.hpp"
 #include "../../nn/pattern-inl.hpp"
 #include "../../ops/subscript.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft::io {
 
@@ -232,7 +233,7 @@ class Plan {
     if (const int64_t said = saved_.rank.of(own.name); said != 0 && said != own.options.r) return;
     const auto rank = static_cast<double>(own.options.r);
     const double scale = saved_.alpha.of(own.name) / (saved_.rslora ? std::sqrt(rank) : rank);
-    if (own.scale != scale) note(misscaled_, fmt::format("{} has {}, not {}", own.name, own.scale, scale));
+    if (own.scale != scale) note(misscaled_, mismatch_text(own.name, scale, own.scale));
   }
 
   void add(const std::string& name, const TensorMap& tensors) {

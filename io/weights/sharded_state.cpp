@@ -14,6 +14,7 @@
 #include "../files/folder-inl.hpp"
 #include "state_metadata-inl.hpp"
 #include "state_plan-inl.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft::io {
 
@@ -250,8 +251,9 @@ class OpenedState {
     const SafeFile::Info& info = found->second.file.info(key, where_);
     const Dims shape = s.flattened_range ? Dims(s.flattened_range->end - s.flattened_range->begin) : s.local_shape;
     if (info.dtype != tensor.dtype || !(info.shape == shape)) {
-      refuse(fmt::format("\"{}\" in {} is {} of {}, not {} of {}", shown, name, weft::name(info.dtype),
-                         info.shape.text(), weft::name(tensor.dtype), shape.text()));
+      refuse(mismatch_text(fmt::format("\"{}\" in {}", shown, name),
+                           fmt::format("{} {}", weft::name(tensor.dtype), shape.text()),
+                           fmt::format("{} {}", weft::name(info.dtype), info.shape.text())));
     }
     return found->second.file;
   }

@@ -18,6 +18,7 @@
 #include "../../ops/pointwise.hpp"
 #include "../layer-inl.hpp"
 #include "../lora/low_rank-inl.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft::nn {
 
@@ -40,7 +41,7 @@ CausalLMOptions filled(CausalLMOptions o, Location where) {
                                    {"head_dim", o.head_dim},
                                    {"hidden", o.hidden},
                                    {"context", o.context}}) {
-    if (size < 1) refuse(fmt::format("{} is {}", name, size));
+    if (size < 1) refuse(mismatch_text(name, "at least 1", size));
   }
   if (o.layers < 0 || o.window < 0) refuse(fmt::format("{} layers, a window of {}", o.layers, o.window));
   if (o.heads % o.kv_heads != 0) refuse(fmt::format("{} heads cannot share {}", o.heads, o.kv_heads));
@@ -232,9 +233,7 @@ Tensor CausalLM::forward(const Tensor& tokens, Location where) const {
 
 Tensor CausalLM::hidden(const Tensor& tokens, Location where) const {
   const CallScope call("CausalLM::hidden", where);
-  if (checked(tokens).dim() != 2) {
-    raise<ShapeError>({.problem = fmt::format("tokens are [batch, length], not {}", tokens.shape().text())});
-  }
+  expect_shape("tokens", tokens, checked(tokens).dim() == 2, "[batch, length]");
   const int64_t length = tokens.size(1);
   if (length > options_.context) {
     raise<ValueError>({.problem = fmt::format("{} tokens, and the context is of {}", length, options_.context)});

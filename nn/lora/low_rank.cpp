@@ -10,6 +10,7 @@
 #include "../../ops/matmul.hpp"
 #include "../../ops/pieces.hpp"
 #include "../../ops/pointwise.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft::nn::detail {
 
@@ -27,18 +28,23 @@ namespace {
 void check(bool holds, const char* problem, Location where) {
   if (!holds) raise<ValueError>({.op = "LoRA", .problem = problem}, where);
 }
+template <class T>
+void check(bool holds, const char* name, const char* expected, T value, Location where) {
+  if (!holds) raise<ValueError>({.op = "LoRA", .problem = mismatch_text(name, expected, value)}, where);
+}
 
 int64_t count_of(const std::vector<bool>& enable) { return std::ranges::count(enable, true); }
 
 void check_options(const LoraOptions& o, int64_t out, Location where) {
-  check(o.r >= 1, "r is the rank of the adapter: it is at least 1", where);
-  check(std::isfinite(o.alpha.value_or(1)), "alpha must be finite", where);
-  check(o.dropout >= 0 && o.dropout < 1, "dropout must be at least 0 and below 1", where);
-  check(o.lora_plus_scale > 0 && std::isfinite(o.lora_plus_scale), "lora_plus_scale must be finite and above 0", where);
+  check(o.r >= 1, "r", "at least 1", o.r, where);
+  check(std::isfinite(o.alpha.value_or(1)), "alpha", "a finite number", o.alpha.value_or(1), where);
+  check(o.dropout >= 0 && o.dropout < 1, "dropout", "a number in [0, 1)", o.dropout, where);
+  check(o.lora_plus_scale > 0 && std::isfinite(o.lora_plus_scale), "lora_plus_scale", "a finite number above 0",
+        o.lora_plus_scale, where);
   const bool splits = o.enable.empty() || (count_of(o.enable) > 0 && out % std::ssize(o.enable) == 0);
   check(splits, "enable must name one part at least, and as many as divide the outputs", where);
   const bool trains = !o.dtype || (is_floating(*o.dtype) && !is_storage_only(*o.dtype));
-  check(trains, "adapters are float16, bfloat16, float32 or float64", where);
+  check(trains, "dtype", "float16, bfloat16, float32 or float64", o.dtype.value_or(DType::f32), where);
 }
 
 Linear factor(int64_t in, int64_t out, bool zero, const Tensor& weight, const LoraOptions& options, Location where) {

@@ -18,6 +18,7 @@
 #include "../pointwise.hpp"
 #include "../detail/promote.hpp"
 #include "../detail/parts.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft {
 
@@ -104,9 +105,8 @@ void copy_elements_unrecorded(const Tensor& out, const View& in_view, const Tens
 
 void check_single(const Tensor& x) {
   if (WEFT_LIKELY(x.numel() == 1)) return;
-  raise<ValueError>(
-      {.problem = fmt::format("needs exactly one element, not {} of shape {}", x.numel(), x.shape().text()),
-       .remedy = "select one, or use to_vector()"});
+  raise_value("", "one element", fmt::format("{} elements of shape {}", x.numel(), x.shape().text()),
+              "select one, or use to_vector()");
 }
 
 Tensor dense_copy(const Tensor& x) {
@@ -194,7 +194,7 @@ Tensor call_cast(const Tensor& x, DType dtype, const std::string& overflow) {
       return cast(x, dtype, static_cast<Overflow>(i));
     }
   }
-  raise<ValueError>({.problem = fmt::format("overflow must be 'by_format', 'ieee' or 'saturate', not '{}'", overflow)});
+  raise_value("overflow", "'by_format', 'ieee' or 'saturate'", in_quotes(overflow));
 }
 
 const OpRecord all_copy_records[] = {
@@ -276,8 +276,7 @@ namespace {
 /// That of the kind, or of the first that there is.
 Backend& backend_to_pin_for(std::optional<Device> device) {
   if (device && (device->is_cpu() || device->type == DeviceType::meta)) {
-    raise<DeviceError>(
-        {.problem = fmt::format("memory is pinned for CUDA, the HPU or a plug-in, not for {}", device->name())});
+    raise_mismatch<DeviceError>("device", "CUDA, HPU or a plug-in's device", *device);
   }
   const std::vector<DeviceType> kinds = device ? std::vector{device->type} : accelerator_kinds();
   for (const DeviceType type : kinds) {

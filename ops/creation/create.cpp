@@ -10,6 +10,7 @@
 #include "../detail/fits.hpp"
 #include "../../tensor/checked.hpp"
 #include "../../tensor/determinism.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft {
 
@@ -191,7 +192,7 @@ void fill_equidistant(const Tensor& t, double first, double last) {
 
 Tensor linspace(Scalar first, Scalar last, int64_t count, TensorOptions options, Location where) {
   const CallScope call("linspace", where);
-  if (count < 0) raise<ValueError>({.problem = fmt::format("count {} is negative", count)});
+  expect_at_least("count", count, 0);
   const bool complex_ends = first.is_complex() || last.is_complex();
   if (complex_ends) options.dtype = options.dtype.value_or(complex_type(default_dtype()));
   Tensor t = made(count, options);

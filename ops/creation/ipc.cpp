@@ -15,6 +15,7 @@
 #include "../../tensor/error.hpp"
 #include "../create.hpp"
 #include "../detail/common.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft {
 
@@ -84,7 +85,7 @@ MemorySharing& sharing_of(Device device) {
 Record read_record(const std::string& bytes) {
   Record record;
   if (bytes.size() != sizeof record) {
-    raise<FormatError>({.problem = fmt::format("a handle has {} bytes, not {}", sizeof record, bytes.size())});
+    raise_mismatch<FormatError>("handle", fmt::format("{} bytes", sizeof record), bytes.size());
   }
   std::memcpy(&record, bytes.data(), sizeof record);
   if (std::memcmp(record.start, magic, sizeof magic) != 0 || record.check != check_of(record)) {

@@ -12,6 +12,7 @@
 #include "../join.hpp"
 #include "../pointwise.hpp"
 #include "../rearrange.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft::fft {
 
@@ -302,8 +303,7 @@ Norm norm_named(const std::string& name) {
   for (int i = 0; i < 3; ++i) {
     if (name == names[i]) return static_cast<Norm>(i);
   }
-  raise<ValueError>(
-      {.problem = fmt::format("argument 'norm' must be 'backward', 'ortho' or 'forward', not '{}'", name)});
+  raise_value("norm", "'backward', 'ortho' or 'forward'", in_quotes(name));
 }
 
 template <Tensor (*function)(const Tensor&, Options, Location)>

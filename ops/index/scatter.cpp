@@ -17,6 +17,7 @@
 #include "../../tensor/step_recorder.hpp"
 #include "../../tensor/threads.hpp"
 #include "../detail/parts.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft {
 
@@ -553,8 +554,7 @@ ScatterReduction reduction_of(const std::string& name) {
   for (int i = 0; i < 5; ++i) {
     if (name == names[i]) return static_cast<ScatterReduction>(i);
   }
-  raise<ValueError>(
-      {.problem = fmt::format("there is no reduction '{}'", name), .remedy = "use sum, prod, mean, amax or amin"});
+  raise_value("reduce", "sum, prod, mean, amax or amin", in_quotes(name));
 }
 
 Tensor call_scatter(const Tensor& x, int dim, const Tensor& index, const Operand& source,
@@ -562,7 +562,7 @@ Tensor call_scatter(const Tensor& x, int dim, const Tensor& index, const Operand
   if (!reduce) return scatter(x, dim, index, source);
   if (*reduce == "add") return scatter(x, dim, index, source, ScatterReduction::sum);
   if (*reduce == "multiply") return scatter(x, dim, index, source, ScatterReduction::prod);
-  raise<ValueError>({.problem = fmt::format("argument 'reduce' must be 'add' or 'multiply', not '{}'", *reduce)});
+  raise_value("reduce", "'add' or 'multiply'", in_quotes(*reduce));
 }
 Tensor call_scatter_reduce(const Tensor& x, int dim, const Tensor& index, const Tensor& source, const std::string& how,
                            bool include_self) {

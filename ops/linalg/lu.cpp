@@ -13,6 +13,7 @@
 #include "../reduce.hpp"
 #include "common.hpp"
 #include "samples.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft::linalg {
 
@@ -338,9 +339,7 @@ Tensor lu_solve(const Tensor& lu, const Tensor& pivots, const Tensor& b, bool le
   const CallScope call("linalg_lu_solve", where);
   WEFT_IN_FULL(linalg::lu_solve, lu, pivots, b, left, adjoint, where);
   check_sides(lu, b, left);
-  if (checked(pivots).dtype() != DType::i32) {
-    raise<DTypeError>({.problem = fmt::format("pivots are int32, not {}", name(pivots.dtype()))});
-  }
+  expect_dtype("pivots", checked(pivots), DType::i32);
   Dims expected = lu.shape();
   expected.erase(expected.size() - 1);
   if (!(pivots.shape() == expected)) {

@@ -10,6 +10,7 @@
 #include "../reduce.hpp"
 #include "common.hpp"
 #include "samples.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft::linalg {
 
@@ -26,7 +27,7 @@ Tensor bound_of(const Tensor& values, int64_t m, int64_t n, std::optional<double
 
 void check_tolerances(std::optional<double> atol, std::optional<double> rtol) {
   for (const auto& t : {atol, rtol}) {
-    if (t && !(*t >= 0)) raise<ValueError>({.problem = fmt::format("a tolerance of {} is negative or NaN", *t)});
+    if (t) expect_at_least("tolerance", *t, 0);
   }
 }
 
@@ -145,20 +146,18 @@ struct Norm {
 Norm norm_named(std::string_view order) {
   if (order == "fro") return {MatrixNorm::frobenius};
   if (order == "nuc") return {MatrixNorm::nuclear};
-  raise<ValueError>({.problem = fmt::format("there is no norm '{}' of matrices", order),
-                     .remedy = "use 'fro', 'nuc', ±1, ±2 or ±infinity"});
+  raise_value("ord", "'fro', 'nuc', ±1, ±2 or ±infinity", in_quotes(order));
 }
 Norm norm_numbered(double order) {
   const double size = std::fabs(order);
   if (size == 2) return {order > 0 ? MatrixNorm::most_spectral : MatrixNorm::least_spectral};
   if (size == 1) return {MatrixNorm::columns, order < 0};
   if (std::isinf(order)) return {MatrixNorm::rows, order < 0};
-  raise<ValueError>({.problem = fmt::format("there is no norm {} of matrices", order),
-                     .remedy = "use 'fro', 'nuc', ±1, ±2 or ±infinity"});
+  raise_value("ord", "'fro', 'nuc', ±1, ±2 or ±infinity", order);
 }
 
 Tensor matrix_norm_of(const Tensor& operand, Norm norm, const Dims& dims, bool keepdim, std::optional<DType> dtype) {
-  if (dims.size() != 2) raise<ValueError>({.problem = fmt::format("a matrix has 2 dimensions, not {}", dims.size())});
+  if (dims.size() != 2) raise_value("dim", "2 dimensions", dims.size());
   check_matrix(operand);
   const Tensor x = dtype ? operand.to(*dtype) : operand;
   check_numbers(x);

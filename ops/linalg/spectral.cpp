@@ -8,6 +8,7 @@
 #include "../reduce.hpp"
 #include "common.hpp"
 #include "samples.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft::linalg {
 
@@ -183,7 +184,7 @@ namespace {
 
 bool upper_in(const std::string& triangle) {
   if (triangle == "L" || triangle == "U") return triangle == "U";
-  raise<ValueError>({.problem = fmt::format("there is no triangle '{}'", triangle), .remedy = "use 'L' or 'U'"});
+  raise_value("UPLO", "'L' or 'U'", in_quotes(triangle));
 }
 std::vector<Tensor> call_eigh(const Tensor& x, const std::string& triangle) {
   const CallScope call("linalg_eigh");

@@ -18,13 +18,14 @@
 #include "../pointwise.hpp"
 #include "../reduce.hpp"
 #include "../detail/parts.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft {
 
 ConvolutionPadding::ConvolutionPadding(std::string_view word, Location where) : same(word == "same") {
   if (same || word == "valid") return;
   const CallScope call("padding", where);
-  raise<ValueError>({.problem = fmt::format("\"{}\" is neither \"same\" nor \"valid\"", word)});
+  raise_value("padding", "'same' or 'valid'", in_quotes(word));
 }
 
 namespace {
@@ -138,9 +139,7 @@ void check_operands(const Tensor& x, const Tensor& weight, const Tensor& bias, i
   }
   check_same_device({&x, &weight, &bias});
   for (const Tensor* t : {&weight, &bias}) {
-    if (!t->defined() || t->dtype() == x.dtype()) continue;
-    raise<DTypeError>({.problem = fmt::format("x is {} and {} {}", name(x.dtype()),
-                                              t == &bias ? "the bias" : "the weight", name(t->dtype()))});
+    if (t->defined()) expect_one_dtype(t == &bias ? "x and bias" : "x and weight", x, *t);
   }
   if (weight.dim() != dims + 2 || (x.dim() != dims + 2 && x.dim() != dims + 1)) {
     raise_operands(fmt::format("x needs {} or {} dimensions and the weight {}", dims + 1, dims + 2, dims + 2), x,
@@ -149,12 +148,11 @@ void check_operands(const Tensor& x, const Tensor& weight, const Tensor& bias, i
 }
 
 void check_bias(const Tensor& bias, int64_t outputs) {
-  if (!bias.defined() || bias.shape() == Dims(outputs)) return;
-  raise<ShapeError>({.problem = fmt::format("the bias has shape {}, not [{}]", bias.shape().text(), outputs)});
+  if (bias.defined()) expect_shape("bias", bias, Dims(outputs));
 }
 
 void check_groups(const Tensor& x, const Tensor& weight, int64_t groups, int64_t split) {
-  if (groups < 1) raise<ValueError>({.problem = fmt::format("groups is {}, not at least 1", groups)});
+  expect_at_least("groups", groups, 1);
   if (split % groups != 0) raise_operands(fmt::format("{} are not divisible into {} groups", split, groups), x, weight);
 }
 

@@ -8,6 +8,7 @@
 #include "../pointwise.hpp"
 #include "../random.hpp"
 #include "../detail/parts.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft {
 
@@ -15,15 +16,12 @@ namespace {
 
 void check_dropout(const Tensor& x, double p) {
   if (!is_complex(checked(x).dtype())) check_floating(x);
-  if (WEFT_LIKELY(p >= 0 && p <= 1)) return;
-  raise<ValueError>({.problem = fmt::format("the probability {} is outside [0, 1]", p)});
+  expect_range("p", p, 0, 1);
 }
 
 // One for each channel of [N, C, ...].
 Dims channels_of(const Tensor& x) {
-  if (WEFT_UNLIKELY(x.dim() < 2)) {
-    raise<ShapeError>({.problem = fmt::format("takes [N, C, ...], not {}", x.shape().text())});
-  }
+  expect_shape("x", x, x.dim() >= 2, "[N, C, ...]");
   Dims shape = Dims::filled(x.dim(), 1);
   shape[0] = x.size(0);
   shape[1] = x.size(1);
@@ -45,10 +43,7 @@ Tensor channel_dropout(const Tensor& x, double p, bool training, Generator* gene
   check_dropout(x, p);
   const bool one = rank != 2 && x.dim() == rank + 1;
   const bool fits = one || x.dim() == rank + 2 || (rank == 2 && x.dim() == 3);
-  if (WEFT_UNLIKELY(!fits)) {
-    raise<ShapeError>(
-        {.problem = fmt::format("takes rank {} or {}, not shape {}", rank + 1, rank + 2, x.shape().text())});
-  }
+  if (WEFT_UNLIKELY(!fits)) raise_rank("x", fmt::format("{} or {} dimensions", rank + 1, rank + 2), x);
   return one ? without_channels(x.unsqueeze(0), p, training, generator).squeeze(0)
              : without_channels(x, p, training, generator);
 }

@@ -11,6 +11,7 @@
 #include "../reduce.hpp"
 #include "../detail/reducing.hpp"
 #include "../detail/parts.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft {
 
@@ -20,9 +21,7 @@ void check_parameter(const char* what, const Tensor& x, const Tensor& parameter,
   if (!parameter.defined()) return;
   check_floating(parameter);
   check_same_device({&x, &parameter});
-  if (parameter.shape() == shape) return;
-  raise<ShapeError>({.problem = fmt::format("the {} has shape {}, not the normalized shape {}", what,
-                                            parameter.shape().text(), shape.text())});
+  expect_shape(what, parameter, shape);
 }
 
 void check_norm(const Tensor& x, const Dims& shape, const Tensor& weight, const Tensor& bias) {

@@ -4,6 +4,7 @@
 #include "../join.hpp"
 #include "../pointwise.hpp"
 #include "blocks-inl.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft {
 
@@ -13,7 +14,7 @@ QuantBlock block_of(const std::string& word) {
   if (word == "tensor") return QuantBlock::tensor;
   if (word == "1x128") return QuantBlock::row_1x128;
   if (word == "128x128") return QuantBlock::tile_128x128;
-  raise<ValueError>({.problem = fmt::format("a block is 'tensor', '1x128' or '128x128', not '{}'", word)});
+  raise_value("block", "'tensor', '1x128' or '128x128'", in_quotes(word));
 }
 
 std::vector<Tensor> call_quant(const Tensor& x, const std::string& block, double eps, bool pow2, bool transpose_scale,

@@ -12,6 +12,7 @@
 #include "../search.hpp"
 #include "../statistics.hpp"
 #include "../detail/parts.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft {
 
@@ -20,7 +21,7 @@ namespace {
 using Range = std::pair<double, double>;
 
 void check_bins(int64_t bins, const Tensor& x) {
-  if (bins < 1) raise<ValueError>({.problem = fmt::format("bins = {} is not positive", bins)});
+  expect_at_least("bins", bins, 1);
   check_room(Dims{bins}, DType::i64, x.device());
 }
 
@@ -124,9 +125,7 @@ Binned histogram(const Tensor& given, const Tensor& edges, const HistogramOption
   const CallScope call("histogram", where);
   check_floating(checked(given));
   check_source(given, checked(edges));
-  if (edges.dim() != 1 || edges.numel() < 2) {
-    raise_shapes(fmt::format("edges are 1-d and two or more, not {}", edges.shape().text()));
-  }
+  if (edges.dim() != 1 || edges.numel() < 2) raise_rank("edges", "1 dimension of at least 2 elements", edges);
   if (options.range) raise<ValueError>({.problem = "edges already say the range"});
   check_weight(options.weight, given);
   const NoGradGuard unrecorded;

@@ -10,6 +10,7 @@
 #include "../scan.hpp"
 #include "../scatter.hpp"
 #include "../detail/parts.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft {
 
@@ -185,7 +186,7 @@ Tensor cumprod(const Tensor& given, int dim, std::optional<DType> dtype, Locatio
   WEFT_IN_FULL(cumprod, given, dim, dtype, where);
   const int along = wrap_dim(dim, checked(given).dim());
   const DType wanted = sum_type(given, dtype);
-  if (wanted == DType::boolean) raise<DTypeError>({.problem = "products are numbers, not bool"});
+  if (wanted == DType::boolean) raise_dtype("dtype", "a dtype of numbers", wanted);
   const DType wide = is_inexact(wanted)     ? product_type(compute_type(wanted), given.device())
                      : wanted == DType::u64 ? wanted
                                             : DType::i64;

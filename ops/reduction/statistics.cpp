@@ -12,6 +12,7 @@
 #include "../pointwise.hpp"
 #include "../reduce.hpp"
 #include "../detail/parts.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft {
 
@@ -61,10 +62,10 @@ Tensor renorm(const Tensor& x, double p, int dim, double maxnorm, Location where
   const CallScope call("renorm", where);
   WEFT_IN_FULL(renorm, x, p, dim, maxnorm, where);
   linalg::check_numbers(x);
-  if (x.dim() < 2) raise_shapes(fmt::format("needs two dimensions, not {}", x.shape().text()));
+  expect_rank_at_least("x", x, 2);
   const int along = wrap_dim(dim, x.dim());
-  if (!(p > 0)) raise<ValueError>({.problem = fmt::format("p = {} is not positive", p)});
-  if (!(maxnorm >= 0)) raise<ValueError>({.problem = fmt::format("maxnorm = {} is negative", maxnorm)});
+  if (!(p > 0)) raise_value("p", "a number above 0", p);
+  expect_at_least("maxnorm", maxnorm, 0);
   Dims others;
   for (int i = 0; i < x.dim(); ++i) {
     if (i != along) others.push_back(i);
@@ -98,7 +99,7 @@ Tensor product_of(const Tensor& fweights, const Tensor& aweights) {
 
 Tensor covariance(const Tensor& given, int64_t correction, const Tensor& fweights, const Tensor& aweights) {
   const Tensor x = checked(given).dtype() == DType::u64 ? given.to(default_dtype()) : given;
-  if (x.dim() > 2) raise_shapes(fmt::format("takes at most two dimensions, not {}", x.shape().text()));
+  if (x.dim() > 2) raise_rank("x", "at most 2 dimensions", x);
   if (x.dtype() == DType::boolean) raise<DTypeError>({.problem = "there is no covariance of bool"});
   const Tensor rows = x.dim() < 2 ? x.reshape({1, -1}) : x;
   const int64_t count = rows.sizes()[1];

@@ -9,6 +9,7 @@
 #include "../pointwise.hpp"
 #include "../reduce.hpp"
 #include "../detail/parts.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft {
 
@@ -136,8 +137,7 @@ double order_of(const Value& p) {
   const auto* name = std::get_if<std::string>(&p);
   if (name == nullptr) return detail::unboxed<double>(p, 1);
   if (*name == "fro") return 2;
-  raise<NotImplementedError>(
-      {.problem = fmt::format("there is no norm '{}' of vectors", *name), .remedy = "use 'fro' or a number"});
+  raise<NotImplementedError>({.problem = mismatch_text("ord", "'fro' or a number", in_quotes(*name))});
 }
 
 std::vector<Values> norm_samples(SampleMaker& make) {

@@ -8,6 +8,7 @@
 #include "../pointwise.hpp"
 #include "../../tensor/checked.hpp"
 #include "../detail/parts.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft {
 
@@ -27,11 +28,6 @@ View reversed(const View& x, int dim) {
   layout.strides[dim] = -layout.strides[dim];
   finish_layout(layout);
   return view;
-}
-
-void check_rank(const Tensor& x, int least) {
-  if (checked(x).dim() >= least) return;
-  raise<ShapeError>({.problem = fmt::format("needs rank {} or more, not shape {}", least, x.shape().text())});
 }
 
 // ---- roll -----------------------------------------------------------------------------------------------------------
@@ -128,13 +124,13 @@ Tensor flip(const Tensor& x, const Dims& dims, Location where) {
 
 Tensor fliplr(const Tensor& x, Location where) {
   const CallScope call("fliplr", where);
-  check_rank(x, 2);
+  expect_rank_at_least("x", checked(x), 2);
   return flip(x, 1);
 }
 
 Tensor flipud(const Tensor& x, Location where) {
   const CallScope call("flipud", where);
-  check_rank(x, 1);
+  expect_rank_at_least("x", checked(x), 1);
   return flip(x, 0);
 }
 

@@ -4,6 +4,7 @@
 #include "../rearrange.hpp"
 #include "../../tensor/checked.hpp"
 #include "../detail/parts.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft {
 
@@ -11,14 +12,9 @@ namespace {
 
 Tensor own_copy(const Tensor& out, const Tensor& x) { return out.shares_storage(x) ? out.clone() : out; }
 
-void check_image(const Tensor& x) {
-  if (checked(x).dim() >= 3) return;
-  raise<ShapeError>({.problem = fmt::format("needs rank 3 or more, not shape {}", x.shape().text())});
-}
+void check_image(const Tensor& x) { expect_rank_at_least("x", checked(x), 3); }
 
-void check_factor(int64_t factor) {
-  if (factor <= 0) raise<ValueError>({.problem = fmt::format("a factor of {} is not positive", factor)});
-}
+void check_factor(int64_t factor) { expect_at_least("factor", factor, 1); }
 
 // The product of all sizes before the last three.
 int64_t images_in(const Tensor& x) {
@@ -48,9 +44,7 @@ Tensor rot90(const Tensor& x, int64_t k, const Dims& dims, Location where) {
   const CallScope call("rot90", where);
   checked(x);
   if (dims.size() != 2) raise<ValueError>({.problem = fmt::format("{} dimensions make no plane", dims.size())});
-  if (x.dim() < 2) {
-    raise<ShapeError>({.problem = fmt::format("needs rank 2 or more, not shape {}", x.shape().text())});
-  }
+  expect_rank_at_least("x", x, 2);
   const int a = wrap_dim(dims[0], x.dim()), b = wrap_dim(dims[1], x.dim());
   if (a == b) raise<ValueError>({.problem = fmt::format("dimension {} is named twice", a)});
   switch ((k % 4 + 4) % 4) {

@@ -7,6 +7,7 @@
 #include "../pad.hpp"
 #include "../../tensor/checked.hpp"
 #include "../detail/parts.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft {
 
@@ -37,9 +38,7 @@ Tensor matrices_along_diagonal(std::span<const Tensor> tensors) {
   Checked width = 0;
   for (Tensor& block : blocks) {
     block = block.to(dtype);
-    if (block.dim() > 2) {
-      raise<ShapeError>({.problem = fmt::format("a block has two dimensions, not shape {}", block.shape().text())});
-    }
+    if (block.dim() > 2) raise_rank("tensors", "at most 2 dimensions", block);
     width += block.sizes()[1];
   }
   if (!width.fits()) raise<ShapeError>({.problem = "the blocks have more columns than 63 bits can count"});

@@ -9,6 +9,7 @@
 #include "../pointwise.hpp"
 #include "../../tensor/checked.hpp"
 #include "../detail/parts.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft {
 
@@ -16,10 +17,7 @@ namespace {
 
 enum class Triangle : uint8_t { lower, upper };
 
-void check_matrices(const Tensor& x) {
-  if (checked(x).dim() >= 2) return;
-  raise<ShapeError>({.problem = fmt::format("needs rank 2 or more, not shape {}", x.shape().text())});
-}
+void check_matrices(const Tensor& x) { expect_rank_at_least("x", checked(x), 2); }
 
 // True outside of the triangle: [rows, columns].
 Tensor outside(const Tensor& x, int64_t diagonal, Triangle triangle) {

@@ -19,7 +19,7 @@ def _public(function):
 def _need_tensors(name, **arguments):
     for argument, value in arguments.items():
         if not isinstance(value, Tensor):
-            raise TypeError(f"{name}(): argument '{argument}' must be a Tensor, not {type(value).__name__}")
+            raise TypeError(f"{name}(): argument '{argument}': expected a Tensor, got {type(value).__name__}")
 
 
 _python_types = {bool: _core.bool, int: _core.int64, float: _core.float64, complex: _core.complex128}
@@ -215,7 +215,7 @@ def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False):
     """obj as a tensor, sharing its memory if possible and copy is not True. With copy=False, raises ValueError if it
     cannot be shared. Read-only memory is copied, since tensors are always writable."""
     if copy is not None and not isinstance(copy, bool):
-        raise TypeError(f"asarray(): argument 'copy' must be a bool or None, not {type(copy).__name__}")
+        raise TypeError(f"asarray(): argument 'copy': expected a bool or None, got {type(copy).__name__}")
     if isinstance(obj, Tensor):
         shared = obj
         result = _finish(obj, dtype, device)
@@ -240,7 +240,7 @@ def from_numpy(ndarray):
     """A tensor that shares the array's memory. A read-only array is copied. Raises TypeError for anything but an array
     and for dtypes that weft lacks, and ValueError for unaligned elements."""
     if not any(c.__module__ == "numpy" and c.__name__ == "ndarray" for c in type(ndarray).__mro__):
-        raise TypeError(f"from_numpy(): argument 'ndarray' must be a numpy.ndarray, not {type(ndarray).__name__}")
+        raise TypeError(f"from_numpy(): argument 'ndarray': expected a numpy.ndarray, got {type(ndarray).__name__}")
     if not ndarray.dtype.isnative:
         raise TypeError(f"from_numpy(): argument 'ndarray' has another byte order: {ndarray.dtype}")
     return _core._from_memory(ndarray, False if ndarray.flags.writeable else None)
@@ -341,7 +341,7 @@ class finfo:
         if isinstance(type, _dtype) and type.is_complex:
             type = _core.float32 if type is _core.complex64 else _core.float64
         if not isinstance(type, _dtype) or not type.is_floating_point:
-            raise TypeError(f"finfo(): argument 'type' must be a floating-point dtype, not {type!r}")
+            raise TypeError(f"finfo(): argument 'type': expected a floating-point dtype, got {type!r}")
         self.dtype = type
         self.bits, self.eps, self.max, self.smallest_normal = _float_facts[type.name]
         self.min = -self.max if type.is_signed else self.smallest_normal
@@ -357,7 +357,7 @@ class iinfo:
     def __init__(self, type):
         type = type.dtype if isinstance(type, Tensor) else _named(type)
         if not isinstance(type, _dtype) or type.is_floating_point or type.is_complex or type is _core.bool:
-            raise TypeError(f"iinfo(): argument 'type' must be an integer dtype, not {type!r}")
+            raise TypeError(f"iinfo(): argument 'type': expected an integer dtype, got {type!r}")
         self.dtype, self.bits = type, 8 * type.itemsize
         self.min = -2**(self.bits - 1) if type.is_signed else 0
         self.max = 2**(self.bits - 1) - 1 if type.is_signed else 2**self.bits - 1

@@ -182,7 +182,7 @@ def _elementwise(name, others):
         for other in tensors:
             _functions._need_tensors(name, other=other)
             if other.dtype is not self.dtype:
-                raise TypeError(f"{name}(): the tensors must be {self.dtype.name}, not {other.dtype.name}")
+                raise TypeError(f"{name}(): tensors: expected {self.dtype.name}, got {other.dtype.name}")
         numbers = [t.expand(self.shape).reshape(-1).tolist() for t in (self, *tensors)]
         values = [function(*several) for several in zip(*numbers)]
         return self.copy_(_functions.tensor(values, dtype=self.dtype).reshape(self.shape))

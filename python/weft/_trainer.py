@@ -67,7 +67,7 @@ class Evaluation:
         if metric is None:
             metric = self._metrics[name] = kind(*args, **kwargs)
         elif type(metric) is not kind:
-            raise ValueError(f"\"{name}\" is the name of a {type(metric).__name__}, not of a {kind.__name__}")
+            raise ValueError(f"metric \"{name}\": expected {kind.__name__}, got {type(metric).__name__}")
         return metric
 
     def mean(self, name):

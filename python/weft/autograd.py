@@ -11,7 +11,7 @@ def _several(tensors, function, argument):
     tensors = list(tensors)
     for t in tensors:
         if not isinstance(t, Tensor):
-            raise TypeError(f"{function}(): argument '{argument}' must be tensors, not {type(t).__name__}")
+            raise TypeError(f"{function}(): argument '{argument}': expected tensors, got {type(t).__name__}")
     return tensors
 
 

@@ -22,7 +22,7 @@ def norm(x, ord=None, dim=None, keepdim=False, *, dtype=None, out=None):
     dims = None if dim is None else [dim] if isinstance(dim, int) else list(dim)
     if ord is not None and (isinstance(ord, str) or (len(dims) if dims is not None else x.dim()) == 2):
         if dims is None and x.dim() != 2:
-            raise ValueError(f"linalg.norm(): order {ord!r} needs a matrix or two dimensions, not {x.dim()}")
+            raise ValueError(f"linalg.norm(): argument 'input': expected a matrix or two of its dimensions for order {ord!r}, got {x.dim()} dimensions")
         return _ops["linalg_matrix_norm"](x, ord, dims or [-2, -1], keepdim, dtype=dtype, out=out)
     if ord is not None and dims is None and x.dim() > 2:
         raise ValueError(f"linalg.norm(): order {ord!r} needs dim for a tensor of {x.dim()} dimensions")

@@ -19,7 +19,7 @@ def _in_double(function):
     def apply(input, *, out=None):
         _functions._need_tensors(function.__name__, input=input)
         if input.dtype.is_complex:
-            raise TypeError(f"{function.__name__}(): needs real numbers, not {input.dtype.name}")
+            raise TypeError(f"{function.__name__}(): expected real numbers, got {input.dtype.name}")
         dtype = input.dtype if input.dtype.is_floating_point else _core.get_default_dtype()
         result = function(input.to(_core.float64)).to(dtype)
         if out is None:

@@ -97,7 +97,8 @@ TEST(Adapter, OneOfAnotherScaleIsRefused) {
   nn::apply_lora(adapted, {.r = 2, .alpha = 8, .targets = {"1"}});
   nn::apply_lora(other, {.r = 2, .alpha = 4, .targets = {"1"}});
   io::save_adapter(folder / "a", adapted);
-  EXPECT_THAT(message_of<ValueError>([&] { io::load_adapter(folder / "a", other); }), HasSubstr("1 has 2, not 4"));
+  EXPECT_THAT(message_of<ValueError>([&] { io::load_adapter(folder / "a", other); }),
+              HasSubstr("1: expected 4, got 2"));
 }
 
 struct Tied : nn::Layer<Tied> {

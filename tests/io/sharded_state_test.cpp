@@ -301,7 +301,7 @@ TEST(ShardedState, DamagedStatesAreRefused) {
   says(changed("[4, 4]", "[4, 4, 4, 4, 4, 4, 4, 4, 4]"), "tensors.w.global_shape has more than 8");
   says(changed("[4, 4]", "[4, 18446744073709551615]"), "beyond 2^63 - 1");
   says(changed("[4, 4]", "[4, 9223372036854775807]"), "global shape");
-  says(changed("[2, 4]", "[3, 4]"), "is float32 of [2, 4], not float32 of [3, 4]");
+  says(changed("[2, 4]", "[3, 4]"), ": expected float32 [3, 4], got float32 [2, 4]");
   says(changed("[2, 4]", "[9223372036854775807, 4]"), "tensors.w.shards[0]: ");
   says(changed("[2, 0]", "[1, 0]"), "two shards of \"w\" have [1, 0] to [2, 4]");
   says(changed("\"0_1.", "\"../0_1."), "no file of state 1");

@@ -73,7 +73,7 @@ TEST(RepeatInterleave, Errors) {
   EXPECT_THROW(repeat_interleave(tensor(1)), DTypeError);
   EXPECT_NE(message_of<ValueError>([&] {
               repeat_interleave(x, integers({1, 2}), 0, 4);
-            }).find("the repeats add up to 3, not to 4"),
+            }).find("output_size: expected 3, the sum of repeats, got 4"),
             std::string::npos);
   EXPECT_THROW(repeat_interleave(x, integers({1, 2}), 0, -1), ValueError);
 }

@@ -136,8 +136,8 @@ TEST(LoadPlugin, AnOlderMinorVersionLacksTheEntriesAtTheEnd) {
 
 TEST(LoadPlugin, GarbageIsADeviceErrorThatSaysWhat) {
   const std::pair<const char*, const char*> cases[] = {
-      {"struct_size", "its parameters have 24 bytes"},
-      {"table_size", "its table has 8 bytes"},
+      {"struct_size", "params.struct_size: expected"},
+      {"table_size", "got 8"},
       {"built_in_kind", "the kind hpu, which is built in"},
       {"bad_kind", "names no kind of device"},
       {"no_kind", "names no kind of device"},

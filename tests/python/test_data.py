@@ -87,7 +87,7 @@ def test_tensor_datasets(num_workers):
 def test_tensor_datasets_refuse_unequal_lengths():
     with pytest.raises(ValueError, match="3 and 4 rows"):
         data.TensorDataset(weft.zeros(4), weft.zeros(3))
-    with pytest.raises(TypeError, match="takes tensors, not list"):
+    with pytest.raises(TypeError, match="expected tensors, got list"):
         data.TensorDataset([1, 2])
     assert data.TensorDataset(weft.arange(4))[2][0].item() == 2
 
@@ -516,7 +516,7 @@ def test_getitems_gets_whole_batches():
 
 
 def test_bad_arguments():
-    for kwargs, text in [({"batch_size": 0}, "batch_size is 0"), ({"num_workers": -1}, "workers is -1"),
+    for kwargs, text in [({"batch_size": 0}, "batch_size: expected"), ({"num_workers": -1}, "workers: expected"),
                          ({"shuffle": True, "sampler": [0]}, "shuffle and a sampler"),
                          ({"batch_size": 2, "batch_sampler": [[0]]}, "batch_sampler excludes"),
                          ({"timeout": -1}, "timeout"), ({"prefetch_factor": 2}, "no workers"),

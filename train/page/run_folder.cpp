@@ -19,6 +19,7 @@
 #include "../../io/files/folder-inl.hpp"
 #include "../../io/files/last_words-inl.hpp"
 #include "../../io/json/json_tree-inl.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft::train {
 
@@ -330,7 +331,10 @@ void RunFolder::State::leave(const char* why) {
 
 RunFolder::RunFolder(io::Path folder, RunFolderOptions options, Location where) {
   if (!options.config.empty()) (void)io::parse_json(options.config, op, where, "config: ");
-  if (!(options.page_every > 0)) raise<ValueError>({.op = op, .problem = "page_every is not above 0 seconds"}, where);
+  if (!(options.page_every > 0)) {
+    raise<ValueError>(
+        {.op = op, .problem = mismatch_text("page_every", "a number of seconds above 0", options.page_every)}, where);
+  }
   // The log creates a name for an empty path.
   std::optional<io::RunLog> named;
   if (folder.empty()) {

@@ -56,7 +56,7 @@ class TensorDataset(Dataset):
     def __init__(self, *tensors):
         for t in tensors:
             if not isinstance(t, Tensor):
-                raise TypeError(f"TensorDataset takes tensors, not {type(t).__name__}")
+                raise TypeError(f"TensorDataset(): expected tensors, got {type(t).__name__}")
         if not tensors:
             raise ValueError("TensorDataset takes at least one tensor")
         lengths = {len(t) for t in tensors}

@@ -49,7 +49,7 @@ def flip_vertical(image):
 def resize(image, size, antialias=True, mode="bilinear"):
     """Resizes to (height, width), or the shorter side to one number; mode is "bilinear" or "bicubic"."""
     if mode not in ("bilinear", "bicubic"):
-        raise ValueError(f"resize(): argument 'mode' must be 'bilinear' or 'bicubic', not {mode!r}")
+        raise ValueError(f"resize(): argument 'mode': expected 'bilinear' or 'bicubic', got {mode!r}")
     return _core._resize(image, _sizes(size), antialias, mode == "bicubic")
 
 

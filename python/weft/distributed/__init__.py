@@ -64,7 +64,7 @@ def init_process_group(backend=None, init_method=None, timeout=None, world_size=
         raise ValueError(f"backend '{backend}': processes are started by mpirun and speak through MPI")
     group = _group(None)
     if world_size not in (-1, group.size()) or rank not in (-1, group.rank()):
-        raise ValueError(f"mpirun made this rank {group.rank()} of {group.size()}, not {rank} of {world_size}")
+        raise ValueError(f"rank and world size: expected {rank} of {world_size}, got {group.rank()} of {group.size()} from mpirun")
     if timeout is not None:
         group.timeout = _seconds(timeout)
 

@@ -19,8 +19,8 @@ class _Convolution(_Layer):
     def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, dilation=1, groups=1, bias=True,
                  padding_mode="zeros", device=None, dtype=None):
         if padding_mode not in ("zeros", "reflect", "replicate", "circular"):
-            raise ValueError(f"{type(self).__name__}(): argument 'padding_mode' must be 'zeros', 'reflect', 'replicate' or "
-                             f"'circular', not {padding_mode!r}")
+            raise ValueError(f"{type(self).__name__}(): argument 'padding_mode': expected 'zeros', 'reflect', 'replicate' or "
+                             f"'circular', got {padding_mode!r}")
         self.in_channels, self.out_channels, self.groups, self.padding_mode = in_channels, out_channels, groups, padding_mode
         sizes = [_each(value, self.dims) for value in (kernel_size, stride, dilation)]
         self.kernel_size, self.stride, self.dilation = sizes
@@ -74,7 +74,7 @@ class _TransposedConvolution(_Layer):
     def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, output_padding=0, groups=1, bias=True,
                  dilation=1, padding_mode="zeros", device=None, dtype=None):
         if padding_mode != "zeros":
-            raise ValueError(f"{type(self).__name__}(): argument 'padding_mode' must be 'zeros', not {padding_mode!r}")
+            raise ValueError(f"{type(self).__name__}(): argument 'padding_mode': expected 'zeros', got {padding_mode!r}")
         self.in_channels, self.out_channels, self.groups, self.padding_mode = in_channels, out_channels, groups, padding_mode
         sizes = [_each(value, self.dims) for value in (kernel_size, stride, padding, output_padding, dilation)]
         self.kernel_size, self.stride, self.padding, self.output_padding, self.dilation = sizes

@@ -33,7 +33,7 @@ def embedding(input, weight, padding_idx=None, max_norm=None, norm_type=2.0, sca
     else:
         rows = weight.shape[0]
         if not -rows <= padding_idx < rows:
-            raise ValueError(f"embedding(): argument 'padding_idx' must be one of {rows} rows, not {padding_idx}")
+            raise ValueError(f"embedding(): argument 'padding_idx': expected one of {rows} rows, got {padding_idx}")
         padding_idx %= rows
     return _ops["embedding"](weight, input, padding_idx, scale_grad_by_freq=scale_grad_by_freq, sparse=sparse)
 
@@ -305,7 +305,7 @@ def multi_head_attention_forward(query, key, value, embed_dim_to_check, num_head
         raise NotImplementedError("multi_head_attention_forward(): 'static_k' and 'static_v' are there with their "
                                   "defaults alone")
     if query.shape[-1] != embed_dim_to_check:
-        raise ValueError(f"multi_head_attention_forward(): the query is {query.shape[-1]} wide, not {embed_dim_to_check}")
+        raise ValueError(f"multi_head_attention_forward(): width of the query: expected {embed_dim_to_check}, got {query.shape[-1]}")
     return _core._multi_head_attention(
         query, key, value, num_heads, None if use_separate_proj_weight else in_proj_weight, in_proj_bias, bias_k, bias_v,
         add_zero_attn, float(dropout_p) if training else 0.0, out_proj_weight, out_proj_bias, key_padding_mask,

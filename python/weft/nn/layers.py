@@ -62,7 +62,7 @@ class Embedding(_Layer):
             raise NotImplementedError("Embedding(): 'max_norm' and 'scale_grad_by_freq' are there with their defaults "
                                       "alone")
         if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
-            raise ValueError(f"Embedding(): argument 'padding_idx' must be one of {num_embeddings} rows, not {padding_idx}")
+            raise ValueError(f"Embedding(): argument 'padding_idx': expected one of {num_embeddings} rows, got {padding_idx}")
         padding_idx = None if padding_idx is None else padding_idx % num_embeddings
         super().__init__(_core._embedding(num_embeddings, embedding_dim, padding_idx,
                                           bool(sparse)), device, dtype)
@@ -193,7 +193,7 @@ class Softmax2d(Module):
 
     def forward(self, input):
         if input.ndim not in (3, 4):
-            raise ValueError(f"Softmax2d(): the input has {input.ndim} dimensions, not 3 or 4")
+            raise ValueError(f"Softmax2d(): input: expected 3 or 4 dimensions, got {input.ndim}")
         return F.softmax(input, -3)
 
 
@@ -285,7 +285,7 @@ def _check_loss(name, reduction, options):
     """Raises ValueError for options that no input suits."""
     allowed = ("none", "mean", "sum") + ("batchmean",) * (name == "KLDivLoss")
     if reduction not in allowed:
-        raise ValueError(f"{name}(): argument 'reduction' must be one of {', '.join(allowed)}, not {reduction!r}")
+        raise ValueError(f"{name}(): argument 'reduction': expected one of {', '.join(allowed)}, got {reduction!r}")
     limits = {"label_smoothing": ("in [0, 1]", lambda x: 0 <= x <= 1), "delta": ("above 0", lambda x: x > 0),
               "beta": ("at least 0", lambda x: x >= 0), "blank": ("at least 0", lambda x: x >= 0)}
     if name.startswith("Triplet"):
@@ -295,7 +295,7 @@ def _check_loss(name, reduction, options):
     for key in limits.keys() & options.keys():
         expected, holds = limits[key]
         if not holds(options[key]):
-            raise ValueError(f"{name}(): argument '{key}' must be {expected}, not {options[key]}")
+            raise ValueError(f"{name}(): argument '{key}': expected {expected}, got {options[key]}")
 
 
 class _Loss(Module):
@@ -382,7 +382,7 @@ class LinearCrossEntropyLoss(Module):
         if weight is not None and tuple(weight.shape) != (num_classes,):
             raise ValueError(f"LinearCrossEntropyLoss(): a weight of shape {tuple(weight.shape)} is not [{num_classes}]")
         if not 0 <= label_smoothing <= 1:
-            raise ValueError(f"LinearCrossEntropyLoss(): argument 'label_smoothing' must be in [0, 1], not {label_smoothing}")
+            raise ValueError(f"LinearCrossEntropyLoss(): argument 'label_smoothing': expected a number in [0, 1], got {label_smoothing}")
         self.num_classes, self.out_features, self.reduction = num_classes, tuple(out_features), reduction
         self.ignore_index, self.label_smoothing, self.options = ignore_index, label_smoothing, options
         self.register_buffer("weight", weight)
@@ -418,7 +418,7 @@ class PairwiseDistance(Module):
     def __init__(self, p=2.0, eps=1e-6, keepdim=False):
         super().__init__()
         if math.isnan(p):
-            raise ValueError("PairwiseDistance(): argument 'p' must be a number, not nan")
+            raise ValueError("PairwiseDistance(): argument 'p': expected a number, got nan")
         self.norm, self.eps, self.keepdim = p, eps, keepdim
 
     def forward(self, x1, x2):

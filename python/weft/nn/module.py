@@ -65,7 +65,7 @@ class _Handle:
 
 def _add_hook(hooks, hook, prepend=False, removed=None, **options):
     if not callable(hook):
-        raise TypeError(f"argument 'hook' must be callable, not {type(hook).__name__}")
+        raise TypeError(f"argument 'hook': expected a callable, got {type(hook).__name__}")
     key = _core._new_setting()
     hooks[key] = (hook, options)
     _core._toggle_setting(key)
@@ -175,7 +175,7 @@ class Module:
         kind = state.kind_of(name)
         if kind == "parametrized":
             if not isinstance(value, Tensor):
-                raise TypeError(f"'{name}' is parametrized: assign a tensor, not {type(value).__name__}")
+                raise TypeError(f"'{name}' is parametrized: expected a tensor, got {type(value).__name__}")
             _core._set_parametrized(self, name, value)
         elif isinstance(value, Parameter):
             self.register_parameter(name, value)
@@ -189,7 +189,7 @@ class Module:
         elif value is None:
             self._forget(name)
         else:
-            raise TypeError(f"'{name}' is registered: assign a value of its kind or None, not {type(value).__name__}")
+            raise TypeError(f"'{name}' is registered: expected a value of its kind or None, got {type(value).__name__}")
 
     def __delattr__(self, name):
         if not self._state.remove(name):
@@ -214,11 +214,11 @@ class Module:
 
     def _register(self, register, name, value, kind, *options):
         if not isinstance(name, str) or not name or "." in name:
-            raise ValueError(f"a member's name must be a str without a dot, not {name!r}")
+            raise ValueError(f"name of a member: expected a str without a dot, got {name!r}")
         if value is None:
             return self._forget(name)
         if not isinstance(value, kind):
-            raise TypeError(f"what is registered as '{name}' must be a {kind.__name__}, not {type(value).__name__}")
+            raise TypeError(f"value registered as '{name}': expected {kind.__name__}, got {type(value).__name__}")
         register(name, value, *options)
         self.__dict__.pop(name, None)
 

@@ -37,7 +37,7 @@ class MoEOutput(NamedTuple):
 
 def _is_second(name, given, choices):
     if given not in choices:
-        raise ValueError(f"MoE(): argument {name!r} must be {choices[0]!r} or {choices[1]!r}, not {given!r}")
+        raise ValueError(f"MoE(): argument {name!r}: expected {choices[0]!r} or {choices[1]!r}, got {given!r}")
     return given == choices[1]
 
 

@@ -144,13 +144,13 @@ class EmbeddingBag(Module):
                  sparse=False, _weight=None, include_last_offset=False, padding_idx=None, device=None, dtype=None):
         super().__init__()
         if mode not in ("sum", "mean", "max"):
-            raise ValueError(f"EmbeddingBag(): argument 'mode' must be 'sum', 'mean' or 'max', not {mode!r}")
+            raise ValueError(f"EmbeddingBag(): argument 'mode': expected 'sum', 'mean' or 'max', got {mode!r}")
         if max_norm is not None and not max_norm >= 0:
-            raise ValueError(f"EmbeddingBag(): argument 'max_norm' must not be negative, not {max_norm}")
+            raise ValueError(f"EmbeddingBag(): argument 'max_norm': expected at least 0, got {max_norm}")
         if scale_grad_by_freq:
             raise NotImplementedError("EmbeddingBag(): 'scale_grad_by_freq' is there with its default alone")
         if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
-            raise ValueError(f"EmbeddingBag(): argument 'padding_idx' must be one of {num_embeddings} rows, not {padding_idx}")
+            raise ValueError(f"EmbeddingBag(): argument 'padding_idx': expected one of {num_embeddings} rows, got {padding_idx}")
         self.num_embeddings, self.embedding_dim, self.mode = num_embeddings, embedding_dim, mode
         self.max_norm, self.norm_type, self.include_last_offset = max_norm, norm_type, include_last_offset
         self.sparse = bool(sparse)

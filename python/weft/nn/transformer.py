@@ -53,7 +53,7 @@ def _activation(activation):
     if not isinstance(activation, str):
         return activation
     if activation not in ("relu", "gelu"):
-        raise ValueError(f"argument 'activation' must be 'relu', 'gelu' or a function, not {activation!r}")
+        raise ValueError(f"argument 'activation': expected 'relu', 'gelu' or a function, got {activation!r}")
     return getattr(F, activation)
 
 
@@ -125,7 +125,7 @@ class _Stack(Module):
     def __init__(self, layer, num_layers, norm=None):
         super().__init__()
         if num_layers < 0:
-            raise ValueError(f"{type(self).__name__}(): argument 'num_layers' must not be negative, not {num_layers}")
+            raise ValueError(f"{type(self).__name__}(): argument 'num_layers': expected at least 0, got {num_layers}")
         self.layers = ModuleList(copy.deepcopy(layer) for _ in range(num_layers))
         self.num_layers, self.norm = num_layers, norm
 

@@ -24,7 +24,7 @@ class _Options:
                 return 0.0
             if value not in choices:
                 known = ", ".join(repr(c) for c in choices)
-                raise ValueError(f"option '{keyword}' is {value!r}: it must be one of {known}")
+                raise ValueError(f"option '{keyword}': expected one of {known}, got {value!r}")
             return float(choices.index(value))
         if value is None:
             return float("nan")
@@ -43,7 +43,7 @@ class _Options:
                 continue
             values = tuple(value)
             if len(values) != len(parts):
-                raise ValueError(f"option '{keyword}' has {len(values)} values, not {len(parts)}")
+                raise ValueError(f"option '{keyword}': expected {len(parts)} values, got {len(values)}")
             for name, kind, part, choices in parts:
                 out[name] = self._number(keyword, values[part], kind, choices)
         return out
@@ -94,11 +94,11 @@ class _Group(dict):
 
 def _tensors(params):
     if isinstance(params, Tensor):
-        raise TypeError("argument 'params' must be several tensors, not a Tensor")
+        raise TypeError("argument 'params': expected several tensors, got a Tensor")
     params = [p[1] if isinstance(p, tuple) and len(p) == 2 and isinstance(p[0], str) else p for p in params]
     for p in params:
         if not isinstance(p, Tensor):
-            raise TypeError(f"argument 'params' must hold tensors, not {type(p).__name__}")
+            raise TypeError(f"argument 'params': expected tensors, got {type(p).__name__}")
     return params
 
 
@@ -120,7 +120,7 @@ class Optimizer:
 
     def _taken(self, group):
         if not isinstance(group, dict):
-            raise TypeError(f"a parameter group must be a dict, not {type(group).__name__}")
+            raise TypeError(f"parameter group: expected a dict, got {type(group).__name__}")
         own = {k: v for k, v in group.items() if k in self._options.parts}
         extra = {k: v for k, v in group.items() if k not in own and k != "params"}
         return _tensors(group["params"]), self._options.named(own), extra

@@ -13,7 +13,7 @@ def _check_optimizer(optimizer):
     from weft.optim import Optimizer
 
     if not isinstance(optimizer, Optimizer):
-        raise TypeError(f"argument 'optimizer' must be an Optimizer, not {type(optimizer).__name__}")
+        raise TypeError(f"argument 'optimizer': expected an Optimizer, got {type(optimizer).__name__}")
 
 
 def _found(state_dict, name):
@@ -26,7 +26,7 @@ def _rates_in(state_dict, name, groups):
     """A rate for each group."""
     rates = [float(rate) for rate in _found(state_dict, name)]
     if len(rates) != groups:
-        raise ValueError(f"the state is of {len(rates)} groups, not {groups}")
+        raise ValueError(f"state: expected {groups} groups, got {len(rates)}")
     return rates
 
 
@@ -36,7 +36,7 @@ class LRScheduler:
     def __init__(self, optimizer, last_epoch=-1, schedules=None):
         _check_optimizer(optimizer)
         if last_epoch < -1:
-            raise ValueError(f"last_epoch is {last_epoch}: it must be at least -1")
+            raise ValueError(f"last_epoch: expected at least -1, got {last_epoch}")
         self.optimizer = optimizer
         groups = optimizer.param_groups
         for group in groups:
@@ -279,7 +279,7 @@ class SequentialLR(LRScheduler):
             raise ValueError(f"{len(schedulers)} schedulers need {len(schedulers) - 1} milestones, "
                              f"not {len(milestones)}")
         if any(b <= a for a, b in zip([0, *milestones], milestones)):
-            raise ValueError(f"the milestones {milestones} must be above 0 and in ascending order")
+            raise ValueError(f"milestones: expected numbers above 0 in ascending order, got {milestones}")
         self._schedulers, self._milestones = schedulers, milestones
         super().__init__(optimizer, last_epoch)
 
@@ -294,9 +294,9 @@ class ReduceLROnPlateau:
     def __init__(self, optimizer, mode="min", factor=0.1, patience=10, threshold=1e-4, threshold_mode="rel",
                  cooldown=0, min_lr=0.0, eps=1e-8):
         if mode not in ("min", "max"):
-            raise ValueError(f"mode is {mode!r}: it must be 'min' or 'max'")
+            raise ValueError(f"mode: expected 'min' or 'max', got {mode!r}")
         if threshold_mode not in ("rel", "abs"):
-            raise ValueError(f"threshold_mode is {threshold_mode!r}: it must be 'rel' or 'abs'")
+            raise ValueError(f"threshold_mode: expected 'rel' or 'abs', got {threshold_mode!r}")
         if not 0 < factor < 1:
             raise ValueError(f"factor is {factor}: it must lie in (0, 1)")
         if patience < 0 or cooldown < 0:

@@ -39,7 +39,7 @@ class AveragedModel(Module):
         chosen = multi_avg_fn if multi_avg_fn is not None else avg_fn
         decay = float(chosen) if isinstance(chosen, _Exponential) else None
         if chosen is not None and decay is None and not callable(chosen):
-            raise TypeError(f"AveragedModel(): an averaging function must be callable, not {type(chosen).__name__}")
+            raise TypeError(f"AveragedModel(): averaging function: expected a callable, got {type(chosen).__name__}")
         self.module = copy.deepcopy(model)
         self.register_buffer("n_averaged", tensor(0))
         if device is not None:
