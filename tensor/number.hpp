@@ -117,6 +117,7 @@ WEFT_FN float to_float(float8_e4m3fn x) {
   return float_from_bits(sign | ((magnitude << 20) + (120u << 23)));
 }
 
+/// Exact.
 WEFT_FN float to_float(float8_e4m3fnuz x) {
   const uint32_t sign = (uint32_t)(x.bits & 0x80u) << 24;
   const uint32_t magnitude = x.bits & 0x7fu;
@@ -127,6 +128,7 @@ WEFT_FN float to_float(float8_e4m3fnuz x) {
   return float_from_bits(sign | ((magnitude << 20) + (119u << 23)));
 }
 
+/// Exact.
 WEFT_FN float to_float(float8_e5m2fnuz x) {
   const uint32_t sign = (uint32_t)(x.bits & 0x80u) << 24;
   const uint32_t magnitude = x.bits & 0x7fu;
@@ -137,6 +139,7 @@ WEFT_FN float to_float(float8_e5m2fnuz x) {
   return float_from_bits(sign | ((magnitude << 21) + (111u << 23)));
 }
 
+/// Exact.
 WEFT_FN float to_float(float8_e8m0fnu x) {
   if (x.bits == 0xffu) return float_from_bits(0x7fc00000u);
   return float_from_bits(x.bits == 0 ? 0x400000u : (uint32_t)x.bits << 23);
