@@ -12,6 +12,7 @@ import weft
 dtypes = ["bool", "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64", "float16", "float32",
           "float64"]
 shapes = [(), (0,), (3,), (2, 3), (2, 0, 3), (1, 2, 1)]
+EIGHT_BITS = ("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu")
 
 
 @pytest.mark.parametrize("dtype", dtypes)
@@ -308,6 +309,19 @@ def test_small_floats_travel_to_numpy_as_their_bits():
         assert weft.from_numpy(seen).view(dtype).to(weft.float32).tolist() == [1, -2, 0.5]
 
 
+@pytest.mark.parametrize("name", ("bfloat16", *EIGHT_BITS))
+def test_small_floats_are_arrays_of_ml_dtypes(name):
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    dtype = getattr(weft, name)
+    x = weft.tensor([[1.0, 2.0, 0.5], [4.0, 8.0, 16.0]]).to(dtype)
+    a = x.t().numpy()
+    assert a.dtype == getattr(ml_dtypes, name) and a.astype(float).tolist() == [[1, 4], [2, 8], [0.5, 16]]
+    assert a.ctypes.data == x.data_ptr()
+    back = weft.from_numpy(a)
+    assert back.dtype is dtype and back.data_ptr() == x.data_ptr() and back.tolist() == x.t().tolist()
+    assert weft.tensor(a).tolist() == x.t().tolist() and weft.asarray(a[0, 0]).item() == 1
+
+
 def test_torch_both_ways():
     torch = pytest.importorskip("torch")
     t = torch.arange(6.0).reshape(2, 3)
@@ -315,9 +329,6 @@ def test_torch_both_ways():
     assert x.data_ptr() == t.data_ptr() and torch.from_dlpack(x).data_ptr() == t.data_ptr()
     b = weft.from_dlpack(torch.ones(3, dtype=torch.bfloat16))
     assert b.dtype is weft.bfloat16 and torch.from_dlpack(b).dtype is torch.bfloat16
-
-
-EIGHT_BITS = ("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu")
 
 
 @pytest.mark.parametrize("name", EIGHT_BITS)
