@@ -138,7 +138,8 @@ struct KernelTable {
   /// out = the formula's gradient for its input, from the incoming gradient g and the saved input or output.
   void (*unary_gradient)(UnaryOp, const View& out, const View& g, const View& saved);
   void (*binary)(BinaryOp, const View& out, const View& a, const View& b);
-  /// `out` is bool; a and b share one dtype.
+  /// `out` is bool; a and b share one dtype. On the CPU `a` may also be integers and `b` floats: those are compared
+  /// exactly.
   void (*compare)(CompareOp, const View& out, const View& a, const View& b);
   void (*ternary)(TernaryOp, const View& out, const View& a, const View& b, const View& c);
   void (*where)(const View& out, const View& condition, const View& a, const View& b);

@@ -199,8 +199,8 @@ Tensor call_cast(const Tensor& x, DType dtype, const std::string& overflow) {
 
 const OpRecord all_copy_records[] = {
     {"cast", "cast(x, dtype, overflow='by_format')",
-     "x in another dtype, rounded once. Beyond the largest number: infinity, in float8_e4m3fn the largest "
-     "('by_format'); infinity, in float8_e4m3fn NaN ('ieee'); the largest ('saturate').",
+     "x in another dtype, rounded once. Beyond the largest number: infinity, or NaN in 8-bit floats other than "
+     "float8_e5m2 ('ieee'); the same, but the largest in float8_e4m3fn ('by_format'); the largest ('saturate').",
      true, OpRecord::Domain::any, cast_samples, parts::copy, detail::boxed<&call_cast>}};
 
 }  // namespace

@@ -328,6 +328,9 @@ _float_facts = {  # bits, eps, max, smallest normal
     "float64": (64, 2.0**-52, float.fromhex("0x1.fffffffffffffp1023"), 2.0**-1022),
     "float8_e4m3fn": (8, 2.0**-3, 448.0, 2.0**-6),
     "float8_e5m2": (8, 2.0**-2, 57344.0, 2.0**-14),
+    "float8_e4m3fnuz": (8, 2.0**-3, 240.0, 2.0**-7),
+    "float8_e5m2fnuz": (8, 2.0**-2, 57344.0, 2.0**-15),
+    "float8_e8m0fnu": (8, 1.0, 2.0**127, 2.0**-127),
 }
 
 
@@ -342,7 +345,8 @@ class finfo:
             raise TypeError(f"finfo(): argument 'type': expected a floating-point dtype, got {type!r}")
         self.dtype = type
         self.bits, self.eps, self.max, self.smallest_normal = _float_facts[type.name]
-        self.min, self.tiny, self.resolution = -self.max, self.smallest_normal, self.eps
+        self.min = -self.max if type.is_signed else self.smallest_normal
+        self.tiny, self.resolution = self.smallest_normal, self.eps
 
     def __repr__(self):
         return f"finfo(dtype={self.dtype.name}, bits={self.bits}, eps={self.eps:g}, min={self.min:g}, max={self.max:g})"

@@ -6,7 +6,8 @@
 namespace weft::testing {
 namespace {
 
-constexpr DType every_type[] = {boolean, u8, i8, u16, i16, u32, i32, u64, i64, f16, bf16, f32, f64, f8_e4m3fn, f8_e5m2};
+constexpr DType every_type[] = {boolean, u8,   i8,  u16, i16,       u32,     i32,         u64,         i64,
+                                f16,     bf16, f32, f64, f8_e4m3fn, f8_e5m2, f8_e4m3fnuz, f8_e5m2fnuz, f8_e8m0fnu};
 
 TEST(IndexCopy, CasesOfTheSpecification) {
   const Tensor x = zeros({3}, f64).requires_grad_(), source = doubles({1, 2, 3}).requires_grad_();

@@ -244,7 +244,8 @@ TEST(GetItemTypes, KeepsEveryElementExactly) {
   const Tensor big = tensor({int64_t{9007199254740993}, int64_t{1}});
   EXPECT_EQ(big[{{0}}].item<int64_t>(), 9007199254740993);
   EXPECT_EQ(big[big > 1].item<int64_t>(), 9007199254740993);
-  for (const DType t : {boolean, u8, i8, u16, i16, u32, i32, u64, f16, bf16, f32, f64, f8_e4m3fn, f8_e5m2}) {
+  for (const DType t : {boolean, u8, i8, u16, i16, u32, i32, u64, f16, bf16, f32, f64, f8_e4m3fn, f8_e5m2, f8_e4m3fnuz,
+                        f8_e5m2fnuz, f8_e8m0fnu}) {
     const Tensor x = tensor({0, 1, 1, 0}).to(t), y = x[{{1, 3, 2}}];
     EXPECT_EQ(y.dtype(), t);
     EXPECT_EQ(y.to_vector<int>(), (std::vector<int>{1, 0, 1})) << name(t);

@@ -1,8 +1,10 @@
 // Conversions to the small floating-point formats, against their definitions.
 #include <algorithm>
 #include <cstring>
+#include <string>
 
 #include <weft/autograd/node.hpp>
+#include <weft/ops/masked.hpp>
 #include <weft/ops/pointwise.hpp>
 #include <weft/ops/rearrange.hpp>
 #include <weft/ops/reduce.hpp>
@@ -29,16 +31,29 @@ Tensor all_bits(DType format) {
 Tensor all_codes(DType format) { return all_bits<uint8_t>(format); }
 Tensor all_patterns(DType format) { return all_bits<uint16_t>(format); }
 
+constexpr DType with_mantissa[] = {f8_e4m3fn, f8_e5m2, f8_e4m3fnuz, f8_e5m2fnuz};
+constexpr DType eight_bits[] = {f8_e4m3fn, f8_e5m2, f8_e4m3fnuz, f8_e5m2fnuz, f8_e8m0fnu};
+
 /// The code that a number is rounded to, by a search for the nearest number of the format, ties to the even code.
 class Nearest {
  public:
-  explicit Nearest(DType format) : has_infinity_(format == f8_e5m2) {
+  explicit Nearest(DType format)
+      : has_infinity_(format == f8_e5m2), one_zero_(format == f8_e4m3fnuz || format == f8_e5m2fnuz) {
     const Doubles held = values(all_codes(format));
     for (int code = 0; code < 128; ++code) {
       if (std::isfinite(held[static_cast<size_t>(code)])) numbers_.push_back(held[static_cast<size_t>(code)]);
     }
   }
   uint8_t operator()(double x) const {
+    if (!one_zero_) return with_sign(x);
+    const double half_gap = (numbers_.back() - numbers_[numbers_.size() - 2]) / 2;
+    if (!(std::fabs(x) < numbers_.back() + half_gap)) return 0x80;
+    const uint8_t code = with_sign(x);
+    return code == 0x80 ? 0 : code;
+  }
+
+ private:
+  uint8_t with_sign(double x) const {
     const uint8_t sign = std::signbit(x) ? 0x80 : 0;
     if (std::isnan(x)) return sign | 0x7f;
     const double magnitude = std::fabs(x), last = numbers_.back(), gap = last - numbers_[numbers_.size() - 2];
@@ -52,8 +67,7 @@ class Nearest {
     return static_cast<uint8_t>(sign | (rises ? code : code - 1));
   }
 
- private:
-  bool has_infinity_;
+  bool has_infinity_, one_zero_;
   std::vector<double> numbers_;  // of the codes from 0, in order
 };
 
@@ -70,6 +84,17 @@ TEST(Cast, WorkedCasesOfTheEightBitFormats) {
   EXPECT_EQ(codes(doubles(x).to(f8_e5m2)), e5m2);
   EXPECT_EQ(codes(doubles(x).to(f32).to(f8_e4m3fn)), e4m3);
   EXPECT_EQ(codes(doubles(x).to(f32).to(f8_e5m2)), e5m2);
+  const Codes e4m3fnuz{0x00, 0x00, 0x40, 0xC0, 0x25, 0x32, 0x40, 0x41, 0x42, 0x4E, 0x60, 0x61,
+                       0x62, 0x7F, 0x80, 0x80, 0x01, 0x01, 0x00, 0x00, 0x03, 0x80, 0x80, 0x80};
+  const Codes e5m2fnuz{0x00, 0x00, 0x40, 0xC0, 0x32, 0x39, 0x40, 0x40, 0x41, 0x47, 0x50, 0x50,
+                       0x51, 0x60, 0x63, 0x64, 0x18, 0x18, 0x01, 0x01, 0x1E, 0x80, 0x80, 0x80};
+  const Codes e8m0fnu{0x00, 0x00, 0x7F, 0x7F, 0x7C, 0x7D, 0x7F, 0x7F, 0x7F, 0x81, 0x83, 0x83,
+                      0x83, 0x87, 0x88, 0x88, 0x75, 0x75, 0x6E, 0x6E, 0x77, 0xFF, 0xFF, 0xFF};
+  for (const Tensor& given : {doubles(x), doubles(x).to(f32)}) {
+    EXPECT_EQ(codes(given.to(f8_e4m3fnuz)), e4m3fnuz);
+    EXPECT_EQ(codes(given.to(f8_e5m2fnuz)), e5m2fnuz);
+    EXPECT_EQ(codes(given.to(f8_e8m0fnu)), e8m0fnu);
+  }
 }
 
 TEST(Cast, RoundsOnceFromEveryWiderType) {
@@ -85,7 +110,7 @@ TEST(Cast, RoundsOnceFromEveryWiderType) {
 }
 
 TEST(Cast, EveryHalfAndBrainFloatGoesToTheNearestEightBits) {
-  for (const DType to : {f8_e4m3fn, f8_e5m2}) {
+  for (const DType to : with_mantissa) {
     const Nearest nearest(to);
     for (const DType from : {f16, bf16}) {
       const Tensor x = all_patterns(from);
@@ -101,14 +126,16 @@ TEST(Cast, EveryHalfAndBrainFloatGoesToTheNearestEightBits) {
 }
 
 TEST(Cast, EveryCodeComesBackByEveryWiderType) {
-  for (const DType format : {f8_e4m3fn, f8_e5m2}) {
+  for (const DType format : eight_bits) {
     const Tensor x = all_codes(format);
     const Doubles held = values(x);
-    for (const DType wide : {bf16, f16, f32, f64}) {
-      const Codes back = codes(x.to(wide).to(format));
+    for (const DType wide : {bf16, f16, f32, f64, c64}) {
+      if (wide == f16 && format == f8_e8m0fnu) continue;
+      const Tensor again = x.to(wide);
+      const Codes back = codes((wide == c64 ? real(again) : again).to(format));
       for (size_t i = 0; i < 256; ++i) {
         if (!std::isnan(held[i])) EXPECT_EQ(back[i], i) << name(wide);
-        else EXPECT_EQ(back[i] & 0x7f, 0x7f) << name(wide);
+        else EXPECT_TRUE(std::isnan(held[back[i]])) << name(wide);
       }
     }
   }
@@ -116,7 +143,7 @@ TEST(Cast, EveryCodeComesBackByEveryWiderType) {
 
 TEST(Cast, NeverFallsWhereTheNumberRises) {
   const Tensor x = all_patterns(bf16).slice(0, 0, 1 << 15).to(f32);
-  for (const DType to : {f8_e4m3fn, f8_e5m2, f16, bf16}) {
+  for (const DType to : {f8_e4m3fn, f8_e5m2, f8_e4m3fnuz, f8_e5m2fnuz, f8_e8m0fnu, f16, bf16}) {
     const Doubles rounded = values(x.to(to)), given = values(x);
     for (size_t i = 1; i < rounded.size() && !std::isnan(given[i]); ++i) ASSERT_GE(rounded[i], rounded[i - 1]) << i;
   }
@@ -140,6 +167,19 @@ TEST(Cast, OverflowIsWhatIsAskedFor) {
     expect_near(cast_to(from, f8_e5m2, Overflow::by_format), infinite);
     expect_near(cast_to(from, f8_e5m2, Overflow::saturate),
                 {448, 448, 448, 512, 57344, 57344, 57344, 57344, -57344, 57344, -57344, nan, 3});
+    for (const Overflow overflow : {Overflow::ieee, Overflow::by_format}) {
+      expect_near(cast_to(from, f8_e4m3fnuz, overflow),
+                  {nan, nan, nan, nan, nan, nan, nan, nan, nan, nan, nan, nan, 3});
+      expect_near(cast_to(from, f8_e5m2fnuz, overflow),
+                  {448, 448, 448, 512, 57344, nan, nan, nan, nan, nan, nan, nan, 3});
+      expect_near(cast_to(from, f8_e8m0fnu, overflow),
+                  {512, 512, 512, 512, 65536, 65536, 65536, 0x1p100, 0x1p100, nan, nan, nan, 4});
+    }
+    expect_near(cast_to(from, f8_e4m3fnuz, Overflow::saturate),
+                {240, 240, 240, 240, 240, 240, 240, 240, -240, 240, -240, nan, 3});
+    expect_near(cast_to(from, f8_e5m2fnuz, Overflow::saturate),
+                {448, 448, 448, 512, 57344, 57344, 57344, 57344, -57344, 57344, -57344, nan, 3});
+    EXPECT_EQ(cast_to(from, f8_e8m0fnu, Overflow::saturate)[9], 0x1p127);
     EXPECT_EQ(cast_to(from, f16, Overflow::saturate)[6], 65504);
     EXPECT_EQ(cast_to(from, f16, Overflow::saturate)[9], 65504);
     EXPECT_EQ(cast_to(from, bf16, Overflow::saturate)[9], 0x1.fep127);
@@ -164,7 +204,7 @@ TEST(Cast, GradientsPassThroughWhatSaturates) {
 }
 
 TEST(EightBitFloats, AreComparedAsWhatTheyHold) {
-  for (const DType format : {f8_e4m3fn, f8_e5m2}) {
+  for (const DType format : eight_bits) {
     const Tensor x = all_codes(format), wide = x.to(f32), y = x.flip({0});
     EXPECT_EQ(values(x == y), values(wide == y.to(f32)));
     EXPECT_EQ(values(x < y), values(wide < y.to(f32)));
@@ -179,8 +219,39 @@ TEST(EightBitFloats, AreComparedAsWhatTheyHold) {
   }
   EXPECT_FALSE(isinf(all_codes(f8_e4m3fn)).any().item<bool>());
   EXPECT_EQ(isfinite(all_codes(f8_e4m3fn)).sum().item<int>(), 254);
+  for (const DType format : {f8_e4m3fnuz, f8_e5m2fnuz, f8_e8m0fnu}) {
+    EXPECT_EQ(isfinite(all_codes(format)).sum().item<int>(), 255);
+    EXPECT_FALSE(isinf(all_codes(format)).any().item<bool>());
+    EXPECT_THROW(all_codes(format) + 1.0, DTypeError);
+  }
   EXPECT_EQ(isinf(all_codes(f8_e5m2)).sum().item<int>(), 2);
   EXPECT_THROW(all_codes(f8_e5m2) + 1.0, DTypeError);
+}
+
+TEST(EightBitFloats, AreTrueUnlessZero) {
+  const int zeros_of[] = {2, 2, 1, 1, 0};
+  for (size_t i = 0; i < 5; ++i) {
+    const Tensor x = all_codes(eight_bits[i]);
+    const int64_t count = 256 - zeros_of[i];
+    EXPECT_EQ(x.to(boolean).sum().item<int64_t>(), count) << name(x.dtype());
+    EXPECT_EQ(count_nonzero(x).item<int64_t>(), count) << name(x.dtype());
+    EXPECT_EQ(nonzero(x).size(0), count) << name(x.dtype());
+  }
+}
+
+TEST(EightBitFloats, TheirPropertiesAreThoseOfTheFormat) {
+  for (const DType t : eight_bits) {
+    EXPECT_EQ(itemsize(t), 1);
+    EXPECT_TRUE(is_floating(t) && is_inexact(t) && is_storage_only(t) && !is_complex(t) && !is_integer(t));
+    EXPECT_EQ(is_signed(t), t != f8_e8m0fnu);
+    EXPECT_EQ(compute_type(t), f32);
+    EXPECT_EQ(dtype_from_name(name(t)), t);
+    EXPECT_THROW(promote(t, f32), DTypeError);
+    EXPECT_THROW(promote(t, c64), DTypeError);
+  }
+  EXPECT_STREQ(name(f8_e4m3fnuz), "float8_e4m3fnuz");
+  EXPECT_STREQ(name(f8_e8m0fnu), "float8_e8m0fnu");
+  EXPECT_NE(tensor({0.5, 3.0, 448.0}).to(f8_e8m0fnu).text().find("512"), std::string::npos);
 }
 
 }  // namespace

@@ -233,6 +233,21 @@ TEST(ComplexPow, OverflowsInTheComponentsThatAreTooLarge) {
   EXPECT_EQ(power(Z(0, 2), -3, c128), Z(0, 0.125));
 }
 
+TEST(ComplexDivision, ByZeroOfAnySignIsByPositiveZero) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  for (const DType dtype : {c64, c128}) {
+    for (const Z zero : {Z(0, 0), Z(-0.0, 0), Z(0, -0.0), Z(-0.0, -0.0)}) {
+      const Tensor x = full({9}, Z(1, -2), dtype), y = full({9}, zero, dtype);
+      for (const Z z : (x / y).to_vector<Z>()) EXPECT_EQ(z, Z(infinity, -infinity)) << zero;
+      for (const Z z : addcdiv(x, x, y).to_vector<Z>()) EXPECT_EQ(z, Z(infinity, -infinity)) << zero;
+      for (const Z z : reciprocal(y).to_vector<Z>()) {
+        EXPECT_EQ(z.real(), infinity) << zero;
+        EXPECT_TRUE(std::isnan(z.imag())) << zero;
+      }
+    }
+  }
+}
+
 // ---- products ----
 
 std::vector<Z> product(const std::vector<Z>& a, const std::vector<Z>& b, size_t m, size_t k, size_t n) {
@@ -454,7 +469,8 @@ TEST(ComplexTypes, ConversionsNeverLoseAnImaginaryPart) {
   EXPECT_THROW(z[0].item<double>(), DTypeError);
   EXPECT_THROW(z.to_vector<float>(), DTypeError);
   EXPECT_TRUE(z.to(boolean).all().item<bool>());
-  for (const DType t : {boolean, u8, i8, u16, i16, u32, i32, u64, i64, f16, bf16, f32, f64, f8_e4m3fn, f8_e5m2}) {
+  for (const DType t : {boolean, u8, i8, u16, i16, u32, i32, u64, i64, f16, bf16, f32, f64, f8_e4m3fn, f8_e5m2,
+                        f8_e4m3fnuz, f8_e5m2fnuz, f8_e8m0fnu}) {
     const Tensor x = tensor({0.0, 1.0, 1.0}).to(t);
     expect_close(x.to(c64), {0.0, 1.0, 1.0});
     expect_close(x.to(c128), {0.0, 1.0, 1.0});
