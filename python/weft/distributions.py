@@ -2,7 +2,11 @@
 
 from weft import _core
 from weft._distributions import constraints, transforms
+from weft._distributions import kl, more as _more, vectors as _vectors
 from weft._distributions.base import Distribution, ExponentialFamily, shape_of
+from weft._distributions.composed import Independent, MixtureSameFamily, TransformedDistribution
+from weft._distributions.composed import native_classes as _classes, wrapped as _wrap
+from weft._distributions.kl import kl_divergence, register_kl  # noqa: F401
 from weft._distributions.transforms import *  # noqa: F401, F403
 from weft._distributions.transforms import Transform
 
@@ -65,7 +69,8 @@ class _Native(ExponentialFamily):
     @property
     def support(self):
         """The set of possible values."""
-        return self._supports(self) if callable(self._supports) else self._supports
+        found = type(self)._supports
+        return found if isinstance(found, constraints.Constraint) else found(self)
 
     def __getattr__(self, name):
         if name in type(self)._parameters and "_core" in self.__dict__:
@@ -75,22 +80,13 @@ class _Native(ExponentialFamily):
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
 
-_classes: dict = {}
-
-
 def _public(cls):
     _classes[cls.__name__] = cls
     __all__.append(cls.__name__)
     return cls
 
 
-def _wrap(core):
-    self = object.__new__(_classes[core.name()])
-    self._core = core
-    return self
-
-
-def _of_parameters(name, parameters, document):
+def _of_parameters(name, parameters, document, support=constraints.real, **arguments):
     """A class with its parameters as arguments, in order."""
 
     def __init__(self, *args, validate_args=None, **kwargs):
@@ -106,27 +102,39 @@ def _of_parameters(name, parameters, document):
             raise TypeError(f"{name}() takes {', '.join(parameters)}")
         self._core = getattr(_made, name)(*(given[p] for p in parameters), validate_args)
 
-    body = {"__init__": __init__, "__doc__": document, "_parameters": parameters, "__module__": __name__}
+    body = {"__init__": __init__, "__doc__": document, "_parameters": parameters, "__module__": __name__, "_supports": support,
+            "arg_constraints": {**{p: constraints.real if p == "loc" else constraints.positive for p in parameters}, **arguments}}
     return _public(type(name, (_Native,), body))
 
 
 Normal = _of_parameters("Normal", ("loc", "scale"), "Around loc with the standard deviation scale.")
-LogNormal = _of_parameters("LogNormal", ("loc", "scale"), "exp of a normal number.")
-HalfNormal = _of_parameters("HalfNormal", ("scale",), "|x| of a normal number around 0.")
-Uniform = _of_parameters("Uniform", ("low", "high"), "On [low, high).")
+LogNormal = _of_parameters("LogNormal", ("loc", "scale"), "exp of a normal number.",
+                           constraints.positive)
+HalfNormal = _of_parameters("HalfNormal", ("scale",), "|x| of a normal number around 0.",
+                            constraints.nonnegative)
+Uniform = _of_parameters("Uniform", ("low", "high"), "On [low, high).",
+                         lambda self: constraints.interval(self.low, self.high),
+                         low=constraints.dependent, high=constraints.dependent)
 Laplace = _of_parameters("Laplace", ("loc", "scale"), "Density exp(-|x - loc| / scale) / (2 scale).")
 Cauchy = _of_parameters("Cauchy", ("loc", "scale"), "Density 1 / (pi scale (1 + ((x - loc) / scale)**2)).")
 Gumbel = _of_parameters("Gumbel", ("loc", "scale"), "Of the largest of many.")
-Exponential = _of_parameters("Exponential", ("rate",), "Density rate exp(-rate x).")
-Gamma = _of_parameters("Gamma", ("concentration", "rate"), "With shape concentration.")
-Beta = _of_parameters("Beta", ("concentration1", "concentration0"), "On [0, 1].")
-Poisson = _of_parameters("Poisson", ("rate",), "Counts with a mean of rate.")
-Dirichlet = _of_parameters("Dirichlet", ("concentration",), "Of vectors that add up to 1.")
+Exponential = _of_parameters("Exponential", ("rate",), "Density rate exp(-rate x).",
+                             constraints.nonnegative)
+Gamma = _of_parameters("Gamma", ("concentration", "rate"), "With shape concentration.",
+                       constraints.nonnegative)
+Beta = _of_parameters("Beta", ("concentration1", "concentration0"), "On [0, 1].",
+                      constraints.unit_interval)
+Poisson = _of_parameters("Poisson", ("rate",), "Counts with a mean of rate.",
+                         constraints.nonnegative_integer)
+Dirichlet = _of_parameters("Dirichlet", ("concentration",), "Of vectors that add up to 1.",
+                           constraints.simplex)
 
 
 @_public
 class Chi2(_Native):
     """Gamma(df / 2, 1 / 2)."""
+
+    _supports, arg_constraints = constraints.positive, {"df": constraints.positive}
 
     _parameters = ("df", "concentration", "rate")
 
@@ -137,6 +145,8 @@ class Chi2(_Native):
 @_public
 class StudentT(_Native):
     """Student's t with df degrees of freedom."""
+
+    arg_constraints = {"df": constraints.positive, "loc": constraints.real, "scale": constraints.positive}
 
     _parameters = ("df", "loc", "scale")
 
@@ -150,23 +160,32 @@ def _chances(name, probs, logits):
     return (probs, False) if logits is None else (logits, True)
 
 
-def _of_chances(name, document):
+def _of_chances(name, document, support, enumerates=True):
     def __init__(self, probs=None, logits=None, validate_args=None):
         self._core = getattr(_made, name)(*_chances(name, probs, logits), validate_args)
 
-    body = {"__init__": __init__, "__doc__": document, "_parameters": ("probs", "logits"), "__module__": __name__}
+    vectors = "Categorical" in name
+    body = {"__init__": __init__, "__doc__": document, "_parameters": ("probs", "logits"), "__module__": __name__,
+            "_supports": support, "has_enumerate_support": enumerates,
+            "arg_constraints": {"probs": constraints.simplex if vectors else constraints.unit_interval,
+                                "logits": constraints.real_vector if vectors else constraints.real}}
     return _public(type(name, (_Native,), body))
 
 
-Bernoulli = _of_chances("Bernoulli", "1 with a probability, else 0.")
-Geometric = _of_chances("Geometric", "Failures before the first success.")
-Categorical = _of_chances("Categorical", "Class numbers.")
-OneHotCategorical = _of_chances("OneHotCategorical", "Vectors of a 1 among zeros.")
+Bernoulli = _of_chances("Bernoulli", "1 with a probability, else 0.", constraints.boolean)
+Geometric = _of_chances("Geometric", "Failures before the first success.", constraints.nonnegative_integer, False)
+Categorical = _of_chances("Categorical", "Class numbers.",
+                          lambda self: constraints.integer_interval(0, self.probs.shape[-1] - 1))
+OneHotCategorical = _of_chances("OneHotCategorical", "Vectors of a 1 among zeros.", constraints.one_hot)
 
 
 @_public
 class Binomial(_Native):
     """How many of total_count trials succeed."""
+
+    _supports, has_enumerate_support = (lambda self: constraints.integer_interval(0, self.total_count)), True
+    arg_constraints = {"total_count": constraints.nonnegative_integer, "probs": constraints.unit_interval,
+                       "logits": constraints.real}
 
     _parameters = ("total_count", "probs", "logits")
 
@@ -177,6 +196,9 @@ class Binomial(_Native):
 @_public
 class Multinomial(_Native):
     """How often each class came in total_count draws."""
+
+    _supports = lambda self: constraints.multinomial(self.total_count)  # noqa: E731
+    arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
 
     _parameters = ("probs", "logits")
 
@@ -189,46 +211,78 @@ class Multinomial(_Native):
 class MultivariateNormal(_Native):
     """Of vectors, from one of the covariance, its inverse and its lower triangular factor."""
 
+    _supports = constraints.real_vector
+    arg_constraints = {"loc": constraints.real_vector, "covariance_matrix": constraints.positive_definite,
+                       "precision_matrix": constraints.positive_definite, "scale_tril": constraints.lower_cholesky}
+
     _parameters = ("loc", "covariance_matrix", "precision_matrix", "scale_tril")
 
     def __init__(self, loc, covariance_matrix=None, precision_matrix=None, scale_tril=None, validate_args=None):
         self._core = _made.MultivariateNormal(loc, covariance_matrix, precision_matrix, scale_tril, validate_args)
 
 
-class _Composed(Distribution):
-    base_dist = property(lambda self: _wrap(self._core.parts()[0]))
+for _class in (Independent, MixtureSameFamily, TransformedDistribution):
+    _public(_class)
+
+for _module in (_more, _vectors):
+    for _name in _module.__all__:
+        globals()[_name] = getattr(_module, _name)
+        __all__.append(_name)
 
 
 @_public
-class Independent(_Composed):
-    """The last dimensions of the batch as the first of the event."""
+class OneHotCategoricalStraightThrough(OneHotCategorical):
+    """OneHotCategorical whose rsample has the gradient of the probabilities."""
 
-    def __init__(self, base_distribution, reinterpreted_batch_ndims, validate_args=None):
-        self._core = _made.Independent(base_distribution._core, reinterpreted_batch_ndims, validate_args)
+    has_rsample = True
 
+    def rsample(self, sample_shape=()):
+        draws, probs = self.sample(sample_shape), self.probs
+        return draws + (probs - probs.detach())
 
-@_public
-class MixtureSameFamily(Distribution):
-    """One of the components, chosen by a Categorical."""
-
-    mixture_distribution = property(lambda self: _wrap(self._core.parts()[0]))
-    component_distribution = property(lambda self: _wrap(self._core.parts()[1]))
-
-    def __init__(self, mixture_distribution, component_distribution, validate_args=None):
-        self._core = _made.MixtureSameFamily(mixture_distribution._core, component_distribution._core, validate_args)
+    def expand(self, batch_shape, _instance=None):
+        return type(self)(logits=self.logits.expand(*shape_of(batch_shape), *self.event_shape))
 
 
-@_public
-class TransformedDistribution(_Composed):
-    """The base distribution transformed by the transforms, in order."""
-
-    transforms = property(lambda self: [Transform(core) for core in self._core.transforms()])
-
-    def __init__(self, base_distribution, transforms, validate_args=None):
-        transforms = [transforms] if isinstance(transforms, Transform) else transforms
-        self._core = _made.TransformedDistribution(base_distribution._core, [t._core for t in transforms], validate_args)
+_registry = {}
 
 
-def kl_divergence(p, q):
-    """E_p[log p(x) - log q(x)] in closed form."""
-    return _made.kl(p._core, q._core)
+def _registered(direct):
+    """biject_to or transform_to: the transform from all numbers to a constraint."""
+    def choose(constraint):
+        kind = type(constraint)
+        if kind in _registry:
+            return _registry[kind](constraint)
+        return _usual(constraint, direct)
+
+    def register(constraint, factory=None):
+        if factory is None:
+            return lambda given: register(constraint, given)
+        _registry[constraint if isinstance(constraint, type) else type(constraint)] = factory
+        return factory
+
+    choose.register = register
+    return choose
+
+
+def _usual(constraint, direct):
+    if isinstance(constraint, constraints.independent):
+        return IndependentTransform(_usual(constraint.base_constraint, direct), constraint.reinterpreted_batch_ndims)
+    if isinstance(constraint, constraints._Bounds) and not constraint.is_discrete:
+        low, high = constraint.lower_bound, constraint.upper_bound
+        if low is None and high is None:
+            return identity_transform
+        if low is None or high is None:
+            return ComposeTransform([ExpTransform(), AffineTransform(high if low is None else low, -1 if low is None else 1)])
+        return ComposeTransform([SigmoidTransform(), AffineTransform(low, high - low)])
+    kinds = {constraints._Simplex: StickBreakingTransform if direct else SoftmaxTransform,
+             constraints._LowerCholesky: LowerCholeskyTransform, constraints._CorrCholesky: CorrCholeskyTransform,
+             constraints._PositiveDefinite: PositiveDefiniteTransform}
+    if type(constraint) not in kinds:
+        raise NotImplementedError(f"there is no transform from all numbers to {constraint!r}")
+    return kinds[type(constraint)]()
+
+
+biject_to, transform_to = _registered(True), _registered(False)
+__all__ += ["biject_to", "register_kl", "transform_to"]
+del _module, _name, _class

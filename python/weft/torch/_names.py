@@ -121,6 +121,10 @@ _TABLE = {
 _TABLE |= {f"torch.nn.modules.{name}": "weft.torch._nn weft.nn" for name in _NN_LAYERS.split()}
 _TABLE |= {f"torch.optim.{name}": "weft.optim" for name in _OPTIMIZERS.split()}
 _TABLE |= {f"torch.distributions.{name}": "weft.distributions" for name in _DISTRIBUTIONS.split()}
+_TABLE |= {"torch.distributions.constraints": "weft._distributions.constraints",
+           "torch.distributions.transforms": "weft._distributions.transforms", "torch.distributions.kl": "weft._distributions.kl",
+           "torch.distributions.utils": "weft._distributions.base weft._distributions.more",
+           "torch.distributions.constraint_registry": "weft.distributions"}
 
 PATHS = frozenset(_TABLE)
 
