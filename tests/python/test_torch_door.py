@@ -358,3 +358,16 @@ def test_files_of_pytorch_are_read_and_read_by_it(tmp_path):
     code = f"import torch; f = torch.load({str(tmp_path / 'ours.pt')!r}); f['a'][2] = 9; " \
            "assert f['b'].tolist() == [9, 3, 4, 5] and type(f['p']) is torch.nn.Parameter and f['t'] is torch.int64"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("name", ["image", "sequence", "attention", "words"])
+def test_whole_modules_of_pytorch_are_read(name):
+    file = ROOT / "tests" / "python" / "pytorch_cases" / "modules.pt"
+    module, x, wanted = torch.load(file, weights_only=False)[name]
+    result = module(x)
+    result = result[0] if isinstance(result, tuple) else result
+    assert not module.training and weft.allclose(result, wanted, atol=1e-6)
+    if name == "words":
+        assert module.padding_idx == 1
+    with pytest.raises(pickle.UnpicklingError, match="torch.nn.modules"):
+        torch.load(file)
