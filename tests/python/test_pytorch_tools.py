@@ -209,3 +209,26 @@ def test_facts_and_strides_of_tensors():
     assert weft.as_strided_scatter(weft.zeros(4), weft.ones(2), (2,), (2,), 1).tolist() == [0, 1, 0, 1]
     assert x.is_same_size(weft.ones(2, 3, 4, 5)) and weft.tensor(-1).is_signed() and not weft.tensor(0).is_nonzero()
     assert x.new(2, 2).shape == (2, 2) and x.new([1, 2]).tolist() == [1, 2] and x.to_sparse().to_dense().shape == x.shape
+
+
+def test_states_are_changed_by_hooks_while_they_are_saved():
+    net, calls = nn.Sequential(nn.Linear(2, 2)), []
+    net[0].register_state_dict_pre_hook(lambda module, prefix, keep: calls.append(prefix))
+    handle = net[0].register_state_dict_post_hook(lambda module, state, prefix, _: state.pop(prefix + "bias"))
+    assert list(net.state_dict()) == ["0.weight"] and calls == ["0."]
+    handle.remove()
+    assert list(net.state_dict()) == ["0.weight", "0.bias"]
+    given = collections.OrderedDict(first=1)
+    assert net.state_dict(destination=given) is given and list(given) == ["first", "0.weight", "0.bias"]
+
+
+def test_leaves_have_paths():
+    tree = {"x": [1, {"y": 2}], "z": (3,)}
+    pairs = pytree.tree_leaves_with_path(tree)
+    assert [(pytree.keystr(path), leaf) for path, leaf in pairs] == [("['x'][0]", 1), ("['x'][1]['y']", 2), ("['z'][0]", 3)]
+    assert pytree.tree_map_with_path(lambda path, n: (len(path), n), tree)["x"][1]["y"] == (3, 2)
+
+
+def test_batch_norms_without_statistics_pass_vmap():
+    net = func.replace_all_batch_norm_modules_(nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2)))
+    assert net(weft.randn(4, 3)).mean(0).abs().max().item() < 1e-6 and not list(net.buffers())

@@ -78,7 +78,7 @@ _TABLE = {
     "torch.backends.opt_einsum": "weft.torch._backends:opt_einsum",
     "torch.backends.quantized": "weft.torch._backends:quantized",
     "torch.distributed": "weft.torch._distributed weft.distributed",
-    "torch.multiprocessing": "weft.torch._tools:multiprocessing",
+    "torch.multiprocessing": "weft.torch._tools:multiprocessing multiprocessing",
     "torch.jit": "weft.torch._tools:jit",
     "torch.onnx": "weft.torch._tools:onnx",
     "torch.version": "weft.torch._tools:version",
