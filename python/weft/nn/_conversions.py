@@ -33,7 +33,7 @@ class Conversions:
         return self.to(f"hpu:{device}" if isinstance(device, int) else device)
 
     def to_empty(self, *, device, recurse=True):
-        """to(device), whose elements need not be kept."""
+        """to(device); the elements need not be kept."""
         return self.to(device)
 
     def _apply(self, fn, recurse=True):

@@ -1,6 +1,6 @@
 """The table of names: module paths of PyTorch, and the modules of Weft that their names come from, in order.
 
-A source `module:attribute` is an object whose attributes are the names. Everything else in this package follows from
+A source `module:attribute` is an object with these names as attributes. Everything else in this package follows from
 this table: imports, errors, `--check` and docs/torch.md.
 """
 

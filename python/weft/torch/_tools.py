@@ -132,7 +132,7 @@ class nvtx:
 
 
 class version:
-    """Versions of what Weft stands for, and of its own."""
+    """Versions of PyTorch and of Weft."""
 
     __version__ = "2.15.0+weft"
     cuda = hip = xpu = git_version = None
@@ -300,7 +300,7 @@ class overrides:
 
 
 class multiprocessing:
-    """What PyTorch adds to the standard library's module; tensors are copied between processes."""
+    """Additions to the standard library's module; tensors are copied between processes."""
 
     @staticmethod
     def get_sharing_strategy():

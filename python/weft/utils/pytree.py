@@ -12,7 +12,7 @@ __all__ = ["LeafSpec", "TreeSpec", "register_pytree_node", "tree_all", "tree_any
 
 @dataclasses.dataclass
 class TreeSpec:
-    """The structure of a node: its type, what its type needs to make it again, and the structures below it."""
+    """The structure of a node: its type, the context to make it again, and the structures below it."""
 
     type: Any
     context: Any
