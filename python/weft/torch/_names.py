@@ -20,7 +20,7 @@ _TABLE = {
     "torch.nn": "weft.torch._nn weft.nn",
     "torch.nn.functional": "weft.torch._functional weft.nn.functional",
     "torch.nn.init": "weft.torch._init weft.nn.init",
-    "torch.nn.modules": "weft.torch._nn weft.nn",
+    "torch.nn.modules": "weft.torch._nn weft.nn weft.torch._bases",
     "torch.nn.parameter": "weft.torch._nn weft.nn",
     "torch.nn.parallel": "weft.torch._parallel",
     "torch.nn.parallel.distributed": "weft.torch._parallel",
@@ -116,7 +116,7 @@ _TABLE = {
     "torch.utils.dlpack": "weft.torch._tools:dlpack",
     "torch.utils.collect_env": "weft.torch._tools:version",
 }
-_TABLE |= {f"torch.nn.modules.{name}": "weft.torch._nn weft.nn" for name in _NN_LAYERS.split()}
+_TABLE |= {f"torch.nn.modules.{name}": "weft.torch._nn weft.nn weft.torch._bases" for name in _NN_LAYERS.split()}
 _TABLE |= {f"torch.optim.{name}": "weft.optim" for name in _OPTIMIZERS.split()}
 _TABLE |= {f"torch.distributions.{name}": "weft.distributions" for name in _DISTRIBUTIONS.split()}
 _TABLE |= {"torch.distributions.constraints": "weft._distributions.constraints",
