@@ -1,5 +1,7 @@
 """Facts of tensors under PyTorch's names, which follow from dtype, device and memory."""
 
+import random
+
 from weft import _core, _functions
 from weft._core import Tensor, _ops
 
@@ -223,3 +225,13 @@ for _name in ("alias", "as_strided", "detach", "diagonal", "expand", "permute", 
     _copy.__name__ = _copy.__qualname__ = _name + "_copy"
     functions[_copy.__name__] = _copy
 functions["narrow_copy"] = narrow_copy
+
+
+def _seed_by_chance(self):
+    """Seeds the generator by chance; returns the seed."""
+    seed = random.SystemRandom().getrandbits(63)
+    self.manual_seed(seed)
+    return seed
+
+
+_core.Generator.seed = _seed_by_chance

@@ -153,6 +153,33 @@ def is_autocast_enabled(device_type="cuda"):
 
 
 @_public
+def randint(*args, size=None, **options):
+    """Integers from [low, high), or [0, high) with one bound."""
+    if size is not None and len(args) + len(options.keys() & {"low", "high"}) == 1:
+        options["high"] = args[0] if args else options.pop("low", None) or options["high"]
+        args = (0,)
+    return weft.randint(*args, **({} if size is None else {"size": size}), **options)
+
+
+def _with_number_second(name, keyword):
+    """The function with the form of early PyTorch, which has a factor behind its first tensor."""
+    function = getattr(weft, name)
+
+    def apply(input, *args, **options):
+        if args and not isinstance(args[0], weft.Tensor) and len(args) > 1 and isinstance(args[1], weft.Tensor):
+            return function(input, *args[1:], **{keyword: args[0]}, **options)
+        return function(input, *args, **options)
+
+    apply.__name__, apply.__doc__ = name, function.__doc__
+    globals()[name] = apply
+    __all__.append(name)
+
+
+for _name, _keyword in (("add", "alpha"), ("sub", "alpha"), ("addcmul", "value"), ("addcdiv", "value")):
+    _with_number_second(_name, _keyword)
+
+
+@_public
 def range(start=0, end=None, step=1, *, out=None, dtype=None, layout=None, device=None, requires_grad=False):
     """start, start + step, ... up to and with end; arange leaves the end out."""
     start, end = (0, start) if end is None else (start, end)
