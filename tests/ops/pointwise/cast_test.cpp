@@ -145,7 +145,11 @@ TEST(Cast, NeverFallsWhereTheNumberRises) {
   const Tensor x = all_patterns(bf16).slice(0, 0, 1 << 15).to(f32);
   for (const DType to : {f8_e4m3fn, f8_e5m2, f8_e4m3fnuz, f8_e5m2fnuz, f8_e8m0fnu, f16, bf16}) {
     const Doubles rounded = values(x.to(to)), given = values(x);
-    for (size_t i = 1; i < rounded.size() && !std::isnan(given[i]); ++i) ASSERT_GE(rounded[i], rounded[i - 1]) << i;
+    for (size_t i = 1; i < rounded.size() && !std::isnan(given[i]); ++i) {
+      const bool overflows = std::isnan(rounded[i]);
+      ASSERT_TRUE(overflows || rounded[i] >= rounded[i - 1]) << name(to) << " of " << given[i];
+      ASSERT_TRUE(!overflows || given[i] > 200) << name(to) << " of " << given[i];
+    }
   }
 }
 
@@ -251,7 +255,7 @@ TEST(EightBitFloats, TheirPropertiesAreThoseOfTheFormat) {
   }
   EXPECT_STREQ(name(f8_e4m3fnuz), "float8_e4m3fnuz");
   EXPECT_STREQ(name(f8_e8m0fnu), "float8_e8m0fnu");
-  EXPECT_NE(tensor({0.5, 3.0, 448.0}).to(f8_e8m0fnu).text().find("512"), std::string::npos);
+  EXPECT_NE(tensor({0.5, 3.0, 448.0}).to(f8_e8m0fnu).text().find("5.1200e+02"), std::string::npos);
 }
 
 }  // namespace
