@@ -102,7 +102,7 @@ def new_group(ranks=None, timeout=None):
 def mean_weight(own, group=None):
     """Mean over ranks of `own`, the number of samples or tokens that this rank's mean loss counts. Where gradients are
     averaged over ranks, (loss * (own / mean_weight(own))).backward() gives the gradient of the mean over all ranks'
-    samples."""
+    samples. Auxiliary losses need the same factor: weft.nn.auxiliary_loss_scale."""
     return _core.mean_weight(float(own), _group(group))
 
 
