@@ -27,9 +27,18 @@ void check_at_least(const std::string& layer, const char* what, const Dims& size
   }
 }
 
+void check_count(const std::string& layer, const char* what, const Dims& sizes, int dims, Location where) {
+  if (sizes.size() == 1 || sizes.size() == dims) return;
+  raise_value(layer, fmt::format("{} {} has {} numbers, not 1 or {}", what, sizes.text(), sizes.size(), dims), where);
+}
+
 template <class Options>
 void check_steps(const std::string& layer, int dims, const Options& options, Location where) {
   const ConvolutionPadding padding = options.padding;
+  check_count(layer, "stride", options.stride, dims, where);
+  check_count(layer, "dilation", options.dilation, dims, where);
+  if (!padding.same) check_count(layer, "padding", padding.sizes, dims, where);
+  if constexpr (transposed<Options>) check_count(layer, "output_padding", options.output_padding, dims, where);
   check_at_least(layer, "stride", options.stride, 1, where);
   check_at_least(layer, "dilation", options.dilation, 1, where);
   check_at_least(layer, "padding", padding.sizes, 0, where);

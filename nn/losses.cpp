@@ -1,5 +1,6 @@
 #include "losses.hpp"
 
+#include <cmath>
 #include <type_traits>
 
 #include "../ops/create.hpp"
@@ -78,7 +79,10 @@ void check_options(const Options& o, const std::string& layer, Location where) {
   if constexpr (requires { o.delta; }) check(o.delta > 0, "delta", o.delta, "a number above 0");
   if constexpr (requires { o.beta; }) check(o.beta >= 0, "beta", o.beta, "at least 0");
   if constexpr (requires { o.blank; }) check(o.blank >= 0, "blank", o.blank, "at least 0");
-  if constexpr (requires { o.swap; }) check(o.margin > 0, "margin", o.margin, "a number above 0");
+  if constexpr (requires { o.swap; }) {
+    check(o.margin > 0, "margin", o.margin, "a number above 0");
+    check(!std::isnan(o.p), "p", o.p, "a number");
+  }
   if constexpr (std::is_same_v<Options, MultiMarginOptions>) check(o.p == 1 || o.p == 2, "p", o.p, "1 or 2");
 }
 

@@ -16,6 +16,17 @@ Dims all_edges(const std::string& layer, const Dims& padding, int dims, Location
                     where);
 }
 
+/// The smallest image that can be padded so.
+Tensor image_for(const Dims& edges) {
+  Dims shape{0, 1};
+  for (int i = edges.size() - 2; i >= 0; i -= 2) {
+    Checked size = 1;
+    for (const int64_t edge : {edges[i], edges[i + 1]}) size += edge < 0 ? Checked(0) - edge : Checked(edge);
+    shape.push_back(size.fits() ? size.value() : 1);
+  }
+  return on_meta(shape);
+}
+
 }  // namespace
 
 namespace detail {
@@ -28,6 +39,7 @@ EdgePad<dims, mode>::EdgePad(const Dims& padding, Location where) {
   this->set_function([edges](const Tensor& x, bool, Location call) { return pad(x, edges, mode, 0, call); },
                      {{"padding", edges}}, name);
   this->set_extra_repr(python_tuple(edges));
+  this->forward(image_for(edges), where);
 }
 
 }  // namespace detail
@@ -39,6 +51,7 @@ ConstantPad<dims>::ConstantPad(const Dims& padding, Scalar value, Location where
   this->set_function(
       [edges, value](const Tensor& x, bool, Location call) { return pad(x, edges, Padding::constant, value, call); },
       {{"padding", edges}, {"value", value}}, name);
+  this->forward(image_for(edges), where);
 }
 
 WEFT_FOR_DIMS(ConstantPad)

@@ -12,6 +12,7 @@
 #include "../files/atomic_folder-inl.hpp"
 #include "../files/folder-inl.hpp"
 #include "../safetensors.hpp"
+#include "../../nn/lora/low_rank-inl.hpp"
 #include "../../nn/pattern-inl.hpp"
 #include "../../ops/subscript.hpp"
 #include "../../tensor/expect-inl.hpp"
@@ -145,7 +146,7 @@ void read_patterns(const ordered_json& config, const char* key, ByPattern<T>& ou
                               value.template get<T>());
     }
   } catch (const ValueError&) {
-    refuse(path, fmt::format("\"{}\" has what is no regular expression", key), where);
+    refuse(path, fmt::format("\"{}\" has an invalid regular expression", key), where);
   }
 }
 
@@ -195,7 +196,7 @@ class Plan {
  public:
   Plan(const nn::Module& model, const Saved& saved, const TensorMap& tensors, Location where) : saved_(saved) {
     for (const nn::LoraLayer& layer : nn::lora_layers(model)) adapted_.emplace(layer.name, layer);
-    for (const auto& [name, module] : model.named_modules()) modules_.emplace(name, module);
+    for (const auto& [name, module] : nn::detail::layers_for_adapters(model)) modules_.emplace(name, module);
     for (const auto& [name, tensor] : tensors) {
       if (const auto layer = layer_of(name)) names.insert(*layer);
     }

@@ -189,7 +189,10 @@ Tensor LowRank::linear(const Tensor& x, const Tensor& w, const Tensor& bias, boo
                        const LayerInParts* parts) const {
   if (merged) check_not_training(training, where);
   const CallScope call("LoRA", where);
-  if (merged) return parts != nullptr ? parts->linear(x, w, bias) : weft::linear(x, w, bias);
+  if (merged) {
+    const Tensor& sum = has_others ? own_sum : w;
+    return parts != nullptr ? parts->linear(x, sum, bias) : weft::linear(x, sum, bias);
+  }
   const Tensor own = parts != nullptr ? parts->input(x) : x;
   const bool sums = parts != nullptr && parts->sums();
   const Tensor y = weft::linear(own, w, sums ? Tensor() : bias);
@@ -232,7 +235,7 @@ Tensor LowRank::embedding(const Tensor& w, const Tensor& indices, int64_t paddin
                           Location where) const {
   if (merged) check_not_training(training, where);
   const CallScope call("LoRA", where);
-  const Tensor rows = weft::embedding(w, indices, padding);
+  const Tensor rows = weft::embedding(merged && has_others ? own_sum : w, indices, padding);
   if (merged) return rows;
   const Tensor u = weft::embedding(b.weight, indices, padding) * scale();
   return (rows + weft::linear(u, a.weight.t())).to(rows.dtype());
@@ -253,20 +256,21 @@ Tensor LowRank::shifted(const Tensor& from, double by) const {
 void LowRank::merge(Location where) {
   if (merged) return;
   const CallScope call("merge_lora", where);
-  if (has_others) {
-    raise<ValueError>({.problem = "a weight is shared with a layer that has not its adapter: merging would change both",
-                       .remedy = "leave it apart, or make the adapter with share = true"});
-  }
   const NoGradGuard unrecorded;
   const Tensor sum = shifted(weight, scale());
-  kept_ = KeptBits(options.base, weight, options.base == LoraBase::recompute ? shifted(sum, -scale()) : Tensor());
-  weight.copy_(sum);
+  if (has_others) {
+    own_sum = Buffer(sum, where);
+  } else {
+    kept_ = KeptBits(options.base, weight, options.base == LoraBase::recompute ? shifted(sum, -scale()) : Tensor());
+    weight.copy_(sum);
+  }
   merged = true;
   merged_flag.fill_(true);
 }
 
 Tensor LowRank::unmerged() const {
   const NoGradGuard unrecorded;
+  if (has_others) return weight.detach();
   return kept_.restored(options.base == LoraBase::recompute ? shifted(weight, -scale()) : Tensor());
 }
 
@@ -274,10 +278,19 @@ void LowRank::unmerge(Location where) {
   if (!merged) return;
   const CallScope call("unmerge_lora", where);
   const NoGradGuard unrecorded;
-  weight.copy_(unmerged());
+  if (!has_others) weight.copy_(unmerged());
   merged = false;
   kept_ = {};
+  own_sum = {};
   merged_flag.fill_(false);
+}
+
+void LowRank::to(Device device, Location where) {
+  if (own_sum.defined()) own_sum = Buffer(own_sum.to(device, where), where);
+}
+
+void LowRank::to(DType dtype, Location where) {
+  if (own_sum.defined()) own_sum = Buffer(own_sum.to(dtype, where), where);
 }
 
 void LowRank::set_training(bool on) {

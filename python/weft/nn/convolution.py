@@ -17,6 +17,13 @@ def _each(value, dims):
     return sizes * dims if len(sizes) == 1 else sizes
 
 
+def _check_counts(layer, **options):
+    """Raises ValueError for a list that has neither one size nor one for each dimension."""
+    for name, sizes in options.items():
+        if len(sizes) != layer.dims:
+            raise ValueError(f"{type(layer).__name__}(): argument '{name}': expected 1 or {layer.dims} sizes, got {len(sizes)}")
+
+
 class _Convolution(_Layer):
     dims = 0
     function = None
@@ -30,6 +37,8 @@ class _Convolution(_Layer):
         sizes = [_each(value, self.dims) for value in (kernel_size, stride, dilation)]
         self.kernel_size, self.stride, self.dilation = sizes
         self.padding = padding if isinstance(padding, str) else _each(padding, self.dims)
+        _check_counts(self, kernel_size=self.kernel_size, stride=self.stride, dilation=self.dilation,
+                      **({} if isinstance(padding, str) else {"padding": self.padding}))
         super().__init__(_core._conv(in_channels, out_channels, self.kernel_size, self.stride, self.padding,
                                      self.dilation, groups, bias, padding_mode), device, dtype)
         if not bias:
@@ -83,6 +92,8 @@ class _TransposedConvolution(_Layer):
         self.in_channels, self.out_channels, self.groups, self.padding_mode = in_channels, out_channels, groups, padding_mode
         sizes = [_each(value, self.dims) for value in (kernel_size, stride, padding, output_padding, dilation)]
         self.kernel_size, self.stride, self.padding, self.output_padding, self.dilation = sizes
+        _check_counts(self, kernel_size=self.kernel_size, stride=self.stride, padding=self.padding,
+                      output_padding=self.output_padding, dilation=self.dilation)
         super().__init__(_core._conv_transpose(in_channels, out_channels, self.kernel_size, self.stride, self.padding,
                                                self.output_padding, groups, bias, self.dilation), device, dtype)
         if not bias:

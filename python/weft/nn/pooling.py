@@ -1,5 +1,8 @@
 """Pooling, columns, other sizes, dropout of channels, and bags of embeddings: layers of one function each."""
 
+import math
+import numbers
+
 from weft import _core
 from weft.nn import functional as F
 from weft.nn.convolution import _each
@@ -9,13 +12,24 @@ from weft.nn.module import Module, Parameter
 __all__ = ["EmbeddingBag", "UpsamplingNearest2d", "UpsamplingBilinear2d"]
 
 
+def _most(sizes):
+    """The largest of a layer's sizes; 0 for other values, which the layer's function rejects."""
+    listed = sizes if isinstance(sizes, (tuple, list)) else (sizes,)
+    return max((size for size in listed if isinstance(size, int)), default=0)
+
+
 class _Options(_Activation):
     """A function of one tensor whose options are attributes; without a stride windows lie side by side."""
 
     dims = 1  # of the images
 
     def _call_once(self):
-        _Activation.forward(self, _empty_batch(self.dims))
+        _Activation.forward(self, _empty_batch(self.dims, self._reach()))
+
+    def _reach(self):
+        """The largest distance from the first to the last element of a window, in any dimension."""
+        kernel, dilation = (_most(getattr(self, key, 1)) for key in ("kernel_size", "dilation"))
+        return kernel * dilation if kernel * dilation < 1 << 40 else 0
 
     def _set_options(self, values, options):
         super()._set_options(values, options)
@@ -41,7 +55,7 @@ class _Tuples(_Options):
 
 class _Unpool(_Tuples):
     def _call_once(self):
-        getattr(F, f"max_pool{self.dims}d")(_empty_batch(self.dims), self.kernel_size, self.stride, self.padding)
+        getattr(F, f"max_pool{self.dims}d")(_empty_batch(self.dims, self._reach()), self.kernel_size, self.stride, self.padding)
 
     def forward(self, input, indices, output_size=None):
         options = {key: getattr(self, key) for key in self.options}
@@ -58,6 +72,10 @@ class _Upsample(_Options):
         if factor is not None:
             self.scale_factor = tuple(map(float, factor)) if isinstance(factor, (tuple, list)) else float(factor)
 
+    def _reach(self):
+        factors = self.scale_factor if isinstance(self.scale_factor, tuple) else (self.scale_factor,)
+        return max([1, *(math.ceil(1 / factor) for factor in factors if factor is not None and 1e-12 < factor)])
+
     def extra_repr(self):
         size = f"size={self.size}" if self.scale_factor is None else f"scale_factor={self.scale_factor}"
         return f"{size}, mode={self.mode!r}"
@@ -71,8 +89,13 @@ class _Fold(_Options):
 
 class _Fractional(_Options):
     def _call_once(self):
+        samples = self._random_samples
+        if samples is not None and not isinstance(samples, _core.Tensor):
+            raise TypeError(f"{type(self).__name__}(): argument '_random_samples': expected a Tensor or None, got "
+                            f"{type(samples).__name__}")
         options = {key: getattr(self, key) for key in self.options if key != "_random_samples"}
-        type(self).function(_empty_batch(self.dims), **options)
+        reach = self._reach() + _most(self.output_size)
+        type(self).function(_empty_batch(self.dims, reach), **options)
 
 
 class _Random(_Options):
@@ -147,6 +170,9 @@ class EmbeddingBag(Module):
             raise ValueError(f"EmbeddingBag(): argument 'mode': expected 'sum', 'mean' or 'max', got {mode!r}")
         if max_norm is not None and not max_norm >= 0:
             raise ValueError(f"EmbeddingBag(): argument 'max_norm': expected at least 0, got {max_norm}")
+        if not isinstance(norm_type, numbers.Real) or not isinstance(include_last_offset, bool):
+            raise TypeError("EmbeddingBag(): arguments 'norm_type' and 'include_last_offset': expected a number and a bool, "
+                            f"got {type(norm_type).__name__} and {type(include_last_offset).__name__}")
         if scale_grad_by_freq:
             raise NotImplementedError("EmbeddingBag(): 'scale_grad_by_freq' is there with its default alone")
         if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
