@@ -128,8 +128,6 @@ void warn_in_python(const Warning& warning) {
 
 NB_MODULE(_core, m) {
   using namespace weft::python;
-  m.attr("LinAlgError") = nanobind::borrow(linalg_error());
-  m.attr("OutOfMemoryError") = nanobind::borrow(out_of_memory_error());
   nanobind::set_leak_warnings(false);
   nanobind::register_exception_translator([](const std::exception_ptr& p, void*) {
     try {
@@ -143,6 +141,7 @@ NB_MODULE(_core, m) {
     }
   });
   try {
+    add_errors(m.ptr());
     add_dtypes(m.ptr());
     add_tensor_type(m.ptr());
     add_interop(m.ptr());

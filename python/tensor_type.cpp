@@ -21,10 +21,14 @@ PyTypeObject* tensor_type = nullptr;
 
 PyObject* wrap(Tensor tensor) {
   if (!tensor.defined()) return Py_NewRef(Py_None);
+  // One without references is being destroyed.
+  auto* const living = static_cast<PyObject*>(tensor.impl()->foreign);
+  if (living != nullptr && Py_REFCNT(living) > 0) return Py_NewRef(living);
   auto* self = PyObject_GC_New(TensorObject, tensor_type);
   if (self == nullptr) return PyErr_NoMemory();
   self->weak_references = nullptr;
   new (&self->tensor) Tensor(std::move(tensor));
+  self->tensor.impl()->foreign = self;
   if (const TensorImpl* impl = self->tensor.impl(); WEFT_UNLIKELY(impl->accumulates)) {
     if (impl->node->hooks.load(MemoryOrder::acquire) != nullptr) track_hooks(&self->ob_base);
   }
@@ -37,7 +41,9 @@ void track_hooks(PyObject* tensor) {
 
 PyObject* wrap_as(PyTypeObject* type, Tensor tensor) {
   PyObject* self = type->tp_alloc(type, 0);
-  if (self != nullptr) new (&reinterpret_cast<TensorObject*>(self)->tensor) Tensor(std::move(tensor));
+  if (self == nullptr) return nullptr;
+  new (&reinterpret_cast<TensorObject*>(self)->tensor) Tensor(std::move(tensor));
+  if (TensorImpl* const impl = tensor_of(self).impl()) impl->foreign = self;
   return self;
 }
 
@@ -62,6 +68,8 @@ PyObject* tensor_new(PyTypeObject* type, PyObject* arguments, PyObject* keywords
 void tensor_dealloc(PyObject* self) {
   PyTypeObject* type = Py_TYPE(self);
   PyObject_GC_UnTrack(self);
+  if (TensorImpl* const impl = of(self)->tensor.impl(); impl != nullptr && impl->foreign == self)
+    impl->foreign = nullptr;
   if (of(self)->weak_references != nullptr) PyObject_ClearWeakRefs(self);
   of(self)->tensor.~Tensor();
   type->tp_free(self);

@@ -11,8 +11,8 @@ from weft import _core
 _core._pass_over_files_in(_os.path.join(__path__[0], ""))
 
 from weft._core import (  # noqa: E402, F401
-    CapturedStep, Event, GradEvent, Generator, HookHandle, KvCache, LayeredKvCache, MultiTransformerLayer,
-    OutOfMemoryError, PagedKvCache, Stream,
+    AutogradError, CapturedStep, DeviceError, DTypeError, Error, Event, FormatError, GradEvent, Generator, HookHandle, KvCache,
+    LayeredKvCache, MultiTransformerLayer, NonFiniteError, OutOfMemoryError, PagedKvCache, ShapeError, Stream,
     Tensor, __version__, alibi_slopes, attention_backends, capture, config, current_stream, default_stream, device,
     device_count, dtype, empty_cache, fused_multi_transformer, get_default_dtype, get_num_threads, get_rng_state,
     initial_seed, live_tensors, load_device_plugin, manual_seed, memory_stats, promote_types, set_default_dtype,
@@ -55,7 +55,7 @@ Size = tuple
 del _name, _object
 
 
-_modules = ("amp", "array_api", "autograd", "data", "distributed", "distributions", "fft", "func", "generation", "hooks", "io",
+_modules = ("amp", "array_api", "autograd", "data", "distributed", "distributions", "errors", "fft", "func", "generation", "hooks", "io",
             "library", "linalg", "lora", "nn", "ops", "optim", "sparse", "special", "testing", "torch", "train", "utils")
 
 
