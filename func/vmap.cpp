@@ -69,19 +69,19 @@ class Draws {
 };
 
 /// Restores the states of the default generators at destruction.
-class DrawsBack {
+class RestoreGenerators {
  public:
-  DrawsBack() {
+  RestoreGenerators() {
     for (const Device device : devices_with_generators()) {
       generators_.emplace_back(&default_generator(device), default_generator(device).state());
     }
   }
-  ~DrawsBack() {
+  ~RestoreGenerators() {
     for (auto& [generator, state] : generators_) {
       if (!(generator->state() == state)) generator->set_state(state);
     }
   }
-  DrawsBack(const DrawsBack&) = delete;
+  RestoreGenerators(const RestoreGenerators&) = delete;
 
  private:
   std::vector<std::pair<Generator*, GeneratorState>> generators_;
@@ -139,7 +139,7 @@ struct Call {
 
 /// Whether f may run once for all examples: no gradient flows to the inputs, and no step is being recorded.
 bool may_run_at_once(const Call& call) {
-  if (call.count == 1 || weft::detail::step_recorder != nullptr) return false;
+  if (call.count == 1 || weft::detail::capture_recorder != nullptr) return false;
   return std::ranges::all_of(
       call.inputs, [](const Tensor& x) { return x.device().is_cpu() && !(grad_mode().enabled && x.requires_grad()); });
 }
@@ -158,11 +158,11 @@ bool has_graph(const std::vector<Tensor>& tensors) {
 }
 
 /// The result of f for all examples if `complete`, otherwise for the first one. No outputs if f must run again.
-struct AtOnce {
+struct BatchedResult {
   bool complete = false;
   std::optional<Outputs> outputs;
 };
-AtOnce run_at_once(Call& call) {
+BatchedResult run_at_once(Call& call) {
   detail::Batch batch(call.count, call.options.randomness == Randomness::same);
   std::vector<Tensor> example;
   for (size_t i = 0; i < call.inputs.size(); ++i) {
@@ -188,7 +188,7 @@ Tensor stand_in(const Tensor& x, int dim) {
 /// Result for a batch without examples, with the shapes of a placeholder's outputs. The generators' states are
 /// restored.
 Outputs mapped_of_none(Call& call) {
-  const DrawsBack draws;
+  const RestoreGenerators draws;
   std::vector<Tensor> example;
   for (size_t i = 0; i < call.inputs.size(); ++i) {
     const std::optional<int> dim = call.dim(i);
@@ -211,7 +211,7 @@ Outputs mapped(const Function& f, const VmapOptions& options, std::span<const Te
   const int64_t count = count_examples(inputs, options.in_dims);
   Call call{f, options, inputs, count, Draws(options.randomness)};
   if (count == 0) return mapped_of_none(call);
-  AtOnce begun;
+  BatchedResult begun;
   if (may_run_at_once(call)) begun = run_at_once(call);
   if (begun.complete) return std::move(*begun.outputs);
   std::vector<std::vector<Tensor>> outputs, aux;
