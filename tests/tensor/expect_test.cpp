@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <weft/tensor/expect-inl.hpp>
+#include <weft/train/metrics.hpp>
 #include <weft/weft.hpp>
 
 #include "message_of.hpp"

@@ -12,7 +12,7 @@
 #include <weft/ops/random.hpp>
 #include <weft/tensor/number.hpp>
 
-#include "values.hpp"
+#include "ops/values.hpp"
 
 namespace weft::testing {
 
