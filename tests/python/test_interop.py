@@ -2,6 +2,7 @@
 
 import gc
 import hashlib
+import importlib.util
 import sys
 
 import numpy as np
@@ -120,8 +121,9 @@ def test_what_cannot_be_shared_says_so():
     assert weft.ones(2, requires_grad=True).numpy(force=True).tolist() == [1, 1]
     with pytest.raises(BufferError):
         weft.ones(2, requires_grad=True).__dlpack__()
-    with pytest.raises(TypeError, match="bfloat16"):
-        weft.ones(2, dtype=weft.bfloat16).numpy()
+    if importlib.util.find_spec("ml_dtypes") is None:
+        with pytest.raises(TypeError, match="bfloat16 without the package ml_dtypes"):
+            weft.ones(2, dtype=weft.bfloat16).numpy()
     with pytest.raises(BufferError):
         memoryview(weft.ones(2, dtype=weft.bfloat16))
     with pytest.raises(ValueError):
@@ -319,7 +321,7 @@ def test_small_floats_are_arrays_of_ml_dtypes(name):
     assert a.ctypes.data == x.data_ptr()
     back = weft.from_numpy(a)
     assert back.dtype is dtype and back.data_ptr() == x.data_ptr() and back.tolist() == x.t().tolist()
-    assert weft.tensor(a).tolist() == x.t().tolist() and weft.asarray(a[0, 0]).item() == 1
+    assert weft.tensor(a).tolist() == x.t().tolist() and weft.asarray(a[:1, 1]).tolist() == [4]
 
 
 def test_torch_both_ways():
