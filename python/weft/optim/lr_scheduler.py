@@ -298,9 +298,9 @@ class ReduceLROnPlateau:
         if threshold_mode not in ("rel", "abs"):
             raise ValueError(f"threshold_mode: expected 'rel' or 'abs', got {threshold_mode!r}")
         if not 0 < factor < 1:
-            raise ValueError(f"factor is {factor}: it must lie in (0, 1)")
+            raise ValueError(f"factor: expected a number in (0, 1), got {factor}")
         if patience < 0 or cooldown < 0:
-            raise ValueError("patience and cooldown must not be negative")
+            raise ValueError(f"patience and cooldown: expected at least 0, got {patience} and {cooldown}")
         self.optimizer, self.mode, self.factor, self.patience = optimizer, mode, factor, patience
         self.threshold, self.threshold_mode, self.cooldown, self.eps = threshold, threshold_mode, cooldown, eps
         self.min_lrs = _each(optimizer, min_lr)
