@@ -291,6 +291,10 @@ HookHandle Tensor::register_hook(F&& hook, Location where) const {
   return weft::register_hook(*this, std::forward<F>(hook), where);
 }
 template <class F>
+HookHandle Indexed::register_hook(F&& hook, Location where) const {
+  return elements().register_hook(std::forward<F>(hook), where);
+}
+template <class F>
 HookHandle Tensor::register_post_accumulate_grad_hook(F&& hook, Location where) const {
   return weft::register_post_accumulate_grad_hook(*this, std::forward<F>(hook), where);
 }

@@ -8,10 +8,15 @@ namespace weft {
 struct GradMode {
   bool enabled = true;
   bool inference = false;
+  bool operator==(const GradMode&) const = default;
 };
 
+namespace detail {
+extern WEFT_API constinit thread_local GradMode current_mode;
+}
+
 /// The calling thread's mode.
-WEFT_API GradMode grad_mode();
+inline GradMode grad_mode() { return detail::current_mode; }
 WEFT_API void set_grad_mode(GradMode mode);
 
 /// Whether a checkpoint recomputes its function. Side effects, such as updates of running statistics, happen in the

@@ -93,7 +93,6 @@ bool recomputing() { return recomputing_now; }
 detail::RecomputingScope::RecomputingScope() : outer_(std::exchange(recomputing_now, true)) {}
 detail::RecomputingScope::~RecomputingScope() { recomputing_now = outer_; }
 
-GradMode grad_mode() { return detail::current_mode; }
 void set_grad_mode(GradMode mode) {
   detail::current_mode = mode;
   if (WEFT_UNLIKELY(detail::program_watch != nullptr) && detail::current_call.op == nullptr) {

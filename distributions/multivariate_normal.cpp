@@ -113,7 +113,7 @@ Distribution MultivariateNormal(const Tensor& loc, const Spread& spread, Options
   } else if (spread.precision_matrix.defined()) {
     factor = factor_of_inverse(floating_point(spread.precision_matrix), validate);
   }
-  Body body = detail::made(kind, {&loc, &factor}, options);
+  Body body = detail::make_body(kind, {&loc, &factor}, options);
   body.event = Dims{factor.size(-1)};
   detail::check_parameters(body);
   return detail::finished(std::move(body));

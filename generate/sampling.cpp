@@ -78,7 +78,7 @@ double sum_of(const std::vector<Candidate>& all) {
 }
 
 /// Candidates after all filters, with unnormalised probabilities; sorted only if a filter requires it.
-std::vector<Candidate> kept(const std::vector<double>& logits, const SamplingOptions& o) {
+std::vector<Candidate> filter_candidates(const std::vector<double>& logits, const SamplingOptions& o) {
   if (o.temperature == 0) {
     const auto best = std::ranges::max_element(logits);
     return {{best - logits.begin(), 1}};
@@ -119,7 +119,7 @@ std::vector<Candidate> candidates(std::span<const float> logits, std::span<const
   check(options, where);
   std::vector<double> own = checked_logits(logits, where);
   penalise(own, sequence, options.repetition_penalty, where);
-  std::vector<Candidate> out = kept(own, options);
+  std::vector<Candidate> out = filter_candidates(own, options);
   std::ranges::sort(out, is_before);
   const double sum = sum_of(out);
   for (Candidate& c : out) c.probability /= sum;
@@ -147,7 +147,7 @@ double Sampler::uniform() {
 Sampler::Drawn Sampler::operator()(std::span<const float> logits, std::span<const int64_t> sequence, Location where) {
   std::vector<double> own = checked_logits(logits, where);
   penalise(own, sequence, options_.repetition_penalty, where);
-  std::vector<Candidate> stay = kept(own, options_);
+  std::vector<Candidate> stay = filter_candidates(own, options_);
   // Inverse transform over sorted candidates, so that models with similar probabilities draw the same token from the
   // same random number.
   const int64_t place = options_.temperature == 0 ? 1 : count_of_share(stay, uniform(), sum_of(stay));

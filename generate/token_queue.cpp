@@ -159,7 +159,7 @@ struct TokenQueue::Impl {
   [[noreturn]] void drop_all(const std::string& problem, Location where) {
     char bytes[PIPE_BUF];
     while (read(file, bytes, sizeof bytes) > 0) continue;
-    drop(problem + "; what was queued is dropped", where);
+    drop(problem + "; the queue is dropped", where);
   }
 
   /// Reads the next packet. Returns false if there is none.
@@ -169,8 +169,7 @@ struct TokenQueue::Impl {
     const Header& h = packet.header;
     if (have < sizeof(Header) || std::memcmp(h.name, Header().name, 4) != 0)
       drop_all("bytes that are no message", where);
-    if (h.version != 1)
-      drop_all(fmt::format("a message of version {}, which this program does not know", h.version), where);
+    if (h.version != 1) drop_all(fmt::format("a message of version {}: this program is older", h.version), where);
     if (h.batch < 0 || h.batch > most_tokens || h.stop > 1) drop_all("a message that was changed", where);
     const int64_t before = packet_tokens * h.packet;
     const int64_t expected = std::clamp<int64_t>(h.batch - before, 0, packet_tokens);

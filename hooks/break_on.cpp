@@ -107,7 +107,7 @@ constinit Atomic<const BreakEvent*> last_stop{nullptr};
 void stop_at_op(const BreakEvent& event) {
   const bool waited_for = somebody_waits_for_traps();
   std::fprintf(stderr, "weft: stopped %s\n%s", event.text().c_str(),
-               waited_for ? "" : "  no debugger is there, so the program goes on: run it under gdb\n");
+               waited_for ? "" : "  no debugger is attached, so the program continues: run it under gdb\n");
   std::fflush(stderr);
   if (!waited_for) return;
   last_stop.store(&event, MemoryOrder::release);

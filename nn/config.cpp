@@ -34,7 +34,7 @@ const T* held(const Attribute& a) {
 }
 
 template <class T>
-bool take(const Attribute& a, T& out) {
+bool assign_if_held(const Attribute& a, T& out) {
   const T* value = held<T>(a);
   if (value != nullptr) out = *value;
   return value != nullptr;
@@ -69,11 +69,11 @@ Attribute::Type Attribute::type() const {
   return value_ == nullptr ? Type::none : static_cast<Type>(value_->held.index());
 }
 
-bool Attribute::read(bool& out) const { return take(*this, out); }
-bool Attribute::read(int64_t& out) const { return take(*this, out); }
-bool Attribute::read(std::string& out) const { return take(*this, out); }
-bool Attribute::read(std::vector<bool>& out) const { return take(*this, out); }
-bool Attribute::read(std::vector<std::string>& out) const { return take(*this, out); }
+bool Attribute::read(bool& out) const { return assign_if_held(*this, out); }
+bool Attribute::read(int64_t& out) const { return assign_if_held(*this, out); }
+bool Attribute::read(std::string& out) const { return assign_if_held(*this, out); }
+bool Attribute::read(std::vector<bool>& out) const { return assign_if_held(*this, out); }
+bool Attribute::read(std::vector<std::string>& out) const { return assign_if_held(*this, out); }
 
 bool Attribute::read(int& out) const {
   int64_t wide = 0;
@@ -85,7 +85,7 @@ bool Attribute::read(int& out) const {
 bool Attribute::read(double& out) const {
   if (const auto* integer = held<int64_t>(*this)) out = static_cast<double>(*integer);
   else if (const auto* text = held<std::string>(*this)) return is_number_text(*text, out);
-  else return take(*this, out);
+  else return assign_if_held(*this, out);
   return true;
 }
 
@@ -101,7 +101,7 @@ bool Attribute::read(Scalar& out) const {
 bool Attribute::read(std::vector<int64_t>& out) const {
   if (const auto* one = held<int64_t>(*this)) out = {*one};
   else if (const auto* narrow = held<std::vector<int32_t>>(*this)) out.assign(narrow->begin(), narrow->end());
-  else return take(*this, out);
+  else return assign_if_held(*this, out);
   return true;
 }
 
@@ -115,7 +115,7 @@ bool Attribute::read(Dims& out) const {
 bool Attribute::read(std::vector<double>& out) const {
   double one = 0;
   std::vector<int64_t> integers;
-  if (take(*this, out)) return true;
+  if (assign_if_held(*this, out)) return true;
   if (read(one)) out = {one};
   else if (read(integers)) out.assign(integers.begin(), integers.end());
   else return false;

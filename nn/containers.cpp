@@ -11,7 +11,7 @@ namespace detail {
 void raise_no_layer(const Module& held, Location where) {
   raise<ValueError>({.op = "nn::AnyModule",
                      .problem = fmt::format("a {} is not called with one tensor alone", held.class_name()),
-                     .remedy = "call it as what it is: module.as<Its class>()(...)"},
+                     .remedy = "call it as its class: module.as<Its class>()(...)"},
                     where);
 }
 

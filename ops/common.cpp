@@ -84,9 +84,10 @@ void check_writable(const Tensor& target) {
          .remedy = "clone() it first"});
   }
   if (WEFT_UNLIKELY(overlaps(layout))) {
-    raise<ValueError>({.problem = fmt::format("cannot write to a tensor whose elements overlap: strides {} of shape {}",
-                                              target.strides().text(), target.shape().text()),
-                       .remedy = "clone() it first"});
+    raise<ValueError>(
+        {.problem = fmt::format("cannot write to a tensor with overlapping elements: strides {} of shape {}",
+                                target.strides().text(), target.shape().text()),
+         .remedy = "clone() it first"});
   }
 }
 

@@ -43,18 +43,19 @@ namespace weft {
     const Tensor& x = *this;                               \
     return weft::name(__VA_ARGS__);                        \
   }                                                        \
-  result Indexed::name parameters&& {                      \
-    const Tensor x = read();                               \
+  result Indexed::name parameters const {                  \
+    const Tensor& x = elements();                          \
     return weft::name(__VA_ARGS__);                        \
   }
 // One that x[…] has from Tensor, which defines it elsewhere.
 #define WEFT_PART_METHOD(result, name, parameters, ...) \
-  result Indexed::name WEFT_WITH_PLACE parameters&& { return read().name(__VA_ARGS__ __VA_OPT__(, ) where); }
+  result Indexed::name WEFT_WITH_PLACE parameters const { return elements().name(__VA_ARGS__ __VA_OPT__(, ) where); }
 // One that writes.
 #define WEFT_PART_WRITE(name, parameters, ...)                   \
   Tensor Indexed::name parameters&& {                            \
     return write([&](const Tensor& x) { x.name(__VA_ARGS__); }); \
-  }
+  }                                                              \
+  Tensor Indexed::name parameters const& { return elements().name(__VA_ARGS__); }
 #define WEFT_OPERAND_WRITE(name, parameters, ...)                                        \
   const Tensor& Tensor::name parameters const { return weft::name(*this, __VA_ARGS__); } \
   WEFT_PART_WRITE(name, parameters, __VA_ARGS__)
@@ -78,7 +79,9 @@ WEFT_COMPARE_OPS(WEFT_COMPARE_METHOD)
 Tensor Tensor::where(const Operand& condition, const Operand& other) const {
   return weft::where(condition, Operand(*this, condition.where), other);
 }
-Tensor Indexed::where(const Operand& condition, const Operand& other) && { return read().where(condition, other); }
+Tensor Indexed::where(const Operand& condition, const Operand& other) const {
+  return elements().where(condition, other);
+}
 
 Tensor Tensor::clamp(std::optional<Scalar> low, std::optional<Scalar> high, Location where) const {
   return weft::clip(Operand(*this, where), low, high);
@@ -396,19 +399,21 @@ WEFT_OPERAND_METHOD(Tensor, nanquantile,
                     x, q, dim, keepdim, interpolation)
 WEFT_METHOD(Tensor, nansum, (const Dims& dims, bool keepdim, std::optional<DType> dtype), x, dims, keepdim, dtype)
 WEFT_METHOD(Tensor, nanmean, (const Dims& dims, bool keepdim, std::optional<DType> dtype), x, dims, keepdim, dtype)
-WEFT_METHOD(Extremes, aminmax, (std::optional<int64_t> dim, bool keepdim), x, dim, keepdim)
-WEFT_METHOD(SpreadAndMean, var_mean, (const Dims& dims, double correction, bool keepdim), x, dims, correction, keepdim)
-WEFT_METHOD(SpreadAndMean, std_mean, (const Dims& dims, double correction, bool keepdim), x, dims, correction, keepdim)
+WEFT_METHOD(MinMax, aminmax, (std::optional<int64_t> dim, bool keepdim), x, dim, keepdim)
+WEFT_METHOD(DispersionAndMean, var_mean, (const Dims& dims, double correction, bool keepdim), x, dims, correction,
+            keepdim)
+WEFT_METHOD(DispersionAndMean, std_mean, (const Dims& dims, double correction, bool keepdim), x, dims, correction,
+            keepdim)
 WEFT_METHOD(Tensor, dist, (const Tensor& other, double p), x, other, p)
 WEFT_METHOD(Tensor, renorm, (double p, int dim, double maxnorm), x, p, dim, maxnorm)
 WEFT_METHOD(Tensor, cov, (int64_t correction, const Tensor& fweights, const Tensor& aweights), x, correction, fweights,
             aweights)
 WEFT_METHOD(Tensor, corrcoef, (), x)
 WEFT_METHOD(Tensor, histc, (int64_t bins, double low, double high), x, bins, low, high)
-WEFT_METHOD(Binned, histogram, (int64_t bins), x, bins, HistogramOptions())
-WEFT_METHOD(Binned, histogram, (int64_t bins, const HistogramOptions& options), x, bins, options)
-WEFT_METHOD(Binned, histogram, (const Tensor& edges), x, edges, HistogramOptions())
-WEFT_METHOD(Binned, histogram, (const Tensor& edges, const HistogramOptions& options), x, edges, options)
+WEFT_METHOD(HistogramResult, histogram, (int64_t bins), x, bins, HistogramOptions())
+WEFT_METHOD(HistogramResult, histogram, (int64_t bins, const HistogramOptions& options), x, bins, options)
+WEFT_METHOD(HistogramResult, histogram, (const Tensor& edges), x, edges, HistogramOptions())
+WEFT_METHOD(HistogramResult, histogram, (const Tensor& edges, const HistogramOptions& options), x, edges, options)
 WEFT_METHOD(Tensor, diff, (int64_t n, int dim, const Tensor& prepend, const Tensor& append), x, n, dim, prepend, append)
 WEFT_METHOD(Tensor, trapezoid, (double dx, int dim), x, dx, dim)
 WEFT_METHOD(Tensor, trapezoid, (const Tensor& points, int dim), x, points, dim)

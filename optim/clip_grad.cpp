@@ -140,7 +140,7 @@ void require_finite(const char* op, const Norms& all, std::span<const Gradient> 
 
 // Whether the host may read the norm. On a device, and while a step is recorded, short gradients are multiplied by 1
 // instead.
-bool may_look(const Tensor& total) { return total.device().is_cpu() && weft::detail::step_recorder == nullptr; }
+bool may_look(const Tensor& total) { return total.device().is_cpu() && weft::detail::capture_recorder == nullptr; }
 
 // 16-bit floats are multiplied in f32, to keep the precision of a small factor.
 void multiply(const Tensor& g, const Tensor& factor, Location where) {

@@ -216,8 +216,8 @@ bool Optimizer::has_stepped() const {
 
 bool Optimizer::is_repeated(Location where) {
   stepped_ = true;
-  if (WEFT_LIKELY(detail::step_recorder == nullptr)) return false;
-  detail::step_recorder->repeat(name_, &repeat_owner_, [this, where] { step(where); });
+  if (WEFT_LIKELY(detail::capture_recorder == nullptr)) return false;
+  detail::capture_recorder->repeat(name_, &repeat_owner_, [this, where] { step(where); });
   return true;
 }
 

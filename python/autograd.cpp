@@ -210,7 +210,7 @@ void bind_hooks(nb::module_& m) {
       .def("remove", remove, "True the first time, false when the hook is gone already. Safe inside the hook.")
       .def("__enter__", [](nb::object self) { return self; })
       .def("__exit__", [](HookHandle& self, nb::args) { remove(self); });
-  nb::class_<Event>(m, "GradEvent", "What a hook on a node is told.")
+  nb::class_<Event>(m, "GradEvent", "The argument of a hook on a node.")
       .def_ro("grad", &Event::grad)
       .def_ro("tensor", &Event::tensor)
       .def_ro("op", &Event::op)

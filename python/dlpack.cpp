@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "../tensor/layout.hpp"
-#include "../tensor/step_recorder.hpp"
+#include "../tensor/capture_recorder.hpp"
 
 #include "dlpack.hpp"
 #include "window.hpp"
@@ -13,22 +13,33 @@ namespace weft::python {
 
 namespace {
 
-DType dtype_of_code(dlpack::TypeOf type) {
+dlpack::TypeCode code_of(DType t) {
   using namespace dlpack;
-  const auto is = [&](uint8_t code, int bits) { return type.code == code && type.bits == bits; };
+  switch (t) {
+    case DType::boolean:
+      return code_bool;
+    case DType::bf16:
+      return code_bfloat;
+    case DType::f8_e4m3fn:
+      return code_f8_e4m3fn;
+    case DType::f8_e5m2:
+      return code_f8_e5m2;
+    case DType::f8_e4m3fnuz:
+      return code_f8_e4m3fnuz;
+    case DType::f8_e5m2fnuz:
+      return code_f8_e5m2fnuz;
+    case DType::f8_e8m0fnu:
+      return code_f8_e8m0fnu;
+    default:
+      return is_floating(t) ? code_float : is_complex(t) ? code_complex : is_signed(t) ? code_int : code_uint;
+  }
+}
+
+DType dtype_of_code(dlpack::TypeOf type) {
   if (type.lanes == 1) {
     for (int i = 0; i < dtype_count; ++i) {
       const auto t = static_cast<DType>(i);
-      const int bits = static_cast<int>(8 * itemsize(t));
-      const uint8_t code = t == DType::boolean     ? code_bool
-                           : t == DType::bf16      ? code_bfloat
-                           : t == DType::f8_e4m3fn ? code_f8_e4m3fn
-                           : t == DType::f8_e5m2   ? code_f8_e5m2
-                           : is_floating(t)        ? code_float
-                           : is_complex(t)         ? code_complex
-                           : is_signed(t)          ? code_int
-                                                   : code_uint;
-      if (is(code, bits)) return t;
+      if (type.code == code_of(t) && type.bits == 8 * itemsize(t)) return t;
     }
   }
   throw_error(PyExc_BufferError, "from_dlpack(): elements of DLPack type " + std::to_string(type.code) + ", " +
@@ -125,13 +136,6 @@ struct Exported {
 
 dlpack::Array describe_for_others(Exported& e) {
   const Tensor& t = e.tensor;
-  const DType dtype = t.dtype();
-  uint8_t code = is_floating(dtype) ? dlpack::code_float : is_signed(dtype) ? dlpack::code_int : dlpack::code_uint;
-  if (dtype == DType::boolean) code = dlpack::code_bool;
-  if (is_complex(dtype)) code = dlpack::code_complex;
-  if (dtype == DType::bf16) code = dlpack::code_bfloat;
-  if (dtype == DType::f8_e4m3fn) code = dlpack::code_f8_e4m3fn;
-  if (dtype == DType::f8_e5m2) code = dlpack::code_f8_e5m2;
   const Dims strides = t.strides();
   for (int i = 0; i < t.dim(); ++i) {
     e.shape[i] = t.sizes()[static_cast<size_t>(i)];
@@ -140,7 +144,7 @@ dlpack::Array describe_for_others(Exported& e) {
   return {t.data_ptr(),
           {dlpack::kind_cpu, 0},
           t.dim(),
-          {code, static_cast<uint8_t>(8 * t.itemsize()), 1},
+          {code_of(t.dtype()), static_cast<uint8_t>(8 * t.itemsize()), 1},
           e.shape,
           e.strides,
           0};

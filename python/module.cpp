@@ -90,7 +90,7 @@ void bind_types(nb::module_& m) {
   };
   m.def(
       "get_default_dtype", [=] { return object(default_dtype()); },
-      "The dtype of new tensors, of Python floats, and of what integers become where an op needs floats.");
+      "The dtype of new tensors, of Python floats, and of integers where an op needs floats.");
   m.def(
       "set_default_dtype",
       [=](nb::handle d) {

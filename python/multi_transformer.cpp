@@ -44,7 +44,7 @@ void bind_caches(nb::module_& m) {
           "Each sequence keeps its first tokens alone.")
       .def(
           "take_rows", [](LayeredKvCache& c, const Counts& rows) { c.take_rows(rows, here()); }, nb::arg("rows"),
-          "Sequence i is now what sequence rows[i] was.");
+          "Sequence i becomes the former sequence rows[i].");
 }
 
 Tensor called(const Tensor& x, const std::vector<MultiTransformerLayer>& layers, LayeredKvCache& cache,

@@ -13,7 +13,7 @@
 #include "../autograd/program_watch.hpp"
 #include "../ops/matmul.hpp"
 #include "../ops/pointwise.hpp"
-#include "../tensor/step_recorder.hpp"
+#include "../tensor/capture_recorder.hpp"
 
 namespace weft::python {
 

@@ -203,7 +203,7 @@ void write_out(const Function& f, const Tensor& out, const Tensor& result, Locat
                                       ", the result " + describe(result));
   }
   if (out.requires_grad() || result.requires_grad()) {
-    throw_error(PyExc_ValueError, std::string(f.record->name) + "(): argument 'out' is not for what autograd records");
+    throw_error(PyExc_ValueError, std::string(f.record->name) + "(): argument 'out' is not for recorded calls");
   }
   out.copy_(result, where);
 }

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "step_recorder.hpp"
+#include "capture_recorder.hpp"
 #include "expect-inl.hpp"
 
 namespace weft::detail {
@@ -14,7 +14,7 @@ void check_accessor(const Tensor& tensor, DType type, int rank, Location where) 
   if (tensor.dtype() != type) {
     raise<DTypeError>({.op = op,
                        .problem = mismatch_text("elements", type, tensor.dtype()),
-                       .remedy = "convert with to(dtype) or ask for the element type"},
+                       .remedy = "convert with to(dtype) or use the element type"},
                       where);
   }
   if (tensor.dim() != rank) {

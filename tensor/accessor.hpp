@@ -4,7 +4,7 @@
 #include <concepts>
 #include <span>
 
-#include "tensor.hpp"
+#include "index.hpp"
 
 namespace weft {
 
@@ -74,6 +74,10 @@ Accessor<T, rank> Tensor::accessor(Location where) const {
   detail::check_accessor(*this, dtype_of<T>(), rank, where);
   const Dims steps = strides();
   return Accessor<T, rank>(static_cast<T*>(impl_->view.data), sizes().data(), steps.data());
+}
+template <class T, int rank>
+Accessor<T, rank> Indexed::accessor(Location where) const {
+  return elements().template accessor<T, rank>(where);
 }
 
 }  // namespace weft

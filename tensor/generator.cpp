@@ -8,7 +8,7 @@
 
 #include "device_kinds.hpp"
 #include "error.hpp"
-#include "step_recorder.hpp"
+#include "capture_recorder.hpp"
 #include "word_lock.hpp"
 #include "expect-inl.hpp"
 
@@ -34,7 +34,7 @@ T read(std::span<const uint8_t> bytes, size_t at) {
 [[noreturn]] void raise_format(std::string problem, Location where) {
   raise<FormatError>({.op = "set_rng_state",
                       .problem = std::move(problem),
-                      .remedy = "pass what get_rng_state gave; the generator is unchanged"},
+                      .remedy = "pass the result of get_rng_state; the generator is unchanged"},
                      where);
 }
 
@@ -69,7 +69,7 @@ void Generator::set_state(GeneratorState state) {
     const detail::WordLock lock(locked_);
     std::swap(before, state_);
   }
-  if (WEFT_UNLIKELY(detail::step_recorder != nullptr)) detail::step_recorder->moved(*this, before, state);
+  if (WEFT_UNLIKELY(detail::capture_recorder != nullptr)) detail::capture_recorder->moved(*this, before, state);
 }
 
 GeneratorState Generator::reserve(uint64_t blocks) {
@@ -79,7 +79,7 @@ GeneratorState Generator::reserve(uint64_t blocks) {
     first = state_;
     state_.offset += blocks;
   }
-  if (WEFT_UNLIKELY(detail::step_recorder != nullptr)) detail::step_recorder->drew(*this, first);
+  if (WEFT_UNLIKELY(detail::capture_recorder != nullptr)) detail::capture_recorder->drew(*this, first);
   return first;
 }
 

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "../autograd/mode.hpp"
 #include "tensor.hpp"
 
 namespace weft {
@@ -58,7 +59,7 @@ class WEFT_API Index {
   Index(EllipsisType) : kind(Kind::ellipsis) {}
   Index(const Tensor& index) : kind(Kind::tensor), tensor(index) {}
   Index(Tensor&& index) : kind(Kind::tensor), tensor(std::move(index)) {}
-  Index(Indexed&& part);
+  Index(const Indexed& part);
   /// Converts to a 1-d i64 tensor on the CPU.
   Index(std::initializer_list<int64_t> list);
   Index(const std::vector<int64_t>& list);
@@ -96,24 +97,12 @@ class IndexList {
 };
 
 namespace detail {
-template <class...>
-inline constexpr bool never = false;
-
-/// Return type of every use of y after `auto y = x[0]`, which would name a temporary without reading: a compile-time
-/// error.
-template <class... A>
-Tensor named_part() {
-  static_assert(never<A...>, "auto names x[...] and reads nothing: write Tensor y = x[...]");
-  return {};
-}
-}  // namespace detail
-
-namespace detail {
 /// Owns copies of indices; up to 8 without a heap block.
 class WEFT_API OwnIndices {
  public:
   explicit OwnIndices(std::span<const Index> items);
-  OwnIndices(const OwnIndices&) = delete;
+  OwnIndices(const OwnIndices& other) : OwnIndices(other.items()) {}
+  OwnIndices& operator=(const OwnIndices&) = delete;
   ~OwnIndices();
   std::span<const Index> items() const { return {first_, count_}; }
 
@@ -128,17 +117,19 @@ class WEFT_API OwnIndices {
 };
 }  // namespace detail
 
-/// x[…]: converts to a Tensor by reading, and writes on assignment. A temporary that owns its tensor and indices, so
-/// that a function may return it; write `Tensor y = x[mask]` to keep the elements. Integers, slices, None, Ellipsis and
-/// 0-d integer tensors return a view; lists, bools and other tensors return a copy.
+/// x[…]: a temporary writes on assignment, and is otherwise the selected elements. After `auto y = x[…]`, y is used as
+/// a Tensor: assigning to it, `y = z`, names another tensor. Integers, slices, None, Ellipsis and 0-d integer tensors
+/// select a view; lists, bools and other tensors a copy. A copy is made at the first use of y: it raises ValueError if
+/// x was written since.
 class WEFT_API Indexed {
  public:
   Indexed(Tensor source, const IndexList& list)
-      : source_(std::move(source)), where_(list.where), indices_(list.items()) {}
-  Indexed(const Indexed&) = delete;
+      : source_(std::move(source)), where_(list.where), version_(version_of(source_)), indices_(list.items()) {}
+  Indexed(const Indexed&) = default;
 
   /// Reads the elements, recorded. Raises the errors of getitem (<weft/ops/subscript.hpp>).
-  operator Tensor() && { return read(); }
+  operator Tensor() && { return value_.defined() ? std::move(value_) : read(); }
+  operator Tensor() const& { return elements(); }
   template <std::same_as<bool> T>
   explicit operator T() const {
     return detail::condition_from_tensor<T>();
@@ -148,99 +139,113 @@ class WEFT_API Indexed {
   /// element selected twice the last value is kept, also by +=, -=, *= and /=, which read once and write once. Raises
   /// the errors of setitem.
   Tensor operator=(const Operand& value) &&;
-  Tensor operator=(Indexed&& value) &&;  // NOLINT(performance-noexcept-move-constructor): it writes elements
+  Tensor operator=(const Indexed& value) &&;
   Tensor operator+=(const Operand& value) &&;
   Tensor operator-=(const Operand& value) &&;
   Tensor operator*=(const Operand& value) &&;
   Tensor operator/=(const Operand& value) &&;
 
-  // ---- Tensor's methods on the selected elements; in-place methods also write them back into x ----
-  [[nodiscard]] Indexed operator[](const IndexList& index) && { return Indexed(read(), index); }
-  int dim(Location where = {}) && { return read().dim(where); }
-  int64_t numel(Location where = {}) && { return read().numel(where); }
-  Dims shape(Location where = {}) && { return read().shape(where); }
-  Dims strides(Location where = {}) && { return read().strides(where); }
-  int64_t size(int dim, Location where = {}) && { return read().size(dim, where); }
-  int64_t stride(int dim, Location where = {}) && { return read().stride(dim, where); }
-  bool is_contiguous(Location where = {}) && { return read().is_contiguous(where); }
-  DType dtype(Location where = {}) && { return source_.dtype(where); }
-  Device device(Location where = {}) && { return source_.device(where); }
-  bool requires_grad(Location where = {}) && { return read().requires_grad(where); }
-  std::string text() && { return read().text(); }
-  template <class T>
-    requires Arithmetic<T> || Element<T> T item(Location where = {}) && {
-      return read().template item<T>(where);
-    }
-    template <Element T>
-    std::vector<T> to_vector(Location where = {}) && {
-      return read().template to_vector<T>(where);
-    }
-    void backward(Location where = {}) && { read().backward(where); }
-    void backward(BackwardOptions options, Location where = {}) && { read().backward(options, where); }
-    void backward(const Tensor& seed, BackwardOptions options = {}, Location where = {}) && {
-      read().backward(seed, options, where);
-    }
-
-#define WEFT_METHOD_OF &&
-#define WEFT_WRITTEN Tensor
-#include "methods.hpp"
-#undef WEFT_METHOD_OF
-#undef WEFT_WRITTEN
-
-#define WEFT_NO_NAMED(method)          \
-  template <class... A>                \
-  Tensor method(A&&...)& {             \
-    return detail::named_part<A...>(); \
+  /// Names another tensor; x keeps its elements.
+  Indexed& operator=(Tensor other) & {
+    value_ = std::move(other);
+    return *this;
   }
-    WEFT_NO_NAMED(dim)
-    WEFT_NO_NAMED(numel)
-    WEFT_NO_NAMED(shape)
-    WEFT_NO_NAMED(size)
-    WEFT_NO_NAMED(dtype)
-    WEFT_NO_NAMED(device)
-    WEFT_NO_NAMED(text)
-    WEFT_NO_NAMED(backward)
-    WEFT_NO_NAMED(detach)
-    WEFT_NO_NAMED(clone)
-    WEFT_NO_NAMED(contiguous)
-    WEFT_NO_NAMED(to)
-    WEFT_NO_NAMED(view)
-    WEFT_NO_NAMED(reshape)
-    WEFT_NO_NAMED(transpose)
-    WEFT_NO_NAMED(t)
-    WEFT_NO_NAMED(sum)
-    WEFT_NO_NAMED(mean)
-    WEFT_NO_NAMED(matmul)
-#undef WEFT_NO_NAMED
-    template <class T>
-    T item() & {
-      return detail::named_part<T>().template item<T>();
-    }
-    template <std::same_as<Tensor> T>
-    operator T() & {
-      return detail::named_part<T>();
-    }
+  Indexed& operator=(const Indexed& other) & { return *this = Tensor(other); }
+  // Change the selected elements, which are x's own if they are a view.
+  const Tensor& operator+=(const Operand& value) &;
+  const Tensor& operator-=(const Operand& value) &;
+  const Tensor& operator*=(const Operand& value) &;
+  const Tensor& operator/=(const Operand& value) &;
 
-   private:
-    friend class Index;
-    friend class Operand;
-    Tensor read() const;
-    // Runs change(part) on the selected elements, writes them back into x and returns them.
-    template <class Change>
-    Tensor write(Change&& change) {
-      return write([](const Tensor& part, void* c) { (*static_cast<std::remove_reference_t<Change>*>(c))(part); },
-                   &change);
-    }
-    Tensor write(void (*change)(const Tensor& part, void* context), void* context);
+  // ---- Tensor's methods on the selected elements; in-place methods of a temporary also write them back into x ----
+  [[nodiscard]] Indexed operator[](const IndexList& index) const { return Indexed(elements(), index); }
+  bool defined() const { return elements().defined(); }
+  int dim(Location where = {}) const { return elements().dim(where); }
+  int64_t numel(Location where = {}) const { return elements().numel(where); }
+  Dims sizes(Location where = {}) const { return elements().shape(where); }
+  Dims shape(Location where = {}) const { return elements().shape(where); }
+  Dims strides(Location where = {}) const { return elements().strides(where); }
+  int64_t size(int dim, Location where = {}) const { return elements().size(dim, where); }
+  int64_t stride(int dim, Location where = {}) const { return elements().stride(dim, where); }
+  int64_t storage_offset(Location where = {}) const { return elements().storage_offset(where); }
+  bool is_contiguous(Location where = {}) const { return elements().is_contiguous(where); }
+  DType dtype(Location where = {}) const { return elements().dtype(where); }
+  Device device(Location where = {}) const { return elements().device(where); }
+  int64_t itemsize(Location where = {}) const { return elements().itemsize(where); }
+  int64_t nbytes(Location where = {}) const { return elements().nbytes(where); }
+  bool shares_storage(const Tensor& other, Location where = {}) const {
+    return elements().shares_storage(other, where);
+  }
+  bool requires_grad(Location where = {}) const { return elements().requires_grad(where); }
+  bool is_leaf(Location where = {}) const { return elements().is_leaf(where); }
+  Tensor grad(Location where = {}) const { return elements().grad(where); }
+  void retain_grad(Location where = {}) const { elements().retain_grad(where); }
+  template <class F>
+  HookHandle register_hook(F&& hook, Location where = {}) const;
+  std::string text() const { return elements().text(); }
+  template <class T>
+  T* data(Location where = {}) const {
+    return elements().template data<T>(where);
+  }
+  void* data_ptr(Location where = {}) const { return elements().data_ptr(where); }
+  template <class T>
+    requires Arithmetic<T> || Element<T> T item(Location where = {})
+  const { return elements().template item<T>(where); }
+  Scalar item_scalar(Location where = {}) const { return elements().item_scalar(where); }
+  template <Element T>
+  std::vector<T> to_vector(Location where = {}) const {
+    return elements().template to_vector<T>(where);
+  }
+  template <class T, int rank>
+  Accessor<T, rank> accessor(Location where = {}) const;
+  void backward(Location where = {}) const { elements().backward(where); }
+  void backward(BackwardOptions options, Location where = {}) const { elements().backward(options, where); }
+  void backward(const Tensor& seed, BackwardOptions options = {}, Location where = {}) const {
+    elements().backward(seed, options, where);
+  }
 
-    Tensor source_;
-    Location where_;
-    detail::OwnIndices indices_;
+#define WEFT_WRITES(...) \
+  Tensor __VA_ARGS__&&;  \
+  Tensor __VA_ARGS__ const&
+#define WEFT_WRITES_AS(signature, ...)                        \
+  Tensor signature&& { return std::move(*this).__VA_ARGS__; } \
+  Tensor signature const& { return __VA_ARGS__; }
+#include "methods.hpp"
+#undef WEFT_WRITES
+#undef WEFT_WRITES_AS
+
+ private:
+  friend class Index;
+  friend class Operand;
+  static uint32_t version_of(const Tensor& x) {
+    return x.impl() != nullptr ? x.impl()->storage->version.load(MemoryOrder::relaxed) : 0;
+  }
+  /// Read at the first use.
+  const Tensor& elements() const {
+    if (!value_.defined()) value_ = read();
+    return value_;
+  }
+  /// In the grad mode in which x[…] was written.
+  Tensor read() const;
+  // Runs change(part) on the selected elements, writes them back into x and returns them.
+  template <class Change>
+  Tensor write(Change&& change) {
+    return write([](const Tensor& part, void* c) { (*static_cast<std::remove_reference_t<Change>*>(c))(part); },
+                 &change);
+  }
+  Tensor write(void (*change)(const Tensor& part, void* context), void* context);
+
+  Tensor source_;
+  mutable Tensor value_;
+  Location where_;
+  uint32_t version_;
+  GradMode mode_ = grad_mode();
+  detail::OwnIndices indices_;
 };
 
-inline std::ostream& operator<<(std::ostream& out, Indexed&& part) { return out << Tensor(std::move(part)); }
+inline std::ostream& operator<<(std::ostream& out, const Indexed& part) { return out << Tensor(part); }
 
-inline Index::Index(Indexed&& part) : kind(Kind::tensor), tensor(part.read()) {}
+inline Index::Index(const Indexed& part) : kind(Kind::tensor), tensor(part.elements()) {}
 inline Indexed Tensor::operator[](const IndexList& index) const { return Indexed(*this, index); }
 
 inline detail::OwnIndices::OwnIndices(std::span<const Index> items)

@@ -51,10 +51,10 @@ struct NormalizeOptions;
 struct Unique;
 struct UniqueOptions;
 struct ValuesAndIndices;
-struct Extremes;
+struct MinMax;
 struct MantissaAndExponent;
-struct SpreadAndMean;
-struct Binned;
+struct DispersionAndMean;
+struct HistogramResult;
 struct HistogramOptions;
 enum class Approximate : uint8_t;
 enum class DistanceMode : uint8_t;
@@ -233,7 +233,7 @@ class WEFT_API Tensor {
   /// The text that PyTorch prints: 4 digits, and a summary of tensors with more than 1000 elements.
   std::string text() const;
 
-  /// `Tensor y = x[{0, Slice(1, none, 2)}]` reads, `x[mask] = 0` writes. Indices are documented in
+  /// `auto y = x[{0, Slice(1, none, 2)}]` reads, `x[mask] = 0` writes. Indices are documented in
   /// <weft/tensor/index.hpp>, errors in <weft/ops/subscript.hpp>.
   [[nodiscard]] Indexed operator[](const IndexList& index) const;
 
@@ -276,11 +276,12 @@ class WEFT_API Tensor {
   void set_manual_backward_hook(bool on = true, Location where = {}) const;
 
   // ---- views, copies, arithmetic: all ops with a tensor as first argument ----
-#define WEFT_METHOD_OF const
-#define WEFT_WRITTEN const Tensor&
+#define WEFT_WRITES(...) const Tensor& __VA_ARGS__ const
+#define WEFT_WRITES_AS(signature, ...) \
+  const Tensor& signature const { return __VA_ARGS__; }
 #include "methods.hpp"
-#undef WEFT_METHOD_OF
-#undef WEFT_WRITTEN
+#undef WEFT_WRITES
+#undef WEFT_WRITES_AS
   const Tensor& operator+=(const Operand& other) const;
   const Tensor& operator-=(const Operand& other) const;
   const Tensor& operator*=(const Operand& other) const;
@@ -328,8 +329,7 @@ class WEFT_API Operand {
   template <ComplexNumber T>
   Operand(const T& value, Location here = {}) : Operand(complex128(value.real(), value.imag()), here, Exact()) {}
   Operand(Indexed&& part, Location here = {});
-  template <std::same_as<Indexed> T>
-  Operand(T& named, Location here = {}) : Operand(static_cast<const Tensor&>(named), here) {}
+  Operand(const Indexed& part, Location here = {});
   Operand(const Operand&) = delete;
 
   const Tensor& tensor() const { return *tensor_; }

@@ -64,6 +64,9 @@ enum WeftDType {
   WEFT_F64,
   WEFT_F8_E4M3FN,
   WEFT_F8_E5M2,
+  WEFT_F8_E4M3FNUZ,
+  WEFT_F8_E5M2FNUZ,
+  WEFT_F8_E8M0FNU,
   /* Two WEFT_F32, two WEFT_F64: the real and the imaginary part. */
   WEFT_C64,
   WEFT_C128

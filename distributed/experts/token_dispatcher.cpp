@@ -228,7 +228,8 @@ DispatchedTokens TokenDispatcher::dispatch(const Tensor& x, const Tensor& routin
 Tensor TokenDispatcher::combine(const Tensor& expert_out, const DispatchedTokens& dispatched, Location where) const {
   const CallScope call("TokenDispatcher::combine", where);
   check_floating(checked(expert_out));
-  if (!dispatched.route) raise<ValueError>({.problem = "nothing was dispatched", .remedy = "pass what dispatch gave"});
+  if (!dispatched.route)
+    raise<ValueError>({.problem = "nothing was dispatched", .remedy = "pass the result of dispatch"});
   const int64_t rows = dispatched.probabilities.size(0);
   if (expert_out.dim() == 0 || expert_out.size(0) != rows) {
     raise<ShapeError>({.problem = fmt::format("{} rows were dispatched here", rows),

@@ -9,7 +9,7 @@
 #include "../../ops/detail/common.hpp"
 #include "../../ops/join.hpp"
 #include "../../ops/pointwise.hpp"
-#include "../../tensor/step_recorder.hpp"
+#include "../../tensor/capture_recorder.hpp"
 #include "../detail/gradients.hpp"
 #include "../detail/reduce.hpp"
 #include "../../tensor/expect-inl.hpp"

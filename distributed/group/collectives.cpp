@@ -38,7 +38,7 @@ Tensor own_part(const Tensor& x, std::span<const int64_t> sizes, const Group& gr
   return x.narrow(dim, first, sizes[static_cast<size_t>(group.rank())]).contiguous();
 }
 
-/// Extremes and products are differentiable through all_reduce only.
+/// MinMax and products are differentiable through all_reduce only.
 bool goes_through_all_reduce(const Tensor& x, ReduceOp op) { return !is_linear(op) && should_record(x); }
 
 }  // namespace

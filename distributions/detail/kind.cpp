@@ -139,7 +139,7 @@ void check_parameters(const Body& body) {
   }
 }
 
-Body made(const Kind& kind, std::initializer_list<const Tensor*> parameters, const Options& options) {
+Body make_body(const Kind& kind, std::initializer_list<const Tensor*> parameters, const Options& options) {
   Body body{.kind = &kind, .validate = options.validate_args.value_or(default_validate_args())};
   for (const Tensor* t : parameters) checked(*t);
   const DType dtype = common_dtype(parameters);

@@ -24,7 +24,7 @@ struct TypeName {
   const char* name;
   DType dtype;
 };
-constexpr std::array<TypeName, 16> type_names = {{{"BOOL", DType::boolean},
+constexpr std::array<TypeName, 19> type_names = {{{"BOOL", DType::boolean},
                                                   {"U8", DType::u8},
                                                   {"I8", DType::i8},
                                                   {"U16", DType::u16},
@@ -39,6 +39,9 @@ constexpr std::array<TypeName, 16> type_names = {{{"BOOL", DType::boolean},
                                                   {"F64", DType::f64},
                                                   {"F8_E4M3", DType::f8_e4m3fn},
                                                   {"F8_E5M2", DType::f8_e5m2},
+                                                  {"F8_E4M3FNUZ", DType::f8_e4m3fnuz},
+                                                  {"F8_E5M2FNUZ", DType::f8_e5m2fnuz},
+                                                  {"F8_E8M0", DType::f8_e8m0fnu},
                                                   {"C64", DType::c64}}};
 
 // Truncates a name from a file for a message.

@@ -57,8 +57,8 @@ ShardedState unsharded(const TensorMap& tensors) {
 
 // ---- saving ---------------------------------------------------------------------------------------------------------
 
-RankParts parts_of(const ShardedState& state, Location where) {
-  RankParts out;
+RankShards parts_of(const ShardedState& state, Location where) {
+  RankShards out;
   for (const auto& [key, t] : state) {
     out.emplace(key, info_of(key, t, saver, where));
     const char* problem = key == "__metadata__"                       ? "is a name that the format keeps for itself"
@@ -121,7 +121,7 @@ int64_t save_state_dict(std::span<const ShardedState> ranks, const Path& folder,
                         Location where) {
   SaveStateDictOptions known = options;
   if (!known.id) known.id = next_state_id(folder, where);
-  std::vector<RankParts> parts;
+  std::vector<RankShards> parts;
   for (const ShardedState& state : ranks) parts.push_back(parts_of(state, where));
   const StateMetadata plan = plan_state(parts, known, where);
   metadata_text(plan, where);  // finds metadata errors before anything is written

@@ -467,7 +467,7 @@ constexpr OpRecord records[] = {
     {"multinomial", "multinomial(x, num_samples, replacement=False, *, generator=None)",
      "int64 positions in the last dimension of x, chosen in proportion to it; made on the host. Without replacement "
      "each at most once (Efraimidis and Spirakis 2006).",
-     false, floating, multinomial_samples, parts::before_last<1>, detail::boxed<weft::multinomial>},
+     false, floating, multinomial_samples, parts::all_but_last<1>, detail::boxed<weft::multinomial>},
 };
 #undef WEFT_OPTIONS
 

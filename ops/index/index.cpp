@@ -4,7 +4,7 @@
 #include <array>
 
 #include "../../backends/index_plan.hpp"
-#include "../../tensor/step_recorder.hpp"
+#include "../../tensor/capture_recorder.hpp"
 #include "../create.hpp"
 #include "../detail/fits.hpp"
 #include "../detail/indices.hpp"
@@ -281,7 +281,7 @@ namespace {
 // x[..., index[j], ...] for a list that may count from the end. Kernels that are recorded have room for examples in
 // index_select alone.
 Tensor take_slices(const Tensor& x, int dim, const Tensor& index) {
-  if (WEFT_UNLIKELY(detail::step_recorder != nullptr)) {
+  if (WEFT_UNLIKELY(detail::capture_recorder != nullptr)) {
     return select_slices(x, dim, from_beginning(index, size_along(x, dim)));
   }
   std::vector<Index> items(static_cast<size_t>(dim), Slice());

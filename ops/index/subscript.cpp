@@ -35,9 +35,21 @@ void detail::OwnIndices::destroy() {
 }
 
 Operand::Operand(Indexed&& part, Location here)
-    : where(here), temporary(true), number_(part.read()), tensor_(&number_) {}
+    : where(here), temporary(true), number_(std::move(part)), tensor_(&number_) {}
 
-Tensor Indexed::read() const { return getitem(source_, indices_.items(), where_); }
+Operand::Operand(const Indexed& part, Location here) : where(here), number_(part.elements()), tensor_(&number_) {}
+
+Tensor Indexed::read() const {
+  if (WEFT_UNLIKELY(version_of(source_) != version_) && !is_basic(indices_.items())) {
+    raise<ValueError>({.op = "getitem",
+                       .problem = "x was written after auto y = x[...], before the first use of y",
+                       .remedy = "write Tensor y = x[...], which copies the elements at once"},
+                      where_);
+  }
+  if (WEFT_LIKELY(grad_mode() == mode_)) return getitem(source_, indices_.items(), where_);
+  const GradModeGuard as_written(mode_);
+  return getitem(source_, indices_.items(), where_);
+}
 
 namespace {
 

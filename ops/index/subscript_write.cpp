@@ -214,7 +214,7 @@ Tensor Indexed::operator=(const Operand& value) && {
   setitem(source_, indices_.items(), value, where_);
   return std::move(source_);
 }
-Tensor Indexed::operator=(Indexed&& value) && { return std::move(*this) = Operand(value.read(), where_); }
+Tensor Indexed::operator=(const Indexed& value) && { return std::move(*this) = Operand(value.elements(), where_); }
 
 // Views change in place, selected elements are read and written once.
 Tensor Indexed::write(void (*change)(const Tensor& part, void* context), void* context) {
@@ -252,6 +252,11 @@ Tensor Indexed::operator/=(const Operand& value) && {
   return std::move(source_);
 }
 
+const Tensor& Indexed::operator+=(const Operand& value) & { return elements() += value; }
+const Tensor& Indexed::operator-=(const Operand& value) & { return elements() -= value; }
+const Tensor& Indexed::operator*=(const Operand& value) & { return elements() *= value; }
+const Tensor& Indexed::operator/=(const Operand& value) & { return elements() /= value; }
+
 // A plain write does not read the old values.
 Tensor Indexed::fill_(Scalar value, Location where) && {
   setitem(source_, indices_.items(), value, where);
@@ -265,6 +270,12 @@ Tensor Indexed::copy_(const Tensor& source, Location where) && {
 Tensor Indexed::copy_(const Tensor& source, CopyOptions options, Location where) && {
   write([&](const Tensor& part) { part.copy_(source, options, where); });
   return read();
+}
+Tensor Indexed::fill_(Scalar value, Location where) const& { return elements().fill_(value, where); }
+Tensor Indexed::zero_(Location where) const& { return elements().zero_(where); }
+Tensor Indexed::copy_(const Tensor& source, Location where) const& { return elements().copy_(source, where); }
+Tensor Indexed::copy_(const Tensor& source, CopyOptions options, Location where) const& {
+  return elements().copy_(source, options, where);
 }
 
 // ---- records --------------------------------------------------------------------------------------------------------
@@ -369,7 +380,8 @@ Partition set_along(const WholeCall& call) {
 constexpr auto any = OpRecord::Domain::any;
 constexpr OpRecord indexing_op_records[] = {
     {"index", "index(x, indices)",
-     "x[indices]: what a list of integer tensors and masks selects; the shapes of the integers broadcast together.",
+     "x[indices]: the elements that a list of integer tensors and masks selects; the shapes of the integers broadcast "
+     "together.",
      true, any, index_samples, indexed, detail::boxed<&index_list>},
     {"index_put", "index_put(x, indices, value|values, accumulate=False)",
      "A copy of x with x[indices] = value, or += with accumulate, where every duplicate adds. Without it the last "

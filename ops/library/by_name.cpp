@@ -90,7 +90,7 @@ const Signature& signature_of(const OpSlot& slot) {
 void raise_other_result(std::string_view op, Location where) {
   const std::string name(op);
   raise<ValueError>({.op = name.c_str(),
-                     .problem = "its result is of another type than the call asks for",
+                     .problem = "its result is of another type than the call expects",
                      .remedy = "call_op<std::vector<Tensor>> gives several tensors, call_op<Value> anything"},
                     where);
 }

@@ -4,7 +4,7 @@
 
 #include "../../backends/watch/observe.hpp"
 #include "../../backends/watch/recorded_kernel.hpp"
-#include "../../tensor/step_recorder.hpp"
+#include "../../tensor/capture_recorder.hpp"
 #include "../complex.hpp"
 #include "../detail/promote.hpp"
 #include "../reduce.hpp"
@@ -157,7 +157,7 @@ void run(const char* name, std::initializer_list<View> outputs, std::initializer
       ++count;
     }
   }
-  if (WEFT_UNLIKELY(detail::step_recorder != nullptr)) {
+  if (WEFT_UNLIKELY(detail::capture_recorder != nullptr)) {
     detail::kernel_recorder().record(std::make_unique<KeptCall>(name, std::span<const View>(views, count),
                                                                 outputs.size(), kernel, first, second, in_batches));
   }
@@ -208,7 +208,7 @@ void check_phase(const Tensor& product) {
     const double turn = max(abs(imag(p.diagonal(0, -2, -1)))).item<double>(), size = max(abs(p)).item<double>();
     if (turn <= 1e-2 * std::max(size, 1.0)) return;
     raise<AutogradError>({.problem = "the loss depends on the phase of complex vectors, which is any",
-                          .remedy = "use what no phase changes, such as abs(vectors)"});
+                          .remedy = "use values that no phase changes, such as abs(vectors)"});
   });
 }
 

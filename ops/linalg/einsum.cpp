@@ -110,7 +110,7 @@ Notation parse(std::string_view equation, std::span<const Tensor> operands) {
   std::array<bool, most_letters> there{};
   for (const int letter : out.result) {
     const auto l = static_cast<size_t>(letter);
-    if (there[l]) raise_notation(equation, fmt::format("'{}' stands twice in the result", text_of(letter)));
+    if (there[l]) raise_notation(equation, fmt::format("'{}' occurs twice in the result", text_of(letter)));
     if (times[l] == 0) raise_notation(equation, fmt::format("'{}' of the result is in no word", text_of(letter)));
     there[l] = true;
   }

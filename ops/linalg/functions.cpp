@@ -239,7 +239,7 @@ std::vector<Values> tensorinv_samples(SampleMaker& make) {
 constexpr OpRecord records[] = {
     {"linalg_matrix_power", "linalg_matrix_power(x, n)",
      "x times itself n times; the inverse's power for a negative n.", true, OpRecord::Domain::floating, power_samples,
-     parts::before_last<2>, detail::boxed<linalg::matrix_power>},
+     parts::all_but_last<2>, detail::boxed<linalg::matrix_power>},
     {"linalg_matrix_exp", "linalg_matrix_exp(x)", "e to the power x, for matrices.", true, OpRecord::Domain::floating,
      exp_samples, parts::whole, detail::boxed<linalg::matrix_exp>},
     {"linalg_multi_dot", "linalg_multi_dot(tensors)",

@@ -282,7 +282,7 @@ constexpr OpRecord records[] = {
     {varlen,
      "attention_varlen(q|query, k|key, v|value, cu_seqlens_q, cu_seqlens_k, causal|is_causal=False, *, "
      "scale|softmax_scale=None, dropout|dropout_p=0.0, alibi_slopes=None, window|window_size=None, backend='auto')",
-     "attention of each of several sequences that lie one after the other in q [Tq, H, D], k [Tk, Hkv, D] and v "
+     "attention of each of several sequences that follow each other in q [Tq, H, D], k [Tk, Hkv, D] and v "
      "[Tk, Hkv, Dv], and begin where the offsets cu_seqlens say: [Tq, H, Dv].",
      true, OpRecord::Domain::floating, varlen_samples, packed, detail::boxed<call_varlen>},
 };

@@ -188,8 +188,8 @@ constexpr OpRecord records[] = {
      "block, count].",
      true, OpRecord::Domain::any, im2col_samples, of_examples<4>, detail::boxed<call_im2col>},
     {"col2im", "col2im(x, output_size, kernel_size, dilation=1, padding=0, stride=1)",
-     "The image [N, C, *output_size] whose elements are the sums of what stands for them in the columns of im2col.",
-     true, OpRecord::Domain::numeric, col2im_samples, of_examples<3>, detail::boxed<call_col2im>},
+     "The image [N, C, *output_size]: each element is the sum of its copies in the columns of im2col.", true,
+     OpRecord::Domain::numeric, col2im_samples, of_examples<3>, detail::boxed<call_col2im>},
 };
 
 }  // namespace

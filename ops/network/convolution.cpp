@@ -198,8 +198,8 @@ Dims result_shape(const Plan& plan, int dims, bool batched) {
   return shape;
 }
 
-Tensor run(Convolution product, const Plan& plan, const Tensor& x, const Tensor& weight, const Tensor& bias,
-           const Dims& shape) {
+Tensor convolve_as_planned(Convolution product, const Plan& plan, const Tensor& x, const Tensor& weight,
+                           const Tensor& bias, const Dims& shape) {
   Backend* const backend = itemsize(x.dtype()) <= 2 ? find_backend(x.device().type) : nullptr;
   const bool rounds_once = product == forward || !bias.defined();
   const bool as_it_is = rounds_once && backend != nullptr && backend->convolves_small_floats();
@@ -279,7 +279,7 @@ Tensor convolve(const Tensor& operand, const Tensor& weight, const Tensor& bias,
     if (room < 1) raise_operands("the kernel is larger than the padded data", operand, weight);
     plan.result[2 + at] = (room - 1) / stride[d] + 1;
   }
-  return run(forward, plan, x, weight, bias, result_shape(plan, dims, batched));
+  return convolve_as_planned(forward, plan, x, weight, bias, result_shape(plan, dims, batched));
 }
 
 template <int dims>
@@ -317,7 +317,7 @@ Tensor convolve_transposed(const Tensor& operand, const Tensor& weight, const Te
     plan.result[2 + at] = size_of(size, x, weight);
     if (size.value() < 1 || x.size(2 + d) < 1) raise_operands("the result would have no elements", operand, weight);
   }
-  return run(by_data, plan, x, weight, bias, result_shape(plan, dims, batched));
+  return convolve_as_planned(by_data, plan, x, weight, bias, result_shape(plan, dims, batched));
 }
 
 }  // namespace

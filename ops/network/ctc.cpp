@@ -217,7 +217,7 @@ constexpr OpRecord records[] = {
      "ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reduction='mean', zero_infinity=False)",
      "Connectionist temporal classification (Graves et al. 2006): -log of the probability of all alignments of targets "
      "[N, S], or 1-d one after the other, with log_probs [T, N, C]; or of one sequence with [T, C]. The gradient is "
-     "that of log_probs as they stand; that of an infinite loss is 0. The mean divides each loss by its number of "
+     "that of the given log_probs; that of an infinite loss is 0. The mean divides each loss by its number of "
      "targets first.",
      true, OpRecord::Domain::floating, ctc_samples, aligned_by_sequence, detail::boxed<call_ctc>},
 };

@@ -29,14 +29,14 @@ Dims channels_of(const Tensor& x) {
 }
 
 // True where an element stays.
-Tensor kept(const Tensor& x, const Dims& shape, double p, Generator* generator) {
+Tensor keep_mask(const Tensor& x, const Dims& shape, double p, Generator* generator) {
   return bernoulli_(empty(shape, {DType::boolean, x.device()}), 1 - p, generator);
 }
 
 Tensor without_channels(const Tensor& x, double p, bool training, Generator* generator) {
   const Dims shape = channels_of(x);
   if (!training || p == 0) return x;
-  return where(kept(x, shape, p, generator), x, 0) * (p == 1 ? 0 : 1 / (1 - p));
+  return where(keep_mask(x, shape, p, generator), x, 0) * (p == 1 ? 0 : 1 / (1 - p));
 }
 
 Tensor channel_dropout(const Tensor& x, double p, bool training, Generator* generator, int rank) {
@@ -54,7 +54,7 @@ Tensor self_normalizing(const Tensor& x, const Dims& shape, double p, bool train
   constexpr double saturation = 1.7580993408473766;  // of selu: its scale times its alpha
   const double scale = 1 / std::sqrt((saturation * saturation * p + 1) * (1 - p)), shift = saturation * scale * p;
   const Tensor wide = to_compute_type(x);
-  return where(kept(x, shape, p, generator), wide * scale + shift, shift - saturation * scale).to(x.dtype());
+  return where(keep_mask(x, shape, p, generator), wide * scale + shift, shift - saturation * scale).to(x.dtype());
 }
 
 }  // namespace
@@ -126,7 +126,7 @@ std::vector<Values> rrelu_samples(SampleMaker& make) {
   {                                                                                                                \
     "dropout" #n, "dropout" #n "(x, p=0.5, training|train=True, *, generator=None)",                               \
         "In training zeroes each channel with probability p and scales the others by 1 / (1 - p); else x itself.", \
-        true, floating, channel_samples<rank>, parts::before_last<rank>, detail::boxed<dropout##n>                 \
+        true, floating, channel_samples<rank>, parts::all_but_last<rank>, detail::boxed<dropout##n>                \
   }
 
 constexpr auto floating = OpRecord::Domain::floating;

@@ -441,7 +441,7 @@ constexpr auto numeric = OpRecord::Domain::numeric;
 constexpr OpRecord matmul_op_records[] = {
     {"matmul",
      "matmul(a, b|other)",
-     "The matrix product [..., m, k] x [..., k, n]; batch dimensions broadcast, 1-d operands stand for a row or a "
+     "The matrix product [..., m, k] x [..., k, n]; batch dimensions broadcast, 1-d operands are a row or a "
      "column.",
      true,
      numeric,

@@ -128,13 +128,13 @@ Tensor states_of(const char* what, const Tensor& given, const Rows& rows, int64_
   return t;
 }
 
-RecurrentOutput run(const Call& call) {
+RecurrentOutput run_layers(const Call& call) {
   if (WEFT_UNLIKELY(autocasting())) {
     std::vector<Tensor> parameters;
     for (const Tensor& t : call.parameters) parameters.push_back(detail::lowered(t));
     const Tensor x = detail::lowered(call.x), h0 = detail::lowered(call.h0), c0 = detail::lowered(call.c0);
     const detail::AutocastModeGuard off({});
-    return run({call.cell, x, h0, c0, parameters, call.options});
+    return run_layers({call.cell, x, h0, c0, parameters, call.options});
   }
   const RecurrentOptions& options = call.options;
   check_kinds(call.x, call.parameters);
@@ -211,7 +211,7 @@ LstmState step(Cell cell, const Tensor& x, const Tensor& h, const Tensor& c, con
 RecurrentOutput lstm(const Tensor& x, const Tensor& h0, const Tensor& c0, std::span<const Tensor> parameters,
                      const RecurrentOptions& options, Location where) {
   const CallScope call("lstm", where);
-  return run({Cell::lstm, x, h0, c0, parameters, options});
+  return run_layers({Cell::lstm, x, h0, c0, parameters, options});
 }
 LstmState lstm_cell(const Tensor& x, const Tensor& h, const Tensor& c, const Tensor& weight_ih, const Tensor& weight_hh,
                     const Tensor& bias_ih, const Tensor& bias_hh, Location where) {
@@ -224,7 +224,7 @@ LstmState lstm_cell(const Tensor& x, const Tensor& h, const Tensor& c, const Ten
   RecurrentOutput name(const Tensor& x, const Tensor& h0, std::span<const Tensor> parameters,            \
                        const RecurrentOptions& options, Location where) {                                \
     const CallScope call(#name, where);                                                                  \
-    return run({kind, x, h0, {}, parameters, options});                                                  \
+    return run_layers({kind, x, h0, {}, parameters, options});                                           \
   }                                                                                                      \
   Tensor name##_cell(const Tensor& x, const Tensor& h, const Tensor& weight_ih, const Tensor& weight_hh, \
                      const Tensor& bias_ih, const Tensor& bias_hh, Location where) {                     \

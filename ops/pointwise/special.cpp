@@ -63,7 +63,7 @@ Tensor polygamma_values(int64_t n, const Tensor& x) {
   const double sign = n % 2 == 0 ? 1 : -1, order = static_cast<double>(n);
   const Tensor below = x < 0.0;
   const Tensor right = hurwitz_zeta(order + 1, where(below, 1.0 - x, x)) * (-sign * std::tgamma(order + 1));
-  const bool looks = !is_meta(x) && detail::step_recorder == nullptr;
+  const bool looks = !is_meta(x) && detail::capture_recorder == nullptr;
   if (looks && !any(below).item<bool>()) return where(x == 0.0, -sign * infinity, right);
   const Tensor left = sign * right - pi * cotangent_derivative(n, x);
   const Tensor at_pole = logical_and(x <= 0.0, x == floor(x));

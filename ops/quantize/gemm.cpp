@@ -29,7 +29,7 @@ void check_gemm(const Tensor& a, const Tensor& a_scale, const Tensor& b, const T
     raise_dtype("dtype", "float16, bfloat16 or float32", dtype);
   }
   if (options.accumulate && !(options.out && options.out->defined() && dtype != DType::f16)) {
-    raise<ValueError>({.problem = "what is added to is `out`, in float32 or bfloat16"});
+    raise<ValueError>({.problem = "the sum is added to `out`, in float32 or bfloat16"});
   }
 }
 

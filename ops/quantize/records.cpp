@@ -256,7 +256,7 @@ constexpr OpRecord records[] = {
      "share a scale, all of a row where it is 0.",
      false, floating, quantize_weight_samples, parts::whole, detail::boxed<call_quantize_weight>},
     {"dequantize_weight", "dequantize_weight(codes, scale, columns, *, zero=None, bits=8, group_size=128, dtype=None)",
-     "The weight [n, columns] that codes stand for, float32 by default.", false, floating, dequantize_weight_samples,
+     "The decoded weight [n, columns], float32 by default.", false, floating, dequantize_weight_samples,
      dequantized_rows, detail::boxed<call_dequantize_weight>},
     {"quantized_linear", "quantized_linear(x, codes, scale, bias=None, *, zero=None, bits=8, group_size=128)",
      "x times the transpose of a weight of 8 or 4 bits, plus bias; up to eight rows read the codes as they are.", true,

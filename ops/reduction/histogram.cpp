@@ -85,7 +85,7 @@ void check_weight(const Tensor& weight, const Tensor& x) {
   check_source(x, weight);
 }
 
-Binned between(const Tensor& x, const Tensor& edges, const HistogramOptions& options) {
+HistogramResult between(const Tensor& x, const Tensor& edges, const HistogramOptions& options) {
   Tensor hist = filled(x, edges, options.weight);
   if (options.density) {
     const int64_t bins = edges.numel() - 1;
@@ -109,7 +109,7 @@ Tensor histc(const Tensor& given, int64_t bins, double low, double high, Locatio
   return filled(x, even_edges(to_compute_type(x), widened(range, 1), bins), {}).to(x.dtype());
 }
 
-Binned histogram(const Tensor& given, int64_t bins, const HistogramOptions& options, Location where) {
+HistogramResult histogram(const Tensor& given, int64_t bins, const HistogramOptions& options, Location where) {
   const CallScope call("histogram", where);
   check_floating(checked(given));
   check_bins(bins, given);
@@ -121,7 +121,7 @@ Binned histogram(const Tensor& given, int64_t bins, const HistogramOptions& opti
   return between(x, even_edges(x, widened(range, 0.5), bins), options);
 }
 
-Binned histogram(const Tensor& given, const Tensor& edges, const HistogramOptions& options, Location where) {
+HistogramResult histogram(const Tensor& given, const Tensor& edges, const HistogramOptions& options, Location where) {
   const CallScope call("histogram", where);
   check_floating(checked(given));
   check_source(given, checked(edges));

@@ -111,7 +111,7 @@ Tensor log_sums_along(const Tensor& x, int dim) {
 }
 
 // Each slice of x (dimension 0 first) becomes the extreme of the slices up to it: sequentially if slices are long, else
-// in rounds that cover 1, 2, 4, … slices. Extremes are exact in any order.
+// in rounds that cover 1, 2, 4, … slices. MinMax are exact in any order.
 template <class Combine>
 void become_running(const Tensor& x, Combine&& combine) {
   const int64_t n = x.sizes()[0];

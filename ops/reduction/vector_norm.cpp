@@ -62,7 +62,7 @@ Tensor root_of_powers(const Tensor& x, double order, const Dims& dims, bool keep
   {
     NoGradGuard unrecorded;
     // A device is not waited for, and a recorded step must not depend on values.
-    const bool looks = x.device().is_cpu() && detail::step_recorder == nullptr;
+    const bool looks = x.device().is_cpu() && detail::capture_recorder == nullptr;
     if (to.count == 0 || is_meta(x)) {
       total = pow(run_reduce(Reduction::sum, abs(x), to, x.dtype()), 1 / order);
     } else {
@@ -109,7 +109,7 @@ Tensor power_of_two_near(const Tensor& x) {
 }
 
 bool has_digits(const Tensor& sums) {
-  if (!sums.device().is_cpu() || detail::step_recorder != nullptr) return false;
+  if (!sums.device().is_cpu() || detail::capture_recorder != nullptr) return false;
   return sums.dtype() == DType::f64 ? all_have_digits<double>(sums) : all_have_digits<float>(sums);
 }
 

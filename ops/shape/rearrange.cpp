@@ -169,7 +169,7 @@ Tensor unfold(const Tensor& x, int dim, int64_t size, int64_t step, Location whe
   if (WEFT_UNLIKELY(size < 0 || size > n || step <= 0)) {
     raise<ValueError>({.problem = fmt::format("windows of {} elements, {} apart, do not fit dimension {} of size {}",
                                               size, step, d, n),
-                       .remedy = "the size lies in [0, size(dim)], the step is positive"});
+                       .remedy = "the size is in [0, size(dim)], the step is positive"});
   }
   if (x.dim() == 0) return x.reshape({1}).narrow(0, 0, size);
   if (WEFT_UNLIKELY(x.dim() == max_rank)) {
@@ -225,7 +225,8 @@ constexpr OpRecord rearrange_op_records[] = {
     {"flipud", "flipud(x)", "flip along dimension 0.", true, any_type, matrix_samples, parts::along_first,
      detail::boxed<&weft::flipud>},
     {"roll", "roll(x, shifts, dims=())",
-     "A copy of x moved on by shifts along dims, where what leaves at one end comes in at the other; without dims x is "
+     "A copy of x moved on by shifts along dims, where elements that leave at one end enter at the other; without dims "
+     "x is "
      "seen flat.",
      true, any_type, roll_samples, parts::along, detail::boxed<&weft::roll>},
     {"unfold", "unfold(x, dim|dimension, size, step)",

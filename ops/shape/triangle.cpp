@@ -177,11 +177,11 @@ constexpr OpRecord triangle_op_records[] = {
      {},
      detail::boxed<&weft::triu_>},
     {"tril_indices", "tril_indices(row, col, offset=0, *, dtype=None, device=None)",
-     "Rows and columns of what tril keeps of a matrix, [2, count]; int64 unless a dtype is given.", false, numeric,
-     indices_samples, parts::whole, detail::boxed<call_tril_indices>},
+     "Rows and columns of the elements that tril keeps of a matrix, [2, count]; int64 unless a dtype is given.", false,
+     numeric, indices_samples, parts::whole, detail::boxed<call_tril_indices>},
     {"triu_indices", "triu_indices(row, col, offset=0, *, dtype=None, device=None)",
-     "Rows and columns of what triu keeps of a matrix, [2, count]; int64 unless a dtype is given.", false, numeric,
-     indices_samples, parts::whole, detail::boxed<call_triu_indices>},
+     "Rows and columns of the elements that triu keeps of a matrix, [2, count]; int64 unless a dtype is given.", false,
+     numeric, indices_samples, parts::whole, detail::boxed<call_triu_indices>},
 };
 
 }  // namespace

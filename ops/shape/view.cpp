@@ -625,8 +625,8 @@ Tensor Tensor::detach(Location where) const {
   const CallScope call("detach", where);
   checked(*this);
   Tensor out = adopt(detail::new_alias(impl_, layout(), data_ptr()));
-  if (WEFT_UNLIKELY(detail::program_watch != nullptr) && detail::is_programs_own(outer)) {
-    detail::program_watch->left_graph(*this, out);
+  if (WEFT_UNLIKELY(detail::program_watch != nullptr) && detail::is_called_by_program(outer)) {
+    detail::program_watch->on_detach(*this, out);
   }
   return out;
 }

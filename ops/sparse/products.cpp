@@ -104,7 +104,7 @@ Tensor sampled(const CsrPattern& p, const Tensor& a, const Tensor& b) {
 /// values to sort; there each element's term is added to its column.
 Tensor transposed_product(const Tensor& starts, const Tensor& columns, int64_t count, const Tensor& values,
                           const Tensor& dense) {
-  if (WEFT_UNLIKELY(detail::step_recorder != nullptr || is_meta(dense))) {
+  if (WEFT_UNLIKELY(detail::capture_recorder != nullptr || is_meta(dense))) {
     const Tensor rows = index_select(to_compute_type(dense), 0, rows_of_elements(starts, columns.numel()));
     const Tensor none = zeros({count, dense.size(1)}, {rows.dtype(), rows.device()});
     return index_add(none, 0, columns, to_compute_type(values).unsqueeze(1) * rows).to(dense.dtype());

@@ -43,11 +43,12 @@ newaxis = None
 from weft._functions import *  # noqa: E402, F401, F403
 from weft._functions import _operators  # noqa: E402, F401
 from weft._compositions import *  # noqa: E402, F401, F403
-from weft import _methods  # noqa: E402, F401
+from weft import _methods, _tensor_facts  # noqa: E402, F401
 from weft._files import load, load_file, load_npy, load_npz, load_pt, save, save_file, save_npy, save_npz  # noqa: E402, F401
 
 from weft._accelerator import Accelerator as _Accelerator  # noqa: E402
 
+globals().update(_tensor_facts.functions)
 cuda, hpu = _Accelerator("cuda"), _Accelerator("hpu")
 Size = tuple
 
@@ -55,7 +56,7 @@ del _name, _object
 
 
 _modules = ("amp", "array_api", "autograd", "data", "distributed", "distributions", "fft", "func", "generation", "hooks", "io",
-            "library", "linalg", "lora", "nn", "ops", "optim", "sparse", "special", "testing", "train", "utils")
+            "library", "linalg", "lora", "nn", "ops", "optim", "sparse", "special", "testing", "torch", "train", "utils")
 
 
 _tools = ("BreakOn", "StepRecorder", "replay", "replay_step")

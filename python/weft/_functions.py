@@ -7,7 +7,7 @@ from weft._core import Tensor, _ops, dtype as _dtype
 
 __all__ = ["tensor", "as_tensor", "asarray", "from_numpy", "from_dlpack", "frombuffer", "is_tensor",
            "is_complex", "is_floating_point", "result_type", "can_cast", "finfo", "iinfo", "numel", "layout", "memory_format", "strided",
-           "contiguous_format", "preserve_format"]
+           "contiguous_format", "preserve_format", "channels_last", "channels_last_3d"]
 
 
 def _public(function):
@@ -49,9 +49,10 @@ class memory_format:
 
 strided = layout()
 contiguous_format, preserve_format = memory_format("contiguous_format"), memory_format("preserve_format")
+channels_last, channels_last_3d = memory_format("channels_last"), memory_format("channels_last_3d")
 
 # PyTorch keywords without an effect here: the values that are allowed besides None, and the ops.
-_formats = (contiguous_format, preserve_format)
+_formats = (contiguous_format, preserve_format, channels_last, channels_last_3d)
 _new = ("empty zeros ones full arange linspace eye rand randn randint randperm logspace geomspace normal hann_window "
         "hamming_window blackman_window bartlett_window kaiser_window ")
 _likes = "empty_like zeros_like ones_like full_like rand_like randn_like randint_like "
@@ -327,6 +328,9 @@ _float_facts = {  # bits, eps, max, smallest normal
     "float64": (64, 2.0**-52, float.fromhex("0x1.fffffffffffffp1023"), 2.0**-1022),
     "float8_e4m3fn": (8, 2.0**-3, 448.0, 2.0**-6),
     "float8_e5m2": (8, 2.0**-2, 57344.0, 2.0**-14),
+    "float8_e4m3fnuz": (8, 2.0**-3, 240.0, 2.0**-7),
+    "float8_e5m2fnuz": (8, 2.0**-2, 57344.0, 2.0**-15),
+    "float8_e8m0fnu": (8, 1.0, 2.0**127, 2.0**-127),
 }
 
 
@@ -341,7 +345,8 @@ class finfo:
             raise TypeError(f"finfo(): argument 'type': expected a floating-point dtype, got {type!r}")
         self.dtype = type
         self.bits, self.eps, self.max, self.smallest_normal = _float_facts[type.name]
-        self.min, self.tiny, self.resolution = -self.max, self.smallest_normal, self.eps
+        self.min = -self.max if type.is_signed else self.smallest_normal
+        self.tiny, self.resolution = self.smallest_normal, self.eps
 
     def __repr__(self):
         return f"finfo(dtype={self.dtype.name}, bits={self.bits}, eps={self.eps:g}, min={self.min:g}, max={self.max:g})"

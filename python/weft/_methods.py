@@ -14,7 +14,8 @@ for _name, _op in _ops.items():
 for _name in _functions.__all__:
     _function = getattr(_functions, _name)
     if not _name.startswith(("tensor", "as", "from", "is_tensor", "broadcast_", "meshgrid", "finfo", "iinfo", "can_cast",
-                             "result_type", "layout", "memory_format", "strided", "contiguous_format", "preserve_format")) and not hasattr(Tensor, _name):
+                             "result_type", "layout", "memory_format", "strided", "contiguous_format", "preserve_format",
+                             "channels_last")) and not hasattr(Tensor, _name):
         setattr(Tensor, _name, _function)
 for _name in _compositions.__all__:
     setattr(Tensor, _name, getattr(_compositions, _name))
@@ -187,7 +188,7 @@ def _elementwise(name, others):
         values = [function(*several) for several in zip(*numbers)]
         return self.copy_(_functions.tensor(values, dtype=self.dtype).reshape(self.shape))
 
-    method.__name__, method.__doc__ = name, "Overwrites each number with what a function of Python's makes of it."
+    method.__name__, method.__doc__ = name, "Overwrites each number with the result of a Python function of it."
     _method(method)
 
 
@@ -231,20 +232,27 @@ for _name, _dtype in {"float": _core.float32, "double": _core.float64, "half": _
 _kinds = {"float32": "Float", "float64": "Double", "float16": "Half", "bfloat16": "BFloat16", "int64": "Long", "int32": "Int",
           "int16": "Short", "int8": "Char", "uint8": "Byte", "bool": "Bool", "complex64": "ComplexFloat",
           "complex128": "ComplexDouble", "uint16": "UInt16", "uint32": "UInt32", "uint64": "UInt64",
-          "float8_e4m3fn": "Float8_e4m3fn", "float8_e5m2": "Float8_e5m2"}
+          "float8_e4m3fn": "Float8_e4m3fn", "float8_e5m2": "Float8_e5m2", "float8_e4m3fnuz": "Float8_e4m3fnuz",
+          "float8_e5m2fnuz": "Float8_e5m2fnuz", "float8_e8m0fnu": "Float8_e8m0fnu"}
+
+
+type_prefix = "weft"  # weft.torch sets "torch"
 
 
 def _type(self, dtype=None, non_blocking=False):
-    """self converted to that dtype, which may be a PyTorch tensor type name such as "weft.FloatTensor". Without a
-    dtype, returns the type name of self."""
+    """self converted to that dtype, which may be a tensor type of PyTorch's or its name, such as "weft.FloatTensor". Without
+    a dtype, returns the type name of self."""
     if dtype is None:
         place = "" if self.device.type == "cpu" else f"{self.device.type}."
-        return f"weft.{place}{_kinds[self.dtype.name]}Tensor"
+        return f"{type_prefix}.{place}{_kinds[self.dtype.name]}Tensor"
     if isinstance(dtype, str):
-        found = [name for name, kind in _kinds.items() if dtype == f"weft.{kind}Tensor"]
-        if not found:
+        package, *device, kind = [*dtype.split("."), ""] if "." not in dtype else dtype.split(".")
+        found = [name for name, known in _kinds.items() if package in ("weft", "torch") and kind == f"{known}Tensor"]
+        if not found or len(device) > 1:
             raise ValueError(f"type(): there is no {dtype!r}")
-        dtype = getattr(_core, found[0])
+        return self.to(device[0] if device else "cpu", getattr(_core, found[0]), non_blocking=non_blocking)
+    if hasattr(dtype, "_dtype"):  # torch.cuda.FloatTensor
+        return self.to(dtype._device or "cpu", dtype._dtype or _core.get_default_dtype(), non_blocking=non_blocking)
     return self.to(dtype, non_blocking=non_blocking)
 
 
@@ -419,3 +427,6 @@ class GraphNode:
 
 
 Tensor.grad_fn = property(_grad_fn, doc="The op that produced this tensor, or None for a leaf.")
+
+
+from weft import _tensor_facts  # noqa: E402, F401

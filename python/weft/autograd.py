@@ -66,8 +66,12 @@ class FunctionCtx:
         self._dirty = tensors
 
     def set_materialize_grads(self, value):
-        if not value:
-            raise NotImplementedError("gradients that do not arrive are zeros; None is not there yet")
+        """Nothing: gradients that do not arrive are zeros, never None."""
+
+    def save_for_forward(self, *tensors):
+        """Nothing: derivatives in forward mode come from backward."""
+
+    saved_variables = property(lambda self: self.saved_tensors, doc="saved_tensors.")
 
 
 class Function:
@@ -83,5 +87,30 @@ class Function:
         raise NotImplementedError("a Function needs a static method backward")
 
     @classmethod
-    def apply(cls, *args):
-        return _core._apply_function(cls, FunctionCtx(), args)
+    def apply(cls, *args, **kwargs):
+        """The result of forward, recorded with backward. With a static method setup_context(ctx, inputs, output), forward
+        takes no ctx."""
+        return _core._apply_function(_Steps(cls, len(args), kwargs), FunctionCtx(), args)
+
+
+class _Steps:
+    """A Function as C++ calls it."""
+
+    def __init__(self, function, count, keywords):
+        self.function, self.count, self.keywords, self.__name__ = function, count, keywords, function.__name__
+
+    def forward(self, ctx, *args):
+        setup = getattr(self.function, "setup_context", None)
+        if setup is None:
+            return self.function.forward(ctx, *args, **self.keywords)
+        output = self.function.forward(*args, **self.keywords)
+        setup(ctx, args, output)
+        return output
+
+    def backward(self, ctx, *gradients):
+        """The gradients of backward; None for arguments that were left out may be missing or given."""
+        returned = self.function.backward(ctx, *gradients)
+        if isinstance(returned, (tuple, list)) and len(returned) > self.count:
+            if all(g is None for g in returned[self.count:]):
+                return tuple(returned[:self.count])
+        return returned

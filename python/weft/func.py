@@ -7,7 +7,8 @@ from weft._core import Tensor
 
 _made = _core._func
 
-__all__ = ["vjp", "jvp", "jacrev", "jacfwd", "jacobian", "hessian", "hvp", "grad", "grad_and_value", "vmap"]
+__all__ = ["vjp", "jvp", "jacrev", "jacfwd", "jacobian", "hessian", "hvp", "grad", "grad_and_value", "vmap", "functional_call",
+           "linearize", "stack_module_state"]
 
 
 def _flat(tree):
@@ -206,3 +207,71 @@ def vmap(func, in_dims=0, out_dims=0, randomness="error"):
         return flat.outputs_again([t.movedim(0, dim) if dim else t for t, dim in zip(results, places)])
 
     return of
+
+
+def linearize(func, *primals):
+    """The output at the primals, and the function that takes tangents to the change of the output along them."""
+    output = func(*primals)
+
+    def along(*tangents):
+        return jvp(func, primals, tangents)[1]
+
+    return output, along
+
+
+def _holders(module, names):
+    """The module and the attribute of each name."""
+    for name in names:
+        path, _, own = name.rpartition(".")
+        yield name, module.get_submodule(path), own
+
+
+def _same_tensors(module, names):
+    """The other names of tensors that the module holds under several, as tied weights."""
+    known: dict = {}
+    for path, part in module.named_modules():
+        for own, tensor in [*part._state.parameters().items(), *part._state.buffers().items()]:
+            known.setdefault(tensor._impl(), []).append(f"{path}.{own}" if path else own)
+    return {name: [other for others in known.values() if name in others for other in others if other != name]
+            for name in names}
+
+
+def functional_call(module, parameter_and_buffer_dicts, args=None, kwargs=None, *, tie_weights=True, strict=False):
+    """module(*args, **kwargs) with other parameters and buffers, a dict by name or several. KeyError for an unknown name,
+    and with strict=True for a missing one. Layers whose forward is C++'s take their own parameters."""
+    dicts = parameter_and_buffer_dicts if isinstance(parameter_and_buffer_dicts, (tuple, list)) else [parameter_and_buffer_dicts]
+    tensors = {name: tensor for given in dicts for name, tensor in given.items()}
+    known = {name for name, _ in [*module.named_parameters(), *module.named_buffers()]}
+    known |= set(module.state_dict(keep_vars=True))
+    if tensors.keys() - known:
+        raise KeyError(f"functional_call(): {type(module).__name__} has no {', '.join(sorted(tensors.keys() - known))}")
+    if strict and known - tensors.keys():
+        raise KeyError(f"functional_call(): {', '.join(sorted(known - tensors.keys()))} is missing")
+    if tie_weights:
+        for name, others in _same_tensors(module, tensors).items():
+            tensors.update({other: tensors[name] for other in others if other not in tensors})
+    args = () if args is None else args if isinstance(args, tuple) else (args,)
+    shadowed = []
+    try:
+        for name, holder, own in _holders(module, tensors):
+            if own in holder.__dict__:
+                raise KeyError(f"functional_call(): '{name}' is replaced already")
+            holder.__dict__[own] = tensors[name]
+            shadowed.append((holder, own))
+        return module(*args, **(kwargs or {}))
+    finally:
+        for holder, own in shadowed:
+            holder.__dict__.pop(own, None)
+
+
+def stack_module_state(models):
+    """(parameters, buffers) of equal models, each by name with the models along a new first dimension."""
+    if not models:
+        raise ValueError("stack_module_state(): there are no models")
+
+    def stacked(named, leaves):
+        columns = [dict(getattr(model, named)()) for model in models]
+        rows = {name: _core._ops["stack"]([column[name].detach() for column in columns]) for name in columns[0]}
+        return {name: row.requires_grad_(columns[0][name].requires_grad) if leaves else row for name, row in rows.items()}
+
+    return stacked("named_parameters", True), stacked("named_buffers", False)

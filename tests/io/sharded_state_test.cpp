@@ -145,7 +145,7 @@ TEST(ShardedState, UntilTheMetadataIsThereTheStateIsNot) {
   const Tensor w = numbered({4, 4});
   io::save_state_dict(rows_of(w, 2), folder.path(), {.id = 1});
   const Ranks ranks = rows_of(w + 1, 2);
-  std::vector<io::RankParts> parts;
+  std::vector<io::RankShards> parts;
   for (const ShardedState& state : ranks) parts.push_back(io::parts_of(state));
   const int64_t id = io::next_state_id(folder.path());
   const io::StateMetadata plan = io::plan_state(parts, {.id = id});
@@ -167,7 +167,7 @@ TEST(ShardedState, TheRankWithLeastToWriteWritesAReplica) {
   const ShardedTensor all = shard(x, 0, 4);
   const Ranks ranks = {
       {{"a", all}, {"b", all}, {"c", all}}, {{"a", all}, {"b", all}, {"c", all}}, {{"b", all}, {"c", all}}};
-  std::vector<io::RankParts> parts;
+  std::vector<io::RankShards> parts;
   for (const ShardedState& state : ranks) parts.push_back(io::parts_of(state));
   const auto owners = [](const io::StateMetadata& plan, const char* key) {
     std::vector<int64_t> out;

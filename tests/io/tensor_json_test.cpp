@@ -49,7 +49,7 @@ TEST(TensorJson, ReadsAsDocumented) {
 }
 
 TEST(TensorJson, EveryBitPatternOfTheNarrowFloatsComesBackOrIsNaN) {
-  for (const DType dtype : {DType::f8_e4m3fn, DType::f8_e5m2, DType::f16, DType::bf16}) {
+  for (const DType dtype : {f8_e4m3fn, f8_e5m2, f8_e4m3fnuz, f8_e5m2fnuz, f8_e8m0fnu, f16, bf16}) {
     const int bits = static_cast<int>(itemsize(dtype)) * 8;
     const Tensor codes = arange(int64_t{1} << bits).to(bits == 8 ? DType::u8 : DType::u16);
     const Tensor values = of_bytes(bytes_of(codes), dtype);
@@ -126,8 +126,12 @@ TEST(TensorJson, WhatIsBeyondTheRangeIsInfiniteAndNotTheLargest) {
   EXPECT_TRUE(std::isnan(parsed("\"Infinity\"", DType::f8_e4m3fn).to(DType::f64).item<double>()));
   EXPECT_TRUE(std::isnan(parsed("465.0", DType::f8_e4m3fn).to(DType::f64).item<double>()));
   EXPECT_EQ(parsed("464.0", DType::f8_e4m3fn).to(DType::f64).item<double>(), 448);
-  ASSERT_FALSE(warnings.texts.empty());
+  EXPECT_TRUE(std::isnan(parsed("248.0", DType::f8_e4m3fnuz).to(DType::f64).item<double>()));
+  ASSERT_EQ(warnings.texts.size(), 3u);
   EXPECT_THAT(warnings.texts[0], HasSubstr("1 numbers of \"x\" are beyond float8_e4m3fn"));
+  EXPECT_THAT(warnings.texts[2], HasSubstr("1 numbers of \"x\" are beyond float8_e4m3fnuz"));
+  EXPECT_TRUE(std::isnan(parsed("\"NaN\"", DType::f8_e4m3fnuz).to(DType::f64).item<double>()));
+  EXPECT_EQ(warnings.texts.size(), 3u);
 }
 
 TEST(TensorJson, MalformedTextIsRefusedWithThePlace) {

@@ -67,7 +67,7 @@ void MeanStd::update(const Tensor& value, double weight, Location where) {
   const CallScope call("MeanStd", where);
   const NoGradGuard unrecorded;
   if (checked(value).numel() != 1) {
-    raise<ShapeError>({.problem = "what counts with a weight is one number", .details = describe(value)});
+    raise<ShapeError>({.problem = "a value with a weight must be one number", .details = describe(value)});
   }
   check_weight(weight, where);
   const Tensor x = precise(value.detach().reshape(Dims{}));

@@ -177,7 +177,7 @@ void RunFolder::State::carefully(F&& f) {
     f();
   } catch (const IoError& error) {
     if (std::exchange(told_of_failure, true)) return;
-    std::fputs(fmt::format("\n{}\n  the run goes on without all of its logs\n", error.what()).c_str(), stderr);
+    std::fputs(fmt::format("\n{}\n  the run continues without all of its logs\n", error.what()).c_str(), stderr);
   }
 }
 
@@ -244,7 +244,7 @@ void RunFolder::State::read_samples() {
     for (size_t from = 0, end; (end = text.find('\n', from)) != text.npos; from = end + 1) {
       try {
         const io::JsonTree tree = io::parse_json(std::string_view(text).substr(from, end - from), op, Location::none());
-        const io::JsonPlace place(tree, op, Location::none());
+        const io::JsonNode place(tree, op, Location::none());
         Sample sample{place.at("step").integer(), place.at("name").text(), place.at("kind").text(),
                       place.at("content").text(), true};
         if (sample.step > first || (sample.kind != "text" && sample.kind != "svg")) continue;

@@ -1,5 +1,8 @@
 """Convolutions and the norms of channels as layers, with PyTorch's arguments and first values."""
 
+import operator
+from collections.abc import Iterable
+
 from weft import _core
 from weft.nn import functional as F
 from weft.nn.layers import _Layer
@@ -9,7 +12,9 @@ __all__ = ["Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "
 
 
 def _each(value, dims):
-    return (value,) * dims if isinstance(value, int) else tuple(value)
+    """A size for each dimension, of one for all, of one in a tuple, or of as many."""
+    sizes = tuple(map(operator.index, value)) if isinstance(value, Iterable) else (operator.index(value),)
+    return sizes * dims if len(sizes) == 1 else sizes
 
 
 class _Convolution(_Layer):

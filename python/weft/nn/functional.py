@@ -4,6 +4,7 @@ import warnings
 
 from weft import _compositions, _core, _functions
 from weft._core import _ops, float64 as _float64
+from weft._modes import no_grad
 
 _names = """relu relu6 elu selu celu gelu silu mish leaky_relu prelu rrelu glu softplus softsign softshrink hardshrink
 tanhshrink hardtanh hardsigmoid hardswish threshold logsigmoid sigmoid tanh softmax softmin log_softmax
@@ -24,10 +25,10 @@ for _name in _names:
 
 
 def embedding(input, weight, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False):
-    """Rows of weight at the indices `input`; the row padding_idx gets no gradient. (weft.embedding takes the weight
-    first, as torch.embedding does.)"""
+    """Rows of weight at the indices `input`; the row padding_idx gets no gradient. With max_norm, the rows that are read
+    are scaled in place to at most that norm before. (weft.embedding takes the weight first, as torch.embedding does.)"""
     if max_norm is not None:
-        raise NotImplementedError("embedding(): argument 'max_norm' is there with its default alone")
+        _limit_rows(input, weight, max_norm, norm_type)
     if padding_idx is None:
         padding_idx = -1
     else:
@@ -36,6 +37,16 @@ def embedding(input, weight, padding_idx=None, max_norm=None, norm_type=2.0, sca
             raise ValueError(f"embedding(): argument 'padding_idx': expected one of {rows} rows, got {padding_idx}")
         padding_idx %= rows
     return _ops["embedding"](weight, input, padding_idx, scale_grad_by_freq=scale_grad_by_freq, sparse=sparse)
+
+
+def _limit_rows(input, weight, most, norm_type):
+    """Scales the rows of weight at these indices to at most this norm, outside the graph."""
+    with no_grad():
+        rows = _ops["unique"](input)
+        read = weight.detach().index_select(0, rows)
+        norms = _ops["vector_norm"](read, norm_type, -1, True)
+        scaled = _ops["where"](norms > most, read * (most / (norms + 1e-7)), read)
+        weight.detach().index_copy_(0, rows, scaled)
 
 
 def _softmax_dim(name, dim, rank):

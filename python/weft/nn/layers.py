@@ -1,6 +1,8 @@
 """The common layers. Parameters start as PyTorch's do, drawn in float32 on the CPU."""
 
 import math
+import operator
+from collections.abc import Iterable
 
 from weft import _core
 from weft.nn import functional as F
@@ -54,27 +56,43 @@ class Bilinear(_Layer):
 
 
 class Embedding(_Layer):
-    """Rows of weight [num_embeddings, embedding_dim] at integer indices."""
+    """Rows of weight [num_embeddings, embedding_dim] at integer indices; with max_norm, rows that a call reads are scaled
+    down to that norm before."""
 
     def __init__(self, num_embeddings, embedding_dim, padding_idx=None, max_norm=None, norm_type=2.0,
-                 scale_grad_by_freq=False, sparse=False, *, device=None, dtype=None):
-        if max_norm is not None or scale_grad_by_freq:
-            raise NotImplementedError("Embedding(): 'max_norm' and 'scale_grad_by_freq' are there with their defaults "
-                                      "alone")
+                 scale_grad_by_freq=False, sparse=False, _weight=None, _freeze=False, device=None, dtype=None):
+        if scale_grad_by_freq:
+            raise NotImplementedError("Embedding(): 'scale_grad_by_freq' is there with its default alone")
         if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
             raise ValueError(f"Embedding(): argument 'padding_idx': expected one of {num_embeddings} rows, got {padding_idx}")
         padding_idx = None if padding_idx is None else padding_idx % num_embeddings
+        if _weight is not None and tuple(_weight.shape) != (num_embeddings, embedding_dim):
+            raise ValueError(f"Embedding(): expected a weight of shape [{num_embeddings}, {embedding_dim}], got "
+                             f"{list(_weight.shape)}")
         super().__init__(_core._embedding(num_embeddings, embedding_dim, padding_idx,
                                           bool(sparse)), device, dtype)
         self.num_embeddings, self.embedding_dim, self.padding_idx = num_embeddings, embedding_dim, padding_idx
-        self.sparse = bool(sparse)
+        self.max_norm, self.norm_type, self.sparse = max_norm, norm_type, bool(sparse)
+        if _weight is not None:
+            self.weight = Parameter(_weight, not _freeze)
+
+    @classmethod
+    def from_pretrained(cls, embeddings, freeze=True, padding_idx=None, max_norm=None, norm_type=2.0,
+                        scale_grad_by_freq=False, sparse=False):
+        """A layer with these rows, which do not learn if frozen."""
+        if embeddings.ndim != 2:
+            raise ValueError(f"from_pretrained(): expected a matrix of rows, got {embeddings.ndim} dimensions")
+        return cls(*embeddings.shape, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse, embeddings, freeze)
+
+    def get_config(self):
+        return {key: value for key, value in super().get_config().items() if key not in ("_weight", "_freeze")}
 
     def forward(self, input):
-        return F.embedding(input, self.weight, self.padding_idx, sparse=self.sparse)
+        return F.embedding(input, self.weight, self.padding_idx, self.max_norm, self.norm_type, sparse=self.sparse)
 
 
 def _sizes(shape):
-    return (shape,) if isinstance(shape, int) else tuple(shape)
+    return tuple(map(operator.index, shape)) if isinstance(shape, Iterable) else (operator.index(shape),)
 
 
 class LayerNorm(_Layer):

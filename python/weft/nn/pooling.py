@@ -2,6 +2,7 @@
 
 from weft import _core
 from weft.nn import functional as F
+from weft.nn.convolution import _each
 from weft.nn.layers import _Activation, _empty_batch
 from weft.nn.module import Module, Parameter
 
@@ -35,8 +36,7 @@ class _Tuples(_Options):
     def _set_options(self, values, options):
         super()._set_options(values, options)
         for key in ("kernel_size", "stride", "padding"):
-            value = getattr(self, key)
-            setattr(self, key, (value,) * self.dims if isinstance(value, int) else tuple(value))
+            setattr(self, key, _each(getattr(self, key), self.dims))
 
 
 class _Unpool(_Tuples):

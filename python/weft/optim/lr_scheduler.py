@@ -50,8 +50,7 @@ class LRScheduler:
             raise ValueError(f"there are {len(self._schedules)} values for {len(groups)} groups")
         self._momentum = None
         if self._schedules and any(s.has_momentum() for s in self._schedules):
-            parts = optimizer._options.parts
-            self._momentum = "betas" if "betas" in parts else "momentum" if "momentum" in parts else None
+            self._momentum = optimizer._momentum_option()
             if self._momentum is None:
                 raise ValueError(f"{type(optimizer).__name__} has no momentum to cycle: pass cycle_momentum=False")
         self.last_epoch = last_epoch
@@ -79,7 +78,7 @@ class LRScheduler:
         except Exception:
             self.last_epoch = before
             raise
-        if epoch is None and before == 0 and not self.optimizer._core._has_stepped():
+        if epoch is None and before == 0 and not self.optimizer._has_stepped():
             warnings.warn("lr_scheduler.step() comes before optimizer.step(): the schedule's first rate is never used. "
                           "Call optimizer.step() before scheduler.step().", UserWarning, stacklevel=2)
 
@@ -118,6 +117,13 @@ def _each(optimizer, value):
     return list(value) if isinstance(value, (list, tuple)) else [value] * len(optimizer.param_groups)
 
 
+def _whole(steps):
+    """A number of steps, which may come as 10.0."""
+    if steps != int(steps):
+        raise ValueError(f"a number of steps must be whole, got {steps}")
+    return int(steps)
+
+
 class _Pure(LRScheduler):
     def __init__(self, optimizer, schedule, last_epoch):
         super().__init__(optimizer, last_epoch, _each(optimizer, schedule))
@@ -127,28 +133,28 @@ class StepLR(_Pure):
     """Multiplied by gamma every step_size steps."""
 
     def __init__(self, optimizer, step_size, gamma=0.1, last_epoch=-1):
-        super().__init__(optimizer, _core._step_lr(step_size, gamma), last_epoch)
+        super().__init__(optimizer, _core._step_lr(_whole(step_size), gamma), last_epoch)
 
 
 class MultiStepLR(_Pure):
     """Multiplied by gamma at each milestone."""
 
     def __init__(self, optimizer, milestones, gamma=0.1, last_epoch=-1):
-        super().__init__(optimizer, _core._multi_step_lr(list(milestones), gamma), last_epoch)
+        super().__init__(optimizer, _core._multi_step_lr(sorted(map(_whole, milestones)), gamma), last_epoch)
 
 
 class ConstantLR(_Pure):
     """Times factor for total_iters steps."""
 
     def __init__(self, optimizer, factor=1.0 / 3, total_iters=5, last_epoch=-1):
-        super().__init__(optimizer, _core._constant_lr(factor, total_iters), last_epoch)
+        super().__init__(optimizer, _core._constant_lr(factor, _whole(total_iters)), last_epoch)
 
 
 class LinearLR(_Pure):
     """Times a factor that goes in a line from start_factor to end_factor."""
 
     def __init__(self, optimizer, start_factor=1.0 / 3, end_factor=1.0, total_iters=5, last_epoch=-1):
-        super().__init__(optimizer, _core._linear_lr(start_factor, end_factor, total_iters), last_epoch)
+        super().__init__(optimizer, _core._linear_lr(start_factor, end_factor, _whole(total_iters)), last_epoch)
 
 
 class ExponentialLR(_Pure):
@@ -162,21 +168,21 @@ class PolynomialLR(_Pure):
     """Down to 0 in total_iters steps, as a power of what is left."""
 
     def __init__(self, optimizer, total_iters=5, power=1.0, last_epoch=-1):
-        super().__init__(optimizer, _core._polynomial_lr(total_iters, power), last_epoch)
+        super().__init__(optimizer, _core._polynomial_lr(_whole(total_iters), power), last_epoch)
 
 
 class CosineAnnealingLR(_Pure):
     """Half a cosine down to eta_min in T_max steps, and back (Loshchilov and Hutter 2017)."""
 
     def __init__(self, optimizer, T_max, eta_min=0.0, last_epoch=-1):
-        super().__init__(optimizer, _core._cosine_annealing_lr(T_max, eta_min), last_epoch)
+        super().__init__(optimizer, _core._cosine_annealing_lr(_whole(T_max), eta_min), last_epoch)
 
 
 class CosineAnnealingWarmRestarts(_Pure):
     """Half a cosine, begun anew after T_0 steps, then after T_0 * T_mult, and so on."""
 
     def __init__(self, optimizer, T_0, T_mult=1, eta_min=0.0, last_epoch=-1):
-        super().__init__(optimizer, _core._warm_restarts(T_0, T_mult, eta_min), last_epoch)
+        super().__init__(optimizer, _core._warm_restarts(_whole(T_0), _whole(T_mult), eta_min), last_epoch)
 
 
 class OneCycleLR(LRScheduler):
@@ -247,7 +253,7 @@ def _check_parts(schedulers, optimizer):
         raise ValueError("there are no schedulers")
     for s in schedulers:
         if not isinstance(s, LRScheduler) or not s._is_function():
-            raise TypeError(f"{type(s).__name__} is no function of the step, which is what can be put together")
+            raise TypeError(f"{type(s).__name__} is no function of the step, as this combination needs")
         if s.optimizer is not optimizer:
             raise ValueError("the schedulers are of several optimizers")
 
