@@ -120,7 +120,7 @@ def _each(optimizer, value):
 def _whole(steps):
     """A number of steps, which may come as 10.0."""
     if steps != int(steps):
-        raise ValueError(f"a number of steps must be whole, got {steps}")
+        raise ValueError(f"number of steps: expected a whole number, got {steps}")
     return int(steps)
 
 

@@ -10,7 +10,7 @@ __all__ = ["BasePruningMethod", "CustomFromMask", "Identity", "L1Unstructured", 
 def _count(amount, size):
     """The number of elements to prune: a fraction of all, or a number."""
     if isinstance(amount, bool) or not isinstance(amount, (int, float)):
-        raise TypeError(f"amount must be a number or a fraction, not {type(amount).__name__}")
+        raise TypeError(f"amount: expected a number or a fraction, got {type(amount).__name__}")
     if amount < 0 or isinstance(amount, float) and amount > 1 or amount > size:
         raise ValueError(f"amount {amount} is neither a fraction in [0, 1] nor a number up to {size}")
     return round(amount * size) if isinstance(amount, float) else amount
