@@ -282,8 +282,8 @@ class SequentialLR(LRScheduler):
         schedulers, milestones = list(schedulers), list(milestones)
         _check_parts(schedulers, optimizer)
         if len(milestones) != len(schedulers) - 1:
-            raise ValueError(f"{len(schedulers)} schedulers need {len(schedulers) - 1} milestones, "
-                             f"not {len(milestones)}")
+            raise ValueError(f"milestones: expected {len(schedulers) - 1} for {len(schedulers)} schedulers, "
+                             f"got {len(milestones)}")
         if any(b <= a for a, b in zip([0, *milestones], milestones)):
             raise ValueError(f"milestones: expected numbers above 0 in ascending order, got {milestones}")
         self._schedulers, self._milestones = schedulers, milestones
