@@ -100,6 +100,21 @@ WEFT_WRITES_AS(clamp_max_(Scalar high, Location where = {}), clamp_(std::nullopt
 /// Fills the diagonal of a tensor of two or more dimensions: elements (i, i, …).
 WEFT_WRITES(fill_diagonal_(Scalar value, Location where = {}));
 
+// ---- x.view(4, 1) ----
+#define WEFT_SIZES_IN_BRACES(name)                                                                         \
+  template <std::integral A, std::integral B, std::integral... More>                                       \
+  Tensor name(A, B, More...) const {                                                                       \
+    static_assert(!std::same_as<A, A>, "sizes and dimensions are one argument in braces: x.view({4, 1})"); \
+    return {};                                                                                             \
+  }
+WEFT_SIZES_IN_BRACES(view)
+WEFT_SIZES_IN_BRACES(reshape)
+WEFT_SIZES_IN_BRACES(permute)
+WEFT_SIZES_IN_BRACES(expand)
+WEFT_SIZES_IN_BRACES(repeat)
+WEFT_SIZES_IN_BRACES(flip)
+#undef WEFT_SIZES_IN_BRACES
+
 // ---- linear algebra (ops/linalg.hpp) ----
 [[nodiscard]] Tensor inner(const Tensor& other, Location where = {}) const;
 [[nodiscard]] Tensor vdot(const Tensor& other, Location where = {}) const;

@@ -1,4 +1,5 @@
 """Probability distributions under PyTorch's names (torch.distributions)."""
+# mypy: ignore-errors
 
 from weft import _core
 from weft._distributions import constraints, transforms

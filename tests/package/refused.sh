@@ -35,6 +35,8 @@ refuse 'auto y = x[0]; y = 1;' 'error'
 warn 'x.to(f64);' "ignoring return value"
 warn 'x[0].contiguous();' "ignoring return value"
 warn 'x.view({-1});' "ignoring return value"
+refuse 'x.view(4, 1);' 'in braces: x.view({4, 1})'
+refuse 'x[0].permute(1, 0, 2);' 'in braces: x.view({4, 1})'
 refuse 'x[0.5];' 'error'
 condition='a tensor is not a condition: write equal(a, b), all(a).item<bool>()'
 refuse 'if (x == mask) return;' "$condition"

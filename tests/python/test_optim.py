@@ -4,6 +4,7 @@ import copy
 import json
 import math
 import pathlib
+import pickle
 import warnings
 
 import pytest
@@ -460,3 +461,93 @@ def test_a_scheduler_that_steps_before_its_optimizer_warns():
     assert len(warned(0)) == 1 and "optimizer.step() before scheduler.step()" in warned(0)[0]
     assert len(warned(0, lambda o: optim.lr_scheduler.SequentialLR(
         o, [optim.lr_scheduler.ConstantLR(o), optim.lr_scheduler.ExponentialLR(o, 0.9)], [2]))) == 1
+
+
+def test_schedules_go_on_from_a_rate_that_was_set():
+    # As PyTorch 2.15: 0.1 * 0.9 = 0.09, set to 0.02, then 0.018 and 0.0162.
+    optimizer = optim.SGD([nn.Parameter(weft.zeros(1))], lr=0.1)
+    scheduler = lr_scheduler.ExponentialLR(optimizer, 0.9)
+    optimizer.step(), scheduler.step()
+    optimizer.param_groups[0]["lr"] = 0.02
+    scheduler.step()
+    assert scheduler.get_last_lr() == [pytest.approx(0.018)]
+    saved = scheduler.state_dict()
+    scheduler.step()
+    assert scheduler.get_last_lr() == [pytest.approx(0.0162)]
+    scheduler.load_state_dict(saved)
+    scheduler.step()
+    assert scheduler.get_last_lr() == [pytest.approx(0.0162)]
+    # Two schedules on one optimizer multiply.
+    optimizer = optim.SGD([nn.Parameter(weft.zeros(1))], lr=1.0)
+    both = lr_scheduler.ExponentialLR(optimizer, 0.9), lr_scheduler.MultiStepLR(optimizer, [2], 0.5)
+    optimizer.step()
+    for wanted in (0.9, 0.9 * 0.9 * 0.5, 0.9**3 * 0.5):
+        for scheduler in both:
+            scheduler.step()
+        assert optimizer.param_groups[0]["lr"] == pytest.approx(wanted)
+
+
+def test_optimizers_of_the_user_have_groups_and_states():
+    class Signs(optim.Optimizer):
+        def __init__(self, params, lr=0.1, momentum=0.5):
+            super().__init__(params, dict(lr=lr, momentum=momentum))
+
+        @weft.no_grad()
+        def step(self, closure=None):
+            for group in self.param_groups:
+                for p in group["params"]:
+                    state = self.state[p]
+                    if len(state) == 0:
+                        state["step"], state["average"] = 0, weft.zeros_like(p)
+                    state["step"] += 1
+                    state["average"].mul_(group["momentum"]).add_(p.grad)
+                    p.add_(state["average"].sign(), alpha=-group["lr"])
+
+    net = nn.Linear(2, 1)
+    optimizer = Signs([{"params": [net.weight]}, {"params": net.bias, "lr": 0.5}])
+    scheduler = lr_scheduler.StepLR(optimizer, 1, 0.5)
+    before = net.bias.item()
+    net(weft.ones(1, 2)).sum().backward()
+    calls = []
+    optimizer.register_step_post_hook(lambda *_: calls.append(1))
+    optimizer.step(), scheduler.step()
+    assert net.bias.item() == pytest.approx(before - 0.5) and calls == [1]
+    assert [g["lr"] for g in optimizer.param_groups] == [0.05, 0.25]
+    state = optimizer.state_dict()
+    assert state["state"][1]["step"] == 1 and state["param_groups"][0]["params"] == [0]
+    other = Signs([{"params": [net.weight]}, {"params": [net.bias]}])
+    other.load_state_dict(copy.deepcopy(state))
+    assert other.state[net.bias]["step"] == 1 and other.param_groups[1]["lr"] == 0.25
+    optimizer.zero_grad()
+    assert net.weight.grad is None
+    with pytest.raises(ValueError, match="twice"):
+        Signs([net.weight, net.weight])
+    with pytest.raises(ValueError, match="groups"):
+        Signs([net.weight]).load_state_dict(state)
+
+
+def test_asgd_is_pytorchs():
+    # PyTorch 2.15 on the loss (w * x).sum() ** 2 from w = (1, -2), x = (0.5, 2), ten steps.
+    w = nn.Parameter(weft.tensor([1.0, -2.0], dtype=weft.float64))
+    optimizer = optim.ASGD([w], lr=0.05, t0=5, weight_decay=0.1)
+    for _ in range(10):
+        optimizer.zero_grad()
+        (w * weft.tensor([0.5, 2.0], dtype=weft.float64)).sum().square().backward()
+        optimizer.step()
+    assert w.tolist() == pytest.approx([1.34118659624483, -0.3416324835400866], rel=1e-8)
+    assert optimizer.state[w]["ax"].tolist() == pytest.approx([1.3486559279473649, -0.35495449866830064], rel=1e-8)
+
+
+def test_optimizers_are_copied_and_pickled_with_their_states():
+    net = nn.Linear(2, 1)
+    optimizer = optim.Adam(net.parameters(), lr=0.1)
+    assert optimizer.param_groups[0]["params"][0] is net.weight
+    net(weft.ones(1, 2)).sum().backward()
+    optimizer.step()
+    same, twin = copy.deepcopy((net, optimizer))
+    again, third = pickle.loads(pickle.dumps((net, optimizer)))
+    for module, copied in ((net, optimizer), (same, twin), (again, third)):
+        module.zero_grad()
+        module(weft.ones(1, 2)).sum().backward()
+        copied.step()
+    assert net.weight.tolist() == same.weight.tolist() == again.weight.tolist()

@@ -1,4 +1,5 @@
 """Distributions made of others. Where all parts are C++'s, C++ computes the whole."""
+# mypy: ignore-errors
 
 import functools
 import operator

@@ -1,4 +1,5 @@
 """Sets of possible values: the supports of distributions and of their parameters."""
+# mypy: ignore-errors
 
 import weft
 

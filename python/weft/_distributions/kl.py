@@ -1,4 +1,5 @@
 """Divergences by a registry of pairs of types; C++'s types are compared by C++."""
+# mypy: ignore-errors
 
 from weft import _core
 from weft._distributions.composed import Independent, TransformedDistribution, core_of

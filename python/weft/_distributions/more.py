@@ -1,4 +1,5 @@
 """Distributions of numbers that are functions of others, or that C++ lacks."""
+# mypy: ignore-errors
 
 import math
 

@@ -1,4 +1,5 @@
 """Invertible functions of random values, with the logarithms of their derivatives."""
+# mypy: ignore-errors
 
 import math
 import weakref

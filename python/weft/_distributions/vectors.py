@@ -1,4 +1,5 @@
 """Distributions of vectors and matrices that C++ lacks."""
+# mypy: ignore-errors
 
 import math
 

@@ -116,3 +116,19 @@ def _overwrite(target, fn):
                              f"{value.dtype.name} of shape {list(value.shape)} on {value.device}")
         if value._impl() != target._impl():
             target.detach().copy_(value)
+
+
+def take_attributes(module, attributes):
+    """Makes a module of the attributes that PyTorch's module of the same class has."""
+    object.__setattr__(module, "_made_with", ([], {}))
+    members, unsaved = ("_parameters", "_buffers", "_modules"), attributes.get("_non_persistent_buffers_set", ())
+    for name, value in attributes.items():
+        if name not in members and name != "training" and not name.endswith("_hooks") and not name.startswith("_"):
+            object.__setattr__(module, name, value)
+    for name, parameter in attributes.get("_parameters", {}).items():
+        module.register_parameter(name, parameter)
+    for name, tensor in attributes.get("_buffers", {}).items():
+        module.register_buffer(name, tensor, name not in unsaved)
+    for name, child in attributes.get("_modules", {}).items():
+        module.register_module(name, child)
+    module.training = attributes.get("training", True)

@@ -5,7 +5,7 @@ import inspect
 
 from weft import _core
 from weft._core import Tensor
-from weft.nn._conversions import Conversions
+from weft.nn._conversions import Conversions, take_attributes
 
 
 class Parameter(Tensor):
@@ -449,6 +449,8 @@ class Module(Conversions):
 
     def __setstate__(self, state):
         Module.__init__(self)
+        if isinstance(state, dict):  # a module that PyTorch pickled
+            return take_attributes(self, state)
         (attributes, parameters, buffers, modules, self._state.training, self._state.extra_repr, made_with,
          parametrized, *layer_type) = state
         for known in layer_type:

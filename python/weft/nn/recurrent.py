@@ -34,7 +34,8 @@ class RNNBase(_Layer):
 
     @property
     def _flat_weights(self):
-        return [getattr(self, name) for name in self._flat_names]
+        names = self.__dict__.get("_flat_names") or tuple(self._parameters)
+        return [getattr(self, name) for name in names]
 
     def _run(self, input, hx, widths):
         """The op of the mode on `input` with the states `hx`, each `widths` wide, or zeros in their places."""

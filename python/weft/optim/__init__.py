@@ -105,10 +105,11 @@ class NativeOptimizer(Optimizer):
         make = getattr(_core, "_" + self._name)
         self._options = _Options(make._options)
         self.defaults = dict(defaults)
-        self._pre_hooks, self._post_hooks, self._extras = {}, {}, []
+        self._pre_hooks, self._post_hooks, self._extras, self._objects = {}, {}, [], []
         tensors, own, extra = self._taken(groups[0])
         self._core = make(tensors, self._options.named(self.defaults), own)
         self._extras.append(extra)
+        self._objects.append(tensors)
         for group in groups[1:]:
             self.add_param_group(group)
 
@@ -123,11 +124,12 @@ class NativeOptimizer(Optimizer):
         tensors, own, extra = self._taken(param_group)
         self._core._add_group(tensors, own)
         self._extras.append(extra)
+        self._objects.append(tensors)
 
     @property
     def param_groups(self):
-        return [_Group(self, i, {"params": params, **self._options.keywords(values), **self._extras[i]})
-                for i, (params, values) in enumerate(self._core._groups())]
+        return [_Group(self, i, {"params": list(self._objects[i]), **self._options.keywords(values), **self._extras[i]})
+                for i, (_, values) in enumerate(self._core._groups())]
 
     def step(self, closure=None):
         """Updates every parameter that has a gradient; returns what closure returned."""

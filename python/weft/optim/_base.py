@@ -156,9 +156,9 @@ def _cast(parameter, key, value):
 def _with_hooks(step):
     @functools.wraps(step)
     def run(self, *args, **kwargs):
-        self._run_hooks(self._pre_hooks)
+        self._run_hooks(self.__dict__.get("_pre_hooks", {}))  # a subclass may not call __init__
         result = step(self, *args, **kwargs)
-        self._run_hooks(self._post_hooks)
+        self._run_hooks(self.__dict__.get("_post_hooks", {}))
         self._stepped = True
         return result
 

@@ -1,9 +1,10 @@
 """Learning rates over time, under PyTorch's names.
 
-Each is a function of the step and of the group's rate at the beginning, where PyTorch goes on from the rate that is set:
-a rate that the program sets in between lasts until the next step."""
+Each is a function of the step and of the group's rate at the beginning. Where the program or another schedule has set
+another rate, those that PyTorch computes from the rate of the step before go on from it."""
 
 import bisect
+import math
 import warnings
 
 from weft import _core
@@ -54,8 +55,11 @@ class LRScheduler:
             if self._momentum is None:
                 raise ValueError(f"{type(optimizer).__name__} has no momentum to cycle: pass cycle_momentum=False")
         self.last_epoch = last_epoch
-        self._last_lr = list(self.base_lrs)
+        self._last_lr, self._bases = list(self.base_lrs), list(self.base_lrs)
         self.step()
+
+    _follows = False  # goes on from a rate that was set elsewhere
+    _was_loaded = False  # the rates of the state count, not those of the optimizer
 
     def _rate(self, group, step, base):
         return self._schedules[group].rate(step, base)
@@ -64,7 +68,19 @@ class LRScheduler:
         return type(self).get_lr is LRScheduler.get_lr
 
     def get_lr(self):
-        return [self._rate(i, self.last_epoch, base) for i, base in enumerate(self.base_lrs)]
+        return [self._rate(i, self.last_epoch, base) for i, base in enumerate(self._bases)]
+
+    def _base_of(self, group, step, rate):
+        """The base from which this rate comes at a step. Rates are linear functions of it."""
+        constant = self._rate(group, step, 0.0)
+        slope = self._rate(group, step, 1.0) - constant
+        return rate if slope == 0 else (rate - constant) / slope
+
+    def _follow(self, step):
+        """Goes on from the rates that were set elsewhere since the last step."""
+        for i, (group, last) in enumerate(zip(self.optimizer.param_groups, self._last_lr)):
+            if group["lr"] != last:
+                self._bases[i] = self._base_of(i, step, group["lr"])
 
     def get_last_lr(self):
         return list(self._last_lr)
@@ -72,6 +88,9 @@ class LRScheduler:
     def step(self, epoch=None):
         """Goes on by one step, or to the one that is given."""
         before = self.last_epoch
+        if self._follows and before >= 0 and epoch is None and not self._was_loaded:
+            self._follow(before)
+        self._was_loaded = False
         self.last_epoch = before + 1 if epoch is None else epoch
         try:
             self._set(self.get_lr())
@@ -108,7 +127,12 @@ class LRScheduler:
         changed then."""
         position = int(_found(state_dict, "last_epoch"))
         base, last = (_rates_in(state_dict, name, len(self.base_lrs)) for name in ("base_lrs", "_last_lr"))
-        self.last_epoch, self.base_lrs, self._last_lr = position, base, last
+        self.last_epoch, self.base_lrs, self._last_lr, self._bases = position, base, last, list(base)
+        self._was_loaded = True
+        if self._follows:
+            for i, rate in enumerate(last):
+                if not math.isclose(rate, self._rate(i, position, base[i]), rel_tol=1e-9, abs_tol=1e-15):
+                    self._bases[i] = self._base_of(i, position, rate)
 
 
 def _each(optimizer, value):
@@ -132,12 +156,16 @@ class _Pure(LRScheduler):
 class StepLR(_Pure):
     """Multiplied by gamma every step_size steps."""
 
+    _follows = True
+
     def __init__(self, optimizer, step_size, gamma=0.1, last_epoch=-1):
         super().__init__(optimizer, _core._step_lr(_whole(step_size), gamma), last_epoch)
 
 
 class MultiStepLR(_Pure):
     """Multiplied by gamma at each milestone."""
+
+    _follows = True
 
     def __init__(self, optimizer, milestones, gamma=0.1, last_epoch=-1):
         super().__init__(optimizer, _core._multi_step_lr(sorted(map(_whole, milestones)), gamma), last_epoch)
@@ -146,12 +174,16 @@ class MultiStepLR(_Pure):
 class ConstantLR(_Pure):
     """Times factor for total_iters steps."""
 
+    _follows = True
+
     def __init__(self, optimizer, factor=1.0 / 3, total_iters=5, last_epoch=-1):
         super().__init__(optimizer, _core._constant_lr(factor, _whole(total_iters)), last_epoch)
 
 
 class LinearLR(_Pure):
     """Times a factor that goes in a line from start_factor to end_factor."""
+
+    _follows = True
 
     def __init__(self, optimizer, start_factor=1.0 / 3, end_factor=1.0, total_iters=5, last_epoch=-1):
         super().__init__(optimizer, _core._linear_lr(start_factor, end_factor, _whole(total_iters)), last_epoch)
@@ -160,6 +192,8 @@ class LinearLR(_Pure):
 class ExponentialLR(_Pure):
     """Multiplied by gamma every step."""
 
+    _follows = True
+
     def __init__(self, optimizer, gamma, last_epoch=-1):
         super().__init__(optimizer, _core._exponential_lr(gamma), last_epoch)
 
@@ -167,12 +201,16 @@ class ExponentialLR(_Pure):
 class PolynomialLR(_Pure):
     """Down to 0 in total_iters steps, as a power of what is left."""
 
+    _follows = True
+
     def __init__(self, optimizer, total_iters=5, power=1.0, last_epoch=-1):
         super().__init__(optimizer, _core._polynomial_lr(_whole(total_iters), power), last_epoch)
 
 
 class CosineAnnealingLR(_Pure):
     """Half a cosine down to eta_min in T_max steps, and back (Loshchilov and Hutter 2017)."""
+
+    _follows = True
 
     def __init__(self, optimizer, T_max, eta_min=0.0, last_epoch=-1):
         super().__init__(optimizer, _core._cosine_annealing_lr(_whole(T_max), eta_min), last_epoch)
@@ -230,6 +268,8 @@ class LambdaLR(LRScheduler):
 
 class MultiplicativeLR(LRScheduler):
     """Multiplied by lr_lambda(step) at every step."""
+
+    _follows = True
 
     def __init__(self, optimizer, lr_lambda, last_epoch=-1):
         self.lr_lambdas = _each(optimizer, lr_lambda)

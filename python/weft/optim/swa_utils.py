@@ -144,6 +144,8 @@ def update_bn(loader, model, device=None):
 class SWALR(LRScheduler):
     """From the group's rate to swa_lr within anneal_epochs steps (Izmailov et al. 2018)."""
 
+    _follows = True
+
     def __init__(self, optimizer, swa_lr, anneal_epochs=10, anneal_strategy="cos", last_epoch=-1):
         schedules = [_core._swa_lr(rate, anneal_epochs, anneal_strategy) for rate in _each(optimizer, swa_lr)]
         super().__init__(optimizer, last_epoch, schedules)

@@ -4,7 +4,7 @@ import os
 import runpy
 import sys
 
-import weft.torch as torch
+from weft.torch import _door
 
 _HELP = """usage: python -m weft.torch SCRIPT.py [ARGS...]
        python -m weft.torch -m MODULE [ARGS...]
@@ -36,7 +36,7 @@ def _run(arguments):
     if not as_module and not os.path.exists(name):
         print(f"python -m weft.torch: there is no file {name!r}", file=sys.stderr)
         return 2
-    torch.install()
+    _door.install()
     sys.argv = arguments[1:] if as_module else arguments
     sys.path[0] = os.getcwd() if as_module else os.path.dirname(os.path.abspath(name))
     try:
@@ -45,7 +45,7 @@ def _run(arguments):
         else:
             runpy.run_path(name, run_name="__main__")
     except ImportError as error:
-        torch._add_hint(error)
+        _door.add_hint(error)
         raise
     return 0
 

@@ -1,6 +1,7 @@
 """Names of torch.nn.functional beside weft.nn.functional: in-place forms and old names."""
 
 from weft.nn import functional as F
+from weft.torch._losses import functions
 
 __all__ = ["adaptive_max_pool1d_with_indices", "gumbel_softmax", "hardsigmoid", "upsample", "upsample_bilinear", "upsample_nearest"]
 
@@ -38,3 +39,5 @@ def upsample_bilinear(input, size=None, scale_factor=None):
     return F.interpolate(input, size, scale_factor, "bilinear", True)
 
 
+globals().update(functions)
+__all__ += functions

@@ -4,8 +4,6 @@ A source `module:attribute` is an object whose attributes are the names. Everyth
 this table: imports, errors, `--check` and docs/torch.md.
 """
 
-import difflib
-
 _NN_LAYERS = ("activation adaptive batchnorm channelshuffle container conv distance dropout flatten fold instancenorm lazy "
               "linear loss module normalization padding pixelshuffle pooling rnn sparse transformer upsampling utils")
 _OPTIMIZERS = ("adadelta adafactor adagrad adam adamax adamw asgd lbfgs nadam optimizer radam rmsprop rprop sgd sparse_adam "
@@ -136,6 +134,8 @@ def sources_of(path):
 
 def nearest(name, names):
     """The name most like the given one; None where none is similar."""
+    import difflib  # which only errors need
+
     known = {other.lower(): other for other in sorted(names)}
     found = difflib.get_close_matches(name.lower(), known, 1, 0.7)
     return known[found[0]] if found else None

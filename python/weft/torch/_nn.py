@@ -2,11 +2,14 @@
 
 from weft import nn
 from weft.nn.module import Buffer, Module, Parameter  # noqa: F401
+from weft.torch._losses import classes
 
 __all__ = ["Container", "CrossMapLRN2d", "DataParallel", "NLLLoss2d", "NonDynamicallyQuantizableLinear", "UninitializedBuffer",
            "UninitializedParameter"]
 
-NLLLoss2d, NonDynamicallyQuantizableLinear = nn.NLLLoss, nn.Linear
+globals().update(classes)
+__all__ += classes
+NLLLoss2d, NonDynamicallyQuantizableLinear = classes["NLLLoss"], nn.Linear
 UninitializedParameter, UninitializedBuffer = Parameter, Buffer
 CrossMapLRN2d = nn.LocalResponseNorm
 

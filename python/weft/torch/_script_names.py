@@ -2,7 +2,7 @@
 
 import ast
 
-import weft.torch as torch
+from weft.torch import _door
 from weft.torch._names import PATHS, nearest
 
 __all__ = ["missing_names"]
@@ -24,7 +24,7 @@ class _Reader(ast.NodeVisitor):
         self.missing.setdefault(text, line)
 
     def lacks(self, path, name, line):
-        self.note(line, torch._explained(path, name))
+        self.note(line, _door.explained(path, name))
 
     def read_import(self, node):
         for alias in node.names:
@@ -49,7 +49,7 @@ class _Reader(ast.NodeVisitor):
             below = f"{node.module}.{alias.name}"
             if below in PATHS:
                 self.bound[alias.asname or alias.name] = below
-            elif alias.name != "*" and not hasattr(torch._facade(node.module), alias.name):
+            elif alias.name != "*" and not hasattr(_door.facade(node.module), alias.name):
                 self.lacks(node.module, alias.name, node.lineno)
 
     def visit_Attribute(self, node):
@@ -66,7 +66,7 @@ class _Reader(ast.NodeVisitor):
                 path = below
                 continue
             stored = isinstance(node.ctx, ast.Store)  # a setting, or a name that the script adds
-            if not stored and not hasattr(torch._facade(path), name):
+            if not stored and not hasattr(_door.facade(path), name):
                 self.lacks(path, name, node.lineno)
             return None
         return None

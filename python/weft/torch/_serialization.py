@@ -165,9 +165,9 @@ class _Unpickler(pickle.Unpickler):
                 f"load(): the file names {module}.{name}, and weights_only=True loads tensors and plain values alone\n  "
                 f"pass weights_only=False where you trust the file, or torch.serialization.add_safe_globals([{name}])")
         if module == "torch" or module.startswith("torch."):
-            from weft.torch import _resolved
+            from weft.torch._door import resolved
 
-            return _resolved(module, name)
+            return resolved(module, name)
         return super().find_class(module, name)
 
     def persistent_load(self, identity):

@@ -237,7 +237,7 @@ def _tensors_in(values):
 
 
 def _traced(model, inputs):
-    """(name, type, sources) of the modules without children, in the order of their calls."""
+    """(name, type, sources) of the modules without children, in the order of their calls in evaluation."""
     inputs = inputs if isinstance(inputs, (tuple, list)) else () if inputs is None else (inputs,)
     makers = {t._impl(): "input" for t in _tensors_in(inputs)}
     nodes, handles = [("input", "Input", ())], []
@@ -255,10 +255,13 @@ def _traced(model, inputs):
     for name, module in model.named_modules():
         if not list(module.children()):
             handles.append(module.register_forward_hook(watcher((name or "model").replace(".", "/"))))
+    modes = [(module, module.training) for module in model.modules()]
     try:
         with weft.no_grad():
-            model(*inputs)
+            model.eval()(*inputs)
     finally:
+        for module, training in modes:
+            module.training = training
         for handle in handles:
             handle.remove()
     return nodes

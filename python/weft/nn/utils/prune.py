@@ -7,12 +7,19 @@ __all__ = ["BasePruningMethod", "CustomFromMask", "Identity", "L1Unstructured", 
            "l1_unstructured", "ln_structured", "random_structured", "random_unstructured", "remove"]
 
 
-def _count(amount, size):
-    """The number of elements to prune: a fraction of all, or a number."""
+def _checked(amount):
+    """A fraction in [0, 1], or a number of elements."""
     if isinstance(amount, bool) or not isinstance(amount, (int, float)):
         raise TypeError(f"amount: expected a number or a fraction, got {type(amount).__name__}")
-    if amount < 0 or isinstance(amount, float) and amount > 1 or amount > size:
-        raise ValueError(f"amount {amount} is neither a fraction in [0, 1] nor a number up to {size}")
+    if amount < 0 or isinstance(amount, float) and amount > 1:
+        raise ValueError(f"amount: expected a fraction in [0, 1] or a number of elements, got {amount}")
+    return amount
+
+
+def _count(amount, size):
+    """The number of elements to prune: a fraction of all, or a number."""
+    if isinstance(amount, int) and amount > size:
+        raise ValueError(f"amount: expected at most {size} elements, got {amount}")
     return round(amount * size) if isinstance(amount, float) else amount
 
 
@@ -126,8 +133,7 @@ class RandomUnstructured(BasePruningMethod):
     """Elements by chance."""
 
     def __init__(self, amount):
-        _count(amount, float("inf"))
-        self.amount = amount
+        self.amount = _checked(amount)
 
     def scores(self, t):
         return weft.rand_like(t)
@@ -153,8 +159,7 @@ class RandomStructured(BasePruningMethod):
     PRUNING_TYPE = "structured"
 
     def __init__(self, amount, dim=-1):
-        _count(amount, float("inf"))
-        self.amount, self.dim = amount, dim
+        self.amount, self.dim = _checked(amount), dim
 
     def scores(self, t):
         return weft.rand(t.shape[self.dim])
