@@ -260,9 +260,9 @@ WEFT_FN float8_e5m2fnuz to_float8_e5m2fnuz(float value) {
 /// beyond 2^127 and infinities become NaN. The sign is dropped and 0 becomes 2^-127. All as in PyTorch and ONNX.
 WEFT_FN float8_e8m0fnu to_float8_e8m0fnu(float value) {
   const uint32_t u = float_bits(value) & 0x7fffffffu;
-  const uint32_t half = u < 0x800000u ? 0x3fffffu : 0x400000u;
+  const uint32_t to_next = u < 0x800000u ? 0x3fffffu : 0x400000u;
   float8_e8m0fnu r;
-  r.bits = (uint8_t)(u >= 0x7f800000u ? 0xffu : (u + half) >> 23);
+  r.bits = (uint8_t)(u >= 0x7f800000u ? 0xffu : (u + to_next) >> 23);
   return r;
 }
 

@@ -130,14 +130,14 @@ def new_empty_strided(self, size, stride, dtype=None, device=None, requires_grad
 
 
 def empty_strided(size, stride, *, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False):
-    """A tensor with these sizes and strides, whose elements are not set."""
+    """A tensor with these sizes and strides and uninitialised elements."""
     reach = sum((n - 1) * step for n, step in zip(size, stride)) + 1 if all(size) else 0
     made = _ops["empty"]((reach,), dtype=dtype, device=device).as_strided(tuple(size), tuple(stride))
     return made.requires_grad_() if requires_grad else made
 
 
 def empty_permuted(size, physical_layout, *, dtype=None, layout=None, device=None, requires_grad=False):
-    """A tensor with these sizes, whose dimensions are in memory in the order of physical_layout."""
+    """A tensor with these sizes; in memory the dimensions have the order of physical_layout."""
     strides, step = [0] * len(size), 1
     for dim in reversed(physical_layout):
         strides[dim], step = step, step * max(size[dim], 1)

@@ -8,7 +8,7 @@ from weft._core import Tensor
 _made = _core._func
 
 __all__ = ["vjp", "jvp", "jacrev", "jacfwd", "jacobian", "hessian", "hvp", "grad", "grad_and_value", "vmap", "functional_call",
-           "linearize", "stack_module_state"]
+           "linearize", "replace_all_batch_norm_modules_", "stack_module_state"]
 
 
 def _flat(tree):
@@ -275,3 +275,14 @@ def stack_module_state(models):
         return {name: row.requires_grad_(columns[0][name].requires_grad) if leaves else row for name, row in rows.items()}
 
     return stacked("named_parameters", True), stacked("named_buffers", False)
+
+
+def replace_all_batch_norm_modules_(root):
+    """Makes all batch norms of a module use the statistics of each batch, so that vmap may call it."""
+    from weft import nn
+
+    for module in root.modules():
+        if isinstance(module, (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)):
+            module.track_running_stats = False
+            module.running_mean = module.running_var = module.num_batches_tracked = None
+    return root

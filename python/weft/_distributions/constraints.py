@@ -42,7 +42,7 @@ def is_dependent(constraint):
 
 
 class dependent_property(property, _Dependent):
-    """A property whose value is a constraint."""
+    """A property with a constraint as its value."""
 
     def __init__(self, fn=None, *, is_discrete=False, event_dim=0):
         super().__init__(fn)
@@ -150,7 +150,7 @@ class _PositiveDefinite(_Symmetric):
 
 
 class _Independent(Constraint):
-    """A constraint whose last batch dimensions belong to one value."""
+    """A constraint in which the last batch dimensions belong to one value."""
 
     def __init__(self, base_constraint, reinterpreted_batch_ndims):
         self.base_constraint, self.reinterpreted_batch_ndims = base_constraint, reinterpreted_batch_ndims

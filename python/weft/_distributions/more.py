@@ -28,7 +28,7 @@ def clamp_probs(probs):
 
 
 class _OfParameters(Distribution):
-    """A distribution of numbers whose attributes `parameters` have one shape."""
+    """A distribution of numbers with attributes `parameters` of one shape."""
 
     parameters: tuple = ()
 

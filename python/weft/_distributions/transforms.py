@@ -449,7 +449,7 @@ class ReshapeTransform(Transform):
 
 
 class IndependentTransform(Transform):
-    """A transform whose last batch dimensions belong to one value."""
+    """A transform in which the last batch dimensions belong to one value."""
 
     def __init__(self, base_transform, reinterpreted_batch_ndims, cache_size=0):
         super().__init__(cache_size)

@@ -1,4 +1,4 @@
-"""Methods of modules that convert, move and share their tensors, replace parts, and change states while they load."""
+"""Methods of modules that convert, move and share their tensors, replace parts, and change states that are saved or loaded."""
 
 from weft import _core
 from weft._modes import no_grad
@@ -33,7 +33,7 @@ class Conversions:
         return self.to(f"hpu:{device}" if isinstance(device, int) else device)
 
     def to_empty(self, *, device, recurse=True):
-        """to(device), whose elements need not be kept."""
+        """to(device); the elements need not be kept."""
         return self.to(device)
 
     def _apply(self, fn, recurse=True):
@@ -76,7 +76,7 @@ class Conversions:
     def _get_name(self):
         return type(self).__name__
 
-    # ---- states while they load ----
+    # ---- hooks of states ----
 
     def register_load_state_dict_pre_hook(self, hook):
         """hook(module, state_dict, prefix, metadata, strict, missing_keys, unexpected_keys, error_msgs) before a state is
@@ -89,6 +89,21 @@ class Conversions:
     def register_load_state_dict_post_hook(self, hook):
         """hook(module, incompatible_keys) after a state was loaded."""
         return _listed(self, "_loaded_hooks", hook)
+
+
+    def register_state_dict_pre_hook(self, hook):
+        """hook(module, prefix, keep_vars) before a state is made."""
+        return _listed(self, "_saving_hooks", hook)
+
+    def register_state_dict_post_hook(self, hook):
+        """hook(module, state_dict, prefix, metadata) after a state was made; it may change the dict."""
+        return _listed(self, "_saved_hooks", hook)
+
+    _register_state_dict_hook = register_state_dict_post_hook
+
+    def register_backward_hook(self, hook):
+        """register_full_backward_hook."""
+        return self.register_full_backward_hook(hook)
 
 
 class _Entry:

@@ -414,6 +414,8 @@ class Module(Conversions):
     def state_dict(self, prefix="", keep_vars=False, *, buffers=True, destination=None):
         """Parameters and buffers by name, outside the graph unless keep_vars, sharing memory with the module; what is
         shared stands under each of its names. buffers=False leaves those out; a destination is a dict that takes them."""
+        for hook in self.__dict__.get("_saving_hooks", ()):
+            hook(self, prefix, keep_vars)
         held = list(self._state.parameters().items())
         held += [(name, t) for name, t in self._state.buffers().items() if buffers and self._state.is_saved(name)]
         merged = self._state.unmerged_weight()
@@ -422,6 +424,8 @@ class Module(Conversions):
         state = {f"{prefix}{name}": tensor if keep_vars else tensor.detach() for name, tensor in held}
         for name, module in self._state.modules().items():
             state |= module.state_dict(f"{prefix}{name}.", keep_vars, buffers=buffers)
+        for hook in self.__dict__.get("_saved_hooks", ()):
+            hook(self, state, prefix, {})
         if destination is None:
             return state
         destination.update(state)

@@ -95,7 +95,7 @@ class _Group(dict):
 
 
 class NativeOptimizer(Optimizer):
-    """An optimizer whose step is C++'s."""
+    """An optimizer with the step of C++."""
 
     _native = True
 

@@ -23,6 +23,14 @@ def get_ema_avg_fn(decay=0.999):
 get_ema_multi_avg_fn = get_ema_avg_fn
 
 
+def get_swa_avg_fn():
+    """For AveragedModel: the mean of all parameters so far, which is its default."""
+    return None
+
+
+get_swa_multi_avg_fn = get_swa_avg_fn
+
+
 class AveragedModel(Module):
     """A copy of a model whose parameters are averages: equal ones, those of get_ema_multi_avg_fn, or one's own.
 

@@ -17,7 +17,7 @@ def once_differentiable(fn):
 
 
 class detect_anomaly:
-    """Finds the op whose gradient is NaN first, within a `with` block; check_nan=False changes nothing."""
+    """Finds the op with the first NaN gradient in a `with` block; check_nan=False changes nothing."""
 
     def __init__(self, check_nan=True):
         self._guard = hooks.AnomalyGuard() if check_nan else contextlib.nullcontext()

@@ -1,4 +1,4 @@
-"""`torch.cuda.amp`, whose functions name no device."""
+"""`torch.cuda.amp`: autocast and GradScaler without an argument for the device."""
 
 from weft.torch import _amp
 

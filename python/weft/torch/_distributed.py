@@ -3,7 +3,7 @@
 
 from weft import distributed
 
-__all__ = ["ReduceOp", "all_gather_object", "all_reduce_coalesced", "barrier", "broadcast_object_list", "get_backend", "init_process_group", "is_gloo_available",
+__all__ = ["P2POp", "ReduceOp", "batch_isend_irecv", "gather", "get_global_rank", "get_group_rank", "scatter", "all_gather_object", "all_reduce_coalesced", "barrier", "broadcast_object_list", "get_backend", "init_process_group", "is_gloo_available",
            "is_initialized", "is_mpi_available", "is_nccl_available", "is_torchelastic_launched", "monitored_barrier", "group"]
 
 ReduceOp = distributed.ReduceOp
@@ -91,3 +91,42 @@ def all_reduce_coalesced(tensors, op=ReduceOp.SUM, group=None, async_op=False):
 
 
 barrier = distributed.barrier
+
+
+def gather(tensor, gather_list=None, dst=0, group=None, async_op=False):
+    """The tensors of all ranks in the list of rank dst."""
+    parts = [tensor.new_empty(tensor.shape) for _ in range(distributed.get_world_size(group))]
+    distributed.all_gather(parts, tensor, group)
+    if gather_list is not None and distributed.get_rank() == dst:
+        for own, part in zip(gather_list, parts):
+            own.copy_(part)
+
+
+def scatter(tensor, scatter_list=None, src=0, group=None, async_op=False):
+    """Each rank's tensor of the list of rank src."""
+    for rank in distributed.get_process_group_ranks(group):
+        place = distributed.get_process_group_ranks(group).index(rank)
+        part = scatter_list[place].clone() if distributed.get_rank() == src else tensor.new_empty(tensor.shape)
+        distributed.broadcast(part, src, group)
+        if rank == distributed.get_rank():
+            tensor.copy_(part)
+
+
+def get_global_rank(group, group_rank):
+    return distributed.get_process_group_ranks(group)[group_rank]
+
+
+def get_group_rank(group, global_rank):
+    return distributed.get_process_group_ranks(group).index(global_rank)
+
+
+class P2POp:
+    """A send or receive for batch_isend_irecv."""
+
+    def __init__(self, op, tensor, peer=None, group=None, tag=0, group_peer=None):
+        self.op, self.tensor, self.peer, self.group, self.tag = op, tensor, peer, group, tag
+
+
+def batch_isend_irecv(p2p_op_list):
+    """Begins them all."""
+    return [one.op(one.tensor, one.peer, one.group, one.tag) for one in p2p_op_list]

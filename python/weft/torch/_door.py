@@ -1,4 +1,4 @@
-"""The import of PyTorch's modules, whose names come from modules of Weft by the table in `_names.py`."""
+"""Imports PyTorch's modules, with names from modules of Weft by the table in `_names.py`."""
 
 import importlib
 import importlib.machinery
@@ -12,7 +12,7 @@ _facades: dict = {}
 
 
 class _Facade(types.ModuleType):
-    """A module of PyTorch's whose names come from modules of Weft, looked up on first access."""
+    """A module of PyTorch with names from modules of Weft, looked up on first access."""
 
     def __getattr__(self, name):
         path = self.__dict__.get("_path")
@@ -77,7 +77,7 @@ def explained(path, name):
 
 
 def add_hint(error):
-    """Adds the nearest name to the error of `from torch import name`, whose text is Python's own."""
+    """Adds the nearest name to Python's error of `from torch import name`."""
     name = error.msg.split("'")[1] if error.msg.startswith("cannot import name '") else ""
     if name and error.name in PATHS:
         error.add_note(explained(error.name, name))

@@ -1,6 +1,6 @@
 """The table of names: module paths of PyTorch, and the modules of Weft that their names come from, in order.
 
-A source `module:attribute` is an object whose attributes are the names. Everything else in this package follows from
+A source `module:attribute` is an object with these names as attributes. Everything else in this package follows from
 this table: imports, errors, `--check` and docs/torch.md.
 """
 
@@ -20,7 +20,7 @@ _TABLE = {
     "torch.nn": "weft.torch._nn weft.nn",
     "torch.nn.functional": "weft.torch._functional weft.nn.functional",
     "torch.nn.init": "weft.torch._init weft.nn.init",
-    "torch.nn.modules": "weft.torch._nn weft.nn",
+    "torch.nn.modules": "weft.torch._nn weft.nn weft.torch._bases",
     "torch.nn.parameter": "weft.torch._nn weft.nn",
     "torch.nn.parallel": "weft.torch._parallel",
     "torch.nn.parallel.distributed": "weft.torch._parallel",
@@ -78,7 +78,7 @@ _TABLE = {
     "torch.backends.opt_einsum": "weft.torch._backends:opt_einsum",
     "torch.backends.quantized": "weft.torch._backends:quantized",
     "torch.distributed": "weft.torch._distributed weft.distributed",
-    "torch.multiprocessing": "weft.torch._tools:multiprocessing",
+    "torch.multiprocessing": "weft.torch._tools:multiprocessing multiprocessing",
     "torch.jit": "weft.torch._tools:jit",
     "torch.onnx": "weft.torch._tools:onnx",
     "torch.version": "weft.torch._tools:version",
@@ -116,7 +116,7 @@ _TABLE = {
     "torch.utils.dlpack": "weft.torch._tools:dlpack",
     "torch.utils.collect_env": "weft.torch._tools:version",
 }
-_TABLE |= {f"torch.nn.modules.{name}": "weft.torch._nn weft.nn" for name in _NN_LAYERS.split()}
+_TABLE |= {f"torch.nn.modules.{name}": "weft.torch._nn weft.nn weft.torch._bases" for name in _NN_LAYERS.split()}
 _TABLE |= {f"torch.optim.{name}": "weft.optim" for name in _OPTIMIZERS.split()}
 _TABLE |= {f"torch.distributions.{name}": "weft.distributions" for name in _DISTRIBUTIONS.split()}
 _TABLE |= {"torch.distributions.constraints": "weft._distributions.constraints",

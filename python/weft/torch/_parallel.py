@@ -11,8 +11,7 @@ __all__ = ["DataParallel", "DistributedDataParallel", "data_parallel", "gather",
 
 
 class DistributedDataParallel(Module):
-    """A module whose parameters are rank 0's at first and whose gradients are means over the ranks after backward. Hooks of
-    the parameters count the gradients that arrived; the mean is taken when all of them have."""
+    """A module that starts with rank 0's parameters. A hook of each parameter averages its gradient over the ranks."""
 
     def __init__(self, module, device_ids=None, output_device=None, dim=0, broadcast_buffers=True, process_group=None,
                  bucket_cap_mb=None, find_unused_parameters=False, check_reduction=False, gradient_as_bucket_view=False,

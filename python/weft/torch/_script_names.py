@@ -9,7 +9,7 @@ __all__ = ["missing_names"]
 
 
 class _Reader(ast.NodeVisitor):
-    """Follows imports of torch, and attributes of what they bind, through a script."""
+    """Follows imports of torch, and attributes of the imported names, through a script."""
 
     def __init__(self, tree):
         self.bound, self.missing = {}, {}

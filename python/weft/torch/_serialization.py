@@ -54,7 +54,7 @@ class _Storage:
         return bytes(memoryview(flat.view(weft.uint8))) if self.count else b""
 
 
-class _Pickler(pickle._Pickler):  # type: ignore  # the one in Python, whose `save` can be extended
+class _Pickler(pickle._Pickler):  # type: ignore  # Python's own, with a `save` that can be extended
     def __init__(self, file, protocol, storages, copies):
         super().__init__(file, protocol)
         self.storages, self.copies, self.kept, self.used = storages, copies, [], {}

@@ -3,7 +3,7 @@
 import weft
 from weft import sparse
 
-__all__ = ["FloatTensor", "LongTensor", "DoubleTensor", "mm", "sampled_addmm", "softmax", "sparse_coo_tensor",
+__all__ = ["FloatTensor", "addmm", "LongTensor", "DoubleTensor", "mm", "sampled_addmm", "softmax", "sparse_coo_tensor",
            "sparse_csr_tensor", "spmm", "sum"]
 
 
@@ -46,6 +46,11 @@ def mm(sparse, dense):
 
 
 spmm = mm
+
+
+def addmm(mat, mat1, mat2, beta=1.0, alpha=1.0):
+    """beta * mat + alpha * (mat1 @ mat2), with a sparse mat1."""
+    return beta * mat + alpha * (mat1 @ mat2)
 
 
 def sum(input, dim=None, dtype=None):

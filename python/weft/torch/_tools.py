@@ -2,7 +2,6 @@
 under another name."""
 
 import contextlib
-import functools
 import platform
 import time
 from typing import Any, Union
@@ -133,7 +132,7 @@ class nvtx:
 
 
 class version:
-    """Versions of what Weft stands for, and of its own."""
+    """Versions of PyTorch and of Weft."""
 
     __version__ = "2.15.0+weft"
     cuda = hip = xpu = git_version = None
@@ -265,6 +264,25 @@ class accelerator:
         if accelerator._kind():
             _core.synchronize(_core.device(accelerator._kind()))
 
+    @staticmethod
+    def empty_cache():
+        if accelerator._kind():
+            _core.empty_cache(_core.device(accelerator._kind()))
+
+    @staticmethod
+    def memory_stats(device=None):
+        return dict(_core.memory_stats(_core.device(accelerator._kind()))) if accelerator._kind() else {}
+
+    @staticmethod
+    def memory_allocated(device=None):
+        return accelerator.memory_stats().get("allocated", 0)
+
+    @staticmethod
+    def max_memory_allocated(device=None):
+        return accelerator.memory_stats().get("peak_allocated", 0)
+
+    reset_peak_memory_stats = set_stream = staticmethod(_nothing)
+
 
 class overrides:
     """__torch_function__ of subclasses is not called; objects that are no tensors have Weft's __weft_function__."""
@@ -282,22 +300,7 @@ class overrides:
 
 
 class multiprocessing:
-    """The standard library's module; tensors are copied between processes."""
-
-    def _standard(name):
-        @functools.wraps(name)
-        def apply(*args, **kwargs):
-            import multiprocessing as module
-
-            return getattr(module, name.__name__)(*args, **kwargs)
-
-        return staticmethod(apply)
-
-    for _name in ("Process", "Queue", "SimpleQueue", "JoinableQueue", "Pool", "Manager", "Event", "Lock", "RLock", "Semaphore",
-                  "Condition", "Barrier", "Value", "Array", "Pipe", "cpu_count", "current_process", "get_context",
-                  "get_start_method", "set_start_method", "active_children", "freeze_support", "parent_process"):
-        exec(f"def {_name}(): pass\n{_name} = _standard({_name})")
-    del _name, _standard
+    """Additions to the standard library's module; tensors are copied between processes."""
 
     @staticmethod
     def get_sharing_strategy():
@@ -310,11 +313,11 @@ class multiprocessing:
     set_sharing_strategy = staticmethod(_nothing)
 
     @staticmethod
-    def spawn(fn, args=(), nprocs=1, join=True, daemon=False, start_method="spawn"):
-        """Runs fn(i, *args) in nprocs processes, and waits for them."""
+    def spawn(fn, args=(), nprocs=1, join=True, daemon=False, start_method="fork"):
+        """Runs fn(i, *args) in nprocs forked processes, and waits for them."""
         import multiprocessing as module
 
-        context = module.get_context(start_method)
+        context = module.get_context("fork")  # others would start without weft.torch
         processes = [context.Process(target=fn, args=(i, *args), daemon=daemon) for i in range(nprocs)]
         for process in processes:
             process.start()

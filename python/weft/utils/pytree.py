@@ -5,12 +5,14 @@ import dataclasses
 from typing import Any
 
 __all__ = ["LeafSpec", "TreeSpec", "register_pytree_node", "tree_all", "tree_any", "tree_flatten", "tree_iter", "tree_leaves",
-           "tree_map", "tree_map_", "tree_map_only", "tree_structure", "tree_unflatten"]
+           "tree_map", "tree_map_", "tree_map_only", "tree_structure", "tree_unflatten", "MappingKey", "SequenceKey", "keystr",
+           "is_namedtuple", "tree_all_only", "tree_any_only", "tree_flatten_with_path", "tree_is_leaf", "tree_leaves_with_path",
+           "tree_map_only_", "tree_map_with_path"]
 
 
 @dataclasses.dataclass
 class TreeSpec:
-    """The structure of a node: its type, what its type needs to make it again, and the structures below it."""
+    """The structure of a node: its type, the context to make it again, and the structures below it."""
 
     type: Any
     context: Any
@@ -145,6 +147,82 @@ def tree_any(pred, tree, is_leaf=None):
 
 def tree_all(pred, tree, is_leaf=None):
     return all(map(pred, tree_leaves(tree, is_leaf)))
+
+
+def tree_any_only(type_or_types, pred, tree, is_leaf=None):
+    """tree_any of the leaves of some types alone."""
+    return any(pred(leaf) for leaf in tree_leaves(tree, is_leaf) if _matches(type_or_types)(leaf))
+
+
+def tree_all_only(type_or_types, pred, tree, is_leaf=None):
+    """tree_all of the leaves of some types alone."""
+    return all(pred(leaf) for leaf in tree_leaves(tree, is_leaf) if _matches(type_or_types)(leaf))
+
+
+def tree_map_only_(type_or_types_or_pred, func, tree, is_leaf=None):
+    """Calls func on the leaves of some types; returns the tree itself."""
+    tree_map_only(type_or_types_or_pred, func, tree, is_leaf)
+    return tree
+
+
+def tree_is_leaf(tree, is_leaf=None):
+    return is_leaf is not None and is_leaf(tree) or _node(tree)[0] is None
+
+
+def is_namedtuple(obj):
+    return isinstance(obj, tuple) and hasattr(type(obj), "_fields")
+
+
+# ---- leaves with their places ----
+
+@dataclasses.dataclass(frozen=True)
+class SequenceKey:
+    """A position in a tuple or list."""
+
+    idx: int
+
+    def __str__(self):
+        return f"[{self.idx!r}]"
+
+
+@dataclasses.dataclass(frozen=True)
+class MappingKey:
+    """A key of a dict."""
+
+    key: Any
+
+    def __str__(self):
+        return f"[{self.key!r}]"
+
+
+def keystr(path):
+    """A path as text, such as ['x'][0]."""
+    return "".join(map(str, path))
+
+
+def tree_flatten_with_path(tree, is_leaf=None):
+    """(pairs of path and leaf, structure)."""
+    leaves, spec = tree_flatten(tree, is_leaf)
+    return list(zip(_paths(spec, ()), leaves)), spec
+
+
+def _paths(spec, path):
+    if spec.is_leaf():
+        return [path]
+    keys = spec.context[1] if spec.type is collections.defaultdict else spec.context if isinstance(spec.context, list) else None
+    steps = map(MappingKey, keys) if keys is not None else map(SequenceKey, range(spec.num_children))
+    return [found for step, child in zip(steps, spec.children_specs) for found in _paths(child, (*path, step))]
+
+
+def tree_leaves_with_path(tree, is_leaf=None):
+    return tree_flatten_with_path(tree, is_leaf)[0]
+
+
+def tree_map_with_path(func, tree, *rests, is_leaf=None):
+    """The tree with func(path, leaf, *leaves of the others at the same place)."""
+    pairs, spec = tree_flatten_with_path(tree, is_leaf)
+    others = [tree_leaves(rest, is_leaf) for rest in rests]
+    return tree_unflatten([func(path, leaf, *more) for (path, leaf), *more in zip(pairs, *others, strict=True)], spec)
 
 
 __all__ += ["_register_pytree_node"]

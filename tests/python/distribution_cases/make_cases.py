@@ -1,4 +1,4 @@
-"""Records what PyTorch's distributions give: python tests/python/distribution_cases/make_cases.py."""
+"""Records answers of PyTorch's distributions: python tests/python/distribution_cases/make_cases.py."""
 
 import json
 import pathlib

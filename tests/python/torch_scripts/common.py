@@ -33,5 +33,5 @@ def start(module, prefix=""):
                 continue
             draws = np.random.RandomState(zlib.crc32((prefix + name).encode()) % 2**31)
             scale = 0.05 if len(shape) < 2 else 1 / np.sqrt(max(1, np.prod(shape[1:])))
-            parameter.copy_(torch.from_numpy((draws.randn(*shape) * scale).astype(np.float32)))
+            parameter.copy_(torch.from_numpy(np.asarray(draws.randn(*shape) * scale, dtype=np.float32)))
     return module

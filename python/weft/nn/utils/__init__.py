@@ -57,6 +57,14 @@ def vector_to_parameters(vec, parameters):
             p.copy_(part.reshape(p.shape))
 
 
+def convert_conv2d_weight_memory_format(module, memory_format):
+    """The module: every memory format means row-major."""
+    return module
+
+
+convert_conv3d_weight_memory_format = convert_conv2d_weight_memory_format
+
+
 def skip_init(module_cls, *args, **kwargs):
     """The module; its parameters have first values all the same."""
     return module_cls(*args, **kwargs)
