@@ -128,7 +128,7 @@ struct Call {
 
 /// Whether f may run once for all examples: no gradient flows to the inputs, and no step is being recorded.
 bool may_run_at_once(const Call& call) {
-  if (call.count == 1 || weft::detail::step_recorder != nullptr) return false;
+  if (call.count == 1 || weft::detail::capture_recorder != nullptr) return false;
   return std::ranges::all_of(
       call.inputs, [](const Tensor& x) { return x.device().is_cpu() && !(grad_mode().enabled && x.requires_grad()); });
 }

@@ -12,7 +12,7 @@
 #include "../tensor/callback.hpp"
 #include "../tensor/index.hpp"
 #include "../tensor/pimpl.hpp"
-#include "../tensor/step_recorder.hpp"
+#include "../tensor/capture_recorder.hpp"
 
 namespace weft::optim {
 
