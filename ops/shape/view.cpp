@@ -381,7 +381,7 @@ Tensor Tensor::squeeze(Location where) const {
     kept.push_back(layout().sizes[i]);
     strides.push_back(layout().strides[i]);
   }
-  return view_as(*this, kept, strides);
+  return weft::view_as(*this, kept, strides);
 }
 
 Tensor Tensor::squeeze(int dim, Location where) const {
@@ -393,7 +393,7 @@ Tensor Tensor::squeeze(int dim, Location where) const {
     kept.erase(d);
     strides.erase(d);
   }
-  return view_as(*this, kept, strides);
+  return weft::view_as(*this, kept, strides);
 }
 
 Tensor Tensor::expand(const Dims& wanted, Location where) const {

@@ -330,8 +330,6 @@ def __array__(self, dtype=None, copy=None):
     return array.copy() if copy else array
 
 
-# Makes NumPy's operators defer to weft's.
-Tensor.__array_ufunc__ = None
 Tensor.__array_priority__ = 1000
 
 
@@ -429,4 +427,4 @@ class GraphNode:
 Tensor.grad_fn = property(_grad_fn, doc="The op that produced this tensor, or None for a leaf.")
 
 
-from weft import _tensor_facts  # noqa: E402, F401
+from weft import _numpy, _tensor_facts  # noqa: E402, F401

@@ -1,5 +1,7 @@
 """Facts of tensors under PyTorch's names, which follow from dtype, device and memory."""
 
+import random
+
 from weft import _core, _functions
 from weft._core import Tensor, _ops
 
@@ -195,8 +197,22 @@ def as_strided_scatter(input, src, size, stride, storage_offset=None):
     return flat.reshape(input.shape)
 
 
-Tensor.as_strided_scatter = as_strided_scatter
-functions = {f.__name__: f for f in (empty_strided, empty_permuted, scalar_tensor, as_strided_scatter)}
+def igamma(input, other, *, out=None):
+    """special.gammainc."""
+    from weft import special
+
+    return special.gammainc(input, other, out=out)
+
+
+def igammac(input, other, *, out=None):
+    """special.gammaincc."""
+    from weft import special
+
+    return special.gammaincc(input, other, out=out)
+
+
+Tensor.igamma, Tensor.igammac, Tensor.as_strided_scatter = igamma, igammac, as_strided_scatter
+functions = {f.__name__: f for f in (empty_strided, empty_permuted, scalar_tensor, as_strided_scatter, igamma, igammac)}
 for _name in ("alias", "as_strided", "detach", "diagonal", "expand", "permute", "select", "split", "split_with_sizes",
               "squeeze", "t", "transpose", "unbind", "unfold", "unsqueeze", "view", "view_as_complex", "view_as_real"):
     def _copy(input, *args, _name=_name, out=None, **options):
@@ -209,3 +225,13 @@ for _name in ("alias", "as_strided", "detach", "diagonal", "expand", "permute", 
     _copy.__name__ = _copy.__qualname__ = _name + "_copy"
     functions[_copy.__name__] = _copy
 functions["narrow_copy"] = narrow_copy
+
+
+def _seed_by_chance(self):
+    """Seeds the generator by chance; returns the seed."""
+    seed = random.SystemRandom().getrandbits(63)
+    self.manual_seed(seed)
+    return seed
+
+
+_core.Generator.seed = _seed_by_chance

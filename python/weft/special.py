@@ -116,3 +116,6 @@ _log_ndtr = _with_gradient(_log_below, lambda g, x, y: g * math.sqrt(2 / math.pi
 def log_ndtr(x):
     """log(ndtr(x)), exact where that is near 0 or 1."""
     return _log_ndtr(x)
+
+
+from weft._special_more import *  # noqa: E402, F401, F403

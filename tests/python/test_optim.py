@@ -551,3 +551,43 @@ def test_optimizers_are_copied_and_pickled_with_their_states():
         module(weft.ones(1, 2)).sum().backward()
         copied.step()
     assert net.weight.tolist() == same.weight.tolist() == again.weight.tolist()
+
+
+@pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW", "Adamax", "NAdam", "RAdam", "Adagrad", "Adadelta", "RMSprop", "Rprop"])
+def test_states_have_pytorchs_form_too(name):
+    def trained():
+        net = nn.Linear(2, 1)
+        with weft.no_grad():
+            net.weight.fill_(0.5), net.bias.fill_(0.1)
+        options = {"momentum": 0.9} if name in ("SGD", "RMSprop") else {}
+        groups = [{"params": [net.weight], "tag": "w"}, {"params": [net.bias], "lr": 0.05}]
+        return net, getattr(optim, name)(groups, lr=0.1, **options)
+
+    def steps(net, optimizer, count):
+        for _ in range(count):
+            optimizer.zero_grad()
+            net(weft.tensor([[1.0, -2.0]])).sum().square().backward()
+            optimizer.step()
+
+    net, optimizer = trained()
+    assert dict(optimizer.state) == {} and optimizer.state_dict()["state"] == {}
+    steps(net, optimizer, 3)
+    state = optimizer.state_dict()
+    assert state["param_groups"][1]["lr"] == 0.05 and state["param_groups"][1]["params"] == [1] and "state" in state
+    assert state["param_groups"][0]["tag"] == "w"
+    names = set(optimizer.state[net.weight]) - {"step"}
+    assert all(state["state"][0][n] is not None for n in names) and (names or name == "SGD")
+    plain = pickle.loads(pickle.dumps(state))
+    assert type(plain) is dict and set(plain) == {"state", "param_groups"}
+    weights = copy.deepcopy(net.state_dict())
+    for form in (plain, copy.deepcopy(plain), {k: v for k, v in state.items()}):
+        again, other = trained()
+        again.load_state_dict(weights)
+        other.load_state_dict(form)
+        steps(again, other, 2)
+        twin, reference = trained()
+        steps(twin, reference, 5)
+        assert again.weight.tolist() == twin.weight.tolist()
+        assert other.param_groups[0]["tag"] == "w"
+    with pytest.raises(ValueError, match="expected groups"):
+        optim.SGD(net.parameters()).load_state_dict(plain)

@@ -371,3 +371,51 @@ def test_whole_modules_of_pytorch_are_read(name):
         assert module.padding_idx == 1
     with pytest.raises(pickle.UnpicklingError, match="torch.nn.modules"):
         torch.load(file)
+
+
+def test_numpys_functions_and_operators_on_tensors():
+    x = weft.tensor([1.0, 4.0], requires_grad=True)
+    array = np.array([2.0, 3.0], dtype=np.float32)
+    for product in (array * x, x * array, np.multiply(array, x)):
+        assert isinstance(product, weft.Tensor) and product.tolist() == [2, 12]
+    (array * x).sum().backward()
+    assert x.grad.tolist() == [2, 3]
+    y = x.detach()
+    assert isinstance(np.sqrt(y), weft.Tensor) and np.sqrt(y).tolist() == [1, 2] and np.add.reduce(y).item() == 5
+    assert (np.float64(2) * y).dtype is weft.float32 and (array > y).tolist() == [True, False]
+    fraction, whole = np.modf(y + 0.5)
+    assert fraction.tolist() == [0.5, 0.5] and whole.tolist() == [1, 4]
+    array += y
+    assert isinstance(array, np.ndarray) and array.tolist() == [3, 7]
+    with pytest.raises((ValueError, RuntimeError), match="grad"):
+        np.exp(x)
+
+
+def test_numbers_before_tensors():
+    x, g = weft.zeros(2), weft.ones(2)
+    x.add_(-0.5, g)
+    assert x.tolist() == [-0.5, -0.5] and x.add(2, g).tolist() == [1.5, 1.5] and torch.add(x, 2, g).tolist() == [1.5, 1.5]
+    assert x.addcmul_(3, g, g).tolist() == [2.5, 2.5] and x.addcdiv_(-1, g, g + 1).tolist() == [2, 2]
+    assert x.add(g, alpha=3).tolist() == [5, 5] and x.add_(1).tolist() == [3, 3] and torch.sub(x, g).tolist() == [2, 2]
+
+
+def test_bounds_of_random_integers():
+    for drawn in (torch.randint(3, (2, 5)), torch.randint(3, size=(2, 5)), torch.randint(high=3, size=(2, 5)),
+                  torch.randint(0, 3, (2, 5)), torch.randint(low=0, high=3, size=(2, 5))):
+        assert drawn.shape == (2, 5) and drawn.min() >= 0 and drawn.max() < 3
+    assert weft.Generator().seed() >= 0
+
+
+def test_loaders_show_their_samplers():
+    data = torch.utils.data
+    loader = data.DataLoader(range(5), batch_size=2, shuffle=True)
+    assert isinstance(loader.sampler, data.RandomSampler) and len(loader.sampler) == 5 and loader.batch_sampler.batch_size == 2
+    assert isinstance(data.DataLoader(range(5)).sampler, data.SequentialSampler)
+    assert sorted(n for batch in loader for n in batch.tolist()) == [0, 1, 2, 3, 4]
+    assert data.DataLoader(range(4), num_workers=2, multiprocessing_context="spawn").num_workers == 2
+
+
+def test_tuples_of_sizes_are_not_taken_for_elements():
+    with pytest.raises(TypeError, match="torch.empty"):
+        torch.Tensor((2, 3))
+    assert torch.Tensor((2.0, 3.0)).tolist() == [2, 3]

@@ -1,10 +1,13 @@
 """Optimizers: the C++ ones, whose step is one fused kernel, under PyTorch's names."""
 
+import collections
+
 from weft import _core
 from weft._core import Tensor
 from weft._modes import enable_grad
 from weft.optim._base import ASGD, Optimizer, required  # noqa: F401
 from weft.optim._base import tensors_of as _tensors
+from weft.optim._states import FlatState, by_parameter, flattened, numbered_groups
 
 _REAL, _WHOLE, _FLAG, _CHOICE = range(4)
 
@@ -49,6 +52,10 @@ class _Options:
             for name, kind, part, choices in parts:
                 out[name] = self._number(keyword, values[part], kind, choices)
         return out
+
+    def keywords_of(self, group):
+        """The options of a group, without its parameters."""
+        return {keyword: group[keyword] for keyword in self.parts}
 
     def keywords(self, values):
         """The other way, from the values in C++'s order."""
@@ -145,13 +152,29 @@ class NativeOptimizer(Optimizer):
     def zero_grad(self, set_to_none=True):
         self._core._zero_grad(bool(set_to_none))
 
+    @property
+    def state(self):
+        """The state of each parameter that has one, by name; tensors share memory with the optimizer."""
+        params = [p for group in self._objects for p in group]
+        found = by_parameter(self._core._state_dict())
+        return collections.defaultdict(dict, {params[number]: state for number, state in found.items()})
+
     def state_dict(self):
-        """State by number of the parameter, "3.exp_avg", and the options, "group.0.lr"."""
-        return self._core._state_dict()
+        """State by number of the parameter, "3.exp_avg", and the options, "group.0.lr"; "state" and "param_groups" give
+        PyTorch's form of it."""
+        return FlatState(self._core._state_dict(), numbered_groups(self.param_groups))
 
     def load_state_dict(self, state_dict):
-        """Copies the values in; options of the state replace those of the optimizer."""
-        self._core._load_state_dict(state_dict)
+        """Copies the values in, of either form; options of the state replace those of the optimizer."""
+        if not isinstance(state_dict, FlatState) and "param_groups" in state_dict:
+            flat = flattened(state_dict, self)
+            extras = [{key: value for key, value in group.items() if key not in self._options.parts and key not in
+                       ("params", "foreach", "capturable", "differentiable", "fused")} for group in state_dict["param_groups"]]
+            self._core._load_state_dict(flat)
+            for group, extra in zip(self.param_groups, extras):
+                group.update(extra)
+            return
+        self._core._load_state_dict(dict(state_dict))
 
     def __getstate__(self):
         return {"defaults": self.defaults, "groups": [dict(group) for group in self.param_groups], "state": self.state_dict()}

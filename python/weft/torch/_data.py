@@ -18,3 +18,9 @@ class DataLoader(data.DataLoader):
         forks = multiprocessing_context == "fork"
         super().__init__(dataset, batch_size, shuffle, sampler, batch_sampler, num_workers, collate_fn, pin_memory, drop_last,
                          timeout, worker_init_fn, "fork" if forks else None, generator, **options)
+        # For programs that read them; the order of batches is C++'s.
+        if self.sampler is None and self.batch_sampler is None and not self._iterable:
+            kind = data.RandomSampler if shuffle else data.SequentialSampler
+            object.__setattr__(self, "sampler", kind(dataset))
+        if self.batch_sampler is None and batch_size is not None and self.sampler is not None:
+            object.__setattr__(self, "batch_sampler", data.BatchSampler(self.sampler, batch_size, drop_last))

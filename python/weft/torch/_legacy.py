@@ -22,6 +22,10 @@ def _made(dtype, device, arguments):
     if len(arguments) > 1:
         raise TypeError(f"arguments of a tensor type: expected sizes or one argument with data, got {len(arguments)}")
     data, = arguments
+    if type(data) is tuple and data and all(map(_is_size, data)):
+        if weft.Size is not tuple and isinstance(data, weft.Size):
+            return weft.empty(data, dtype=dtype, device=device)
+        raise TypeError(f"a tensor type of the tuple {data}: write torch.empty{data} for sizes, or a list for elements")
     if isinstance(data, weft.Tensor):
         return data.detach().to(device=device, dtype=dtype)
     return weft.tensor(data).to(device=device, dtype=dtype)
@@ -104,3 +108,23 @@ def set_default_tensor_type(t):
     if dtype is None:
         raise TypeError(f"set_default_tensor_type(): there is no tensor type {t!r}")
     weft.set_default_dtype(dtype)
+
+
+# ---- numbers before tensors, as in p.add_(-lr, gradient) ----
+
+def _with_number_first(name, keyword, count):
+    """The method with the form of early PyTorch, which has the factor `keyword` before its `count` tensors."""
+    method = getattr(weft.Tensor, name)
+
+    def apply(self, *args, **options):
+        if len(args) == count + 1 and not isinstance(args[0], weft.Tensor):
+            return method(self, *args[1:], **{keyword: args[0]})
+        return method(self, *args, **options)
+
+    apply.__name__, apply.__doc__ = name, method.__doc__
+    setattr(weft.Tensor, name, apply)
+
+
+for _name, _keyword, _count in (("add", "alpha", 1), ("sub", "alpha", 1), ("addcmul", "value", 2), ("addcdiv", "value", 2)):
+    for _end in ("", "_"):
+        _with_number_first(_name + _end, _keyword, _count)

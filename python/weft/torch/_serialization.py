@@ -11,6 +11,7 @@ import zipfile
 import weft
 from weft import _core
 from weft.nn.module import Parameter
+from weft.optim._states import FlatState
 
 __all__ = ["DEFAULT_PROTOCOL", "MAP_LOCATION", "add_safe_globals", "clear_safe_globals", "get_safe_globals", "load",
            "safe_globals", "save"]
@@ -64,6 +65,8 @@ class _Pickler(pickle._Pickler):  # type: ignore  # Python's own, with a `save` 
             self.write(obj.text)
         elif isinstance(obj, _core.dtype):
             self.write(_Global("torch", obj.name).text)
+        elif isinstance(obj, FlatState):
+            super().save(self.keep(obj.as_pytorch()), save_persistent_id)
         elif isinstance(obj, _core.device):
             self.save_reduce(_Global("torch", "device"), (str(obj),), obj=self.keep(obj))
         else:
