@@ -487,7 +487,10 @@ int set_grad(PyObject* self, PyObject* value, void*) {
 }
 int set_requires_grad(PyObject* self, PyObject* value, void*) {
   return guarded<int>(-1, [&] {
-    if (value == nullptr || !PyBool_Check(value)) throw_type_error("requires_grad must be a bool");
+    if (value == nullptr || !PyBool_Check(value)) {
+      throw_type_error("requires_grad: expected a bool, got " +
+                       (value == nullptr ? std::string("nothing") : type_name(value)));
+    }
     tensor_of(self).requires_grad_(value == Py_True, here());
     return 0;
   });

@@ -31,10 +31,10 @@ void check_operands(const Tensor& x, const Tensor& running_mean, const Tensor& r
     raise<ShapeError>(
         {.problem = fmt::format("x {} has no dimension of channels: it is [N, C, ...]", x.shape().text())});
   }
-  check_channels("the running mean", x, running_mean);
-  check_channels("the running variance", x, running_var);
-  check_channels("the weight", x, weight);
-  check_channels("the bias", x, bias);
+  check_channels("running_mean", x, running_mean);
+  check_channels("running_var", x, running_var);
+  check_channels("weight", x, weight);
+  check_channels("bias", x, bias);
 }
 
 /// [N, C, L]

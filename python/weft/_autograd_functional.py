@@ -11,7 +11,7 @@ def _as_tuple(values, name):
     values = (values,) if isinstance(values, weft.Tensor) else tuple(values)
     for value in values:
         if not isinstance(value, weft.Tensor):
-            raise TypeError(f"{name} must be a tensor or tensors, not {type(value).__name__}")
+            raise TypeError(f"{name}: expected a tensor or tensors, got {type(value).__name__}")
     return values
 
 

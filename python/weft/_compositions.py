@@ -163,7 +163,8 @@ def gradient(input, *, spacing=1, dim=None, edge_order=1):
     spacing = 1 if spacing is None else spacing
     several = isinstance(spacing, (list, tuple))
     if not several and isinstance(spacing, Tensor) and spacing.ndim:
-        raise TypeError("gradient(): argument 'spacing' must be a number, or a sequence of numbers or of tensors")
+        raise TypeError("gradient(): argument 'spacing': expected a number, or a sequence of numbers or of tensors, "
+                        f"got a tensor of {spacing.ndim} dimensions")
     spacings = list(spacing) if several else [spacing] * len(dims)
     if len(spacings) != len(dims):
         raise ValueError(f"gradient(): argument 'spacing' has {len(spacings)} entries for {len(dims)} dimensions")
@@ -233,8 +234,8 @@ def triangular_solve(input, A, upper=True, transpose=False, unitriangular=False)
     _need_tensors("triangular_solve", input=input, A=A)
     for name, matrix in (("input", input), ("A", A)):
         if matrix.ndim < 2:
-            raise ValueError(f"triangular_solve(): argument '{name}' must be a matrix or several, it has {matrix.ndim} "
-                             "dimensions")
+            raise ValueError(f"triangular_solve(): argument '{name}': expected a matrix or several, "
+                             f"got {matrix.ndim} dimensions")
     x = _ops["linalg_solve_triangular"](A.mT if transpose else A, input, upper=upper != transpose,
                                       unitriangular=unitriangular)
     return _triangular_solve(x, A.expand(*x.shape[:-2], *A.shape[-2:]).clone())

@@ -155,7 +155,7 @@ def tensordot(a, b, dims=2, out=None):
     if isinstance(dims, int):
         return _ops["tensordot"](a, b, dims, out=out)
     if not isinstance(dims, (list, tuple)) or len(dims) != 2:
-        raise TypeError("tensordot(): argument 'dims' must be an int or two lists of dimensions")
+        raise TypeError(f"tensordot(): argument 'dims': expected an int or two lists of dimensions, got {dims!r}")
     dims_a, dims_b = dims
     return _ops["tensordot"](a, b, list(dims_a), list(dims_b), out=out)
 
@@ -317,7 +317,7 @@ def can_cast(from_, to, /):
     """Whether `from_` converts to `to` without leaving its category (bool, integer, float, complex)."""
     from_, to = from_.dtype if isinstance(from_, Tensor) else _named(from_), _named(to)
     if not isinstance(from_, _dtype) or not isinstance(to, _dtype):
-        raise TypeError("can_cast(): arguments 'from_' and 'to' must be dtypes")
+        raise TypeError(f"can_cast(): arguments 'from_' and 'to': expected dtypes, got {from_!r} and {to!r}")
     return _category(from_) <= _category(to)
 
 

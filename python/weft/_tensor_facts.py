@@ -31,7 +31,7 @@ _core_data = Tensor.__dict__["data"]
 def _set_data(self, value):
     """Overwrites the elements outside the graph."""
     if not isinstance(value, Tensor):
-        raise TypeError(f"data must be a Tensor, not {type(value).__name__}")
+        raise TypeError(f"data: expected a Tensor, got {type(value).__name__}")
     if value.shape != self.shape or value.dtype is not self.dtype or value.device != self.device:
         raise NotImplementedError(
             f"data: expected {self.dtype.name} of shape {list(self.shape)} on {self.device}, got {value.dtype.name} of shape "

@@ -289,7 +289,7 @@ TEST(ShardedState, DamagedStatesAreRefused) {
     EXPECT_THAT(refusal(text, format_error), HasSubstr(words)) << text;
   };
   says("", "no JSON at byte 0");
-  says("[]", "it is an array");
+  says("[]", "expected an object, got an array");
   says("{}", "format_version is missing");
   says(good + "x", "no JSON");
   says(std::string(good).insert(20, 1, '\0'), "no JSON at byte 20");

@@ -292,7 +292,7 @@ TEST_F(Indexes, ThatAreMalformedAreNamedByByteOrPath) {
   EXPECT_THAT(load(R"({"weight_map":{},"weight_map":{}})"), HasSubstr("weight_map occurs twice"));
   EXPECT_THAT(load(R"({"metadata":3,"weight_map":{}})"), HasSubstr("metadata: expected an object, got a number"));
   for (const char* total : {"-1", "1.5", "\"12\"", "null", "[]", "{}", "18446744073709551616"}) {
-    EXPECT_THAT(with(all, total), HasSubstr("metadata.total_size is ")) << total;
+    EXPECT_THAT(with(all, total), HasSubstr("metadata.total_size")) << total;
   }
   EXPECT_THAT(load("{\"x\":" + std::string(100, '[') + std::string(100, ']') + "}"), HasSubstr("nested too deeply"));
   EXPECT_LT(with("\"" + std::string(100'000, 'n') + "\":1").size(), 800u);

@@ -277,7 +277,7 @@ def test_collate():
     assert x.shape == (3, 2) and x.dtype == weft.float32 and flags.dtype == weft.bool
     assert nested["a"][0] == ["p"] * 3 and nested["a"][1].tolist() == [1, 1, 1]
     assert data.default_collate([numpy.float32(1), numpy.float32(2)]).dtype == weft.float32
-    with pytest.raises(TypeError, match="not object"):
+    with pytest.raises(TypeError, match="got object"):
         data.default_collate([object()])
     with pytest.raises(ValueError, match="2 and 1 members"):
         data.default_collate([(1, 2), (1,)])

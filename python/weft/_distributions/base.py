@@ -143,7 +143,7 @@ class Distribution:
     def _validate_sample(self, value):
         """Raises ValueError for a value of another shape, or outside the support."""
         if not isinstance(value, weft.Tensor):
-            raise ValueError(f"the value must be a Tensor, not {type(value).__name__}")
+            raise ValueError(f"value: expected a Tensor, got {type(value).__name__}")
         event = tuple(self.event_shape)
         if event and tuple(value.shape[value.ndim - len(event):]) != event:
             raise ValueError(f"value: expected the last sizes {list(event)}, got shape {list(value.shape)}")

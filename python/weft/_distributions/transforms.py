@@ -31,7 +31,7 @@ class Transform:
 
     def __init__(self, cache_size=0):
         if cache_size not in (0, 1):
-            raise ValueError(f"cache_size must be 0 or 1, got {cache_size}")
+            raise ValueError(f"cache_size: expected 0 or 1, got {cache_size}")
         self._cache_size, self._cached = cache_size, None
         self._inverse_of = None
 

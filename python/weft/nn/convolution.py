@@ -140,8 +140,8 @@ class _ChannelNorm(_Layer):
 
     def _check(self, input):
         if input.dim() not in self.ranks:
-            raise ValueError(f"{type(self).__name__}(): the input has {input.dim()} dimensions, not "
-                             + " or ".join(map(str, self.ranks)))
+            raise ValueError(f"{type(self).__name__}(): input: expected "
+                             f"{' or '.join(map(str, self.ranks))} dimensions, got {input.dim()}")
 
     def _normalize(self, function, input):
         """By function, which moves the running statistics; a call that it refuses counts nothing."""

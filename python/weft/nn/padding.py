@@ -16,7 +16,7 @@ class _Pad(Module):
         super().__init__()
         self.padding = (padding,) * (2 * self._dims) if isinstance(padding, int) else tuple(padding)
         if len(self.padding) != 2 * self._dims:
-            raise ValueError(f"{type(self).__name__}(): argument 'padding' must be one or {2 * self._dims} integers")
+            raise ValueError(f"{type(self).__name__}(): argument 'padding': expected one or {2 * self._dims} integers, got {padding!r}")
         _Pad.forward(self, self._image())
 
     def _image(self):

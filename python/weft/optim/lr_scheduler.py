@@ -144,7 +144,7 @@ def _each(optimizer, value):
 def _whole(steps):
     """A number of steps, which may come as 10.0."""
     if steps != int(steps):
-        raise ValueError(f"a number of steps must be whole, got {steps}")
+        raise ValueError(f"number of steps: expected a whole number, got {steps}")
     return int(steps)
 
 
@@ -322,8 +322,8 @@ class SequentialLR(LRScheduler):
         schedulers, milestones = list(schedulers), list(milestones)
         _check_parts(schedulers, optimizer)
         if len(milestones) != len(schedulers) - 1:
-            raise ValueError(f"{len(schedulers)} schedulers need {len(schedulers) - 1} milestones, "
-                             f"not {len(milestones)}")
+            raise ValueError(f"milestones: expected {len(schedulers) - 1} for {len(schedulers)} schedulers, "
+                             f"got {len(milestones)}")
         if any(b <= a for a, b in zip([0, *milestones], milestones)):
             raise ValueError(f"milestones: expected numbers above 0 in ascending order, got {milestones}")
         self._schedulers, self._milestones = schedulers, milestones
@@ -344,9 +344,9 @@ class ReduceLROnPlateau:
         if threshold_mode not in ("rel", "abs"):
             raise ValueError(f"threshold_mode: expected 'rel' or 'abs', got {threshold_mode!r}")
         if not 0 < factor < 1:
-            raise ValueError(f"factor is {factor}: it must be in (0, 1)")
+            raise ValueError(f"factor: expected a number in (0, 1), got {factor}")
         if patience < 0 or cooldown < 0:
-            raise ValueError("patience and cooldown must not be negative")
+            raise ValueError(f"patience and cooldown: expected at least 0, got {patience} and {cooldown}")
         self.optimizer, self.mode, self.factor, self.patience = optimizer, mode, factor, patience
         self.threshold, self.threshold_mode, self.cooldown, self.eps = threshold, threshold_mode, cooldown, eps
         self.min_lrs = _each(optimizer, min_lr)

@@ -16,7 +16,7 @@ class _Exponential(float):
 def get_ema_avg_fn(decay=0.999):
     """For AveragedModel: average = decay * average + (1 - decay) * parameter."""
     if not 0 <= decay <= 1:
-        raise ValueError(f"decay is {decay}: it must be in [0, 1]")
+        raise ValueError(f"decay: expected a number in [0, 1], got {decay}")
     return _Exponential(decay)
 
 

@@ -21,7 +21,7 @@ def _calculate_correct_fan(tensor, mode):
     """fan_in or fan_out."""
     fans = dict(zip(("fan_in", "fan_out"), _calculate_fan_in_and_fan_out(tensor)))
     if mode.lower() not in fans:
-        raise ValueError(f"mode must be 'fan_in' or 'fan_out', not {mode!r}")
+        raise ValueError(f"mode: expected 'fan_in' or 'fan_out', got {mode!r}")
     return fans[mode.lower()]
 
 

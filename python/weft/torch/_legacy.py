@@ -20,7 +20,7 @@ def _made(dtype, device, arguments):
     if all(_is_size(a) for a in arguments):
         return weft.empty([int(a) for a in arguments] or (0,), dtype=dtype, device=device)
     if len(arguments) > 1:
-        raise TypeError(f"a tensor type takes sizes or one argument with data, not {len(arguments)} arguments")
+        raise TypeError(f"arguments of a tensor type: expected sizes or one argument with data, got {len(arguments)}")
     data, = arguments
     if type(data) is tuple and data and all(map(_is_size, data)):
         if weft.Size is not tuple and isinstance(data, weft.Size):

@@ -12,7 +12,7 @@ def _steps(M, sym, options):
     """0, 1, ... M - 1 and the last step of a period."""
     options = {key: value for key, value in options.items() if key in ("dtype", "device") and value is not None}
     if M < 0:
-        raise ValueError(f"a window needs a length of at least 0, not {M}")
+        raise ValueError(f"length of a window: expected at least 0, got {M}")
     return weft.arange(M, **{"dtype": weft.get_default_dtype(), **options}), max(M - 1 if sym else M, 1)
 
 

@@ -51,7 +51,7 @@ _precision = ["highest"]
 def set_float32_matmul_precision(precision):
     """TF32 of CUDA's float32 products for 'high' and 'medium'."""
     if precision not in ("highest", "high", "medium"):
-        raise ValueError(f"set_float32_matmul_precision(): 'highest', 'high' or 'medium', not {precision!r}")
+        raise ValueError(f"set_float32_matmul_precision(): argument 'precision': expected 'highest', 'high' or 'medium', got {precision!r}")
     _precision[0] = precision
     weft.set_tf32(precision != "highest")
 

@@ -10,7 +10,7 @@ __all__ = ["BasePruningMethod", "CustomFromMask", "Identity", "L1Unstructured", 
 def _checked(amount):
     """A fraction in [0, 1], or a number of elements."""
     if isinstance(amount, bool) or not isinstance(amount, (int, float)):
-        raise TypeError(f"amount must be a number or a fraction, not {type(amount).__name__}")
+        raise TypeError(f"amount: expected a number or a fraction, got {type(amount).__name__}")
     if amount < 0 or isinstance(amount, float) and amount > 1:
         raise ValueError(f"amount: expected a fraction in [0, 1] or a number of elements, got {amount}")
     return amount
