@@ -6,7 +6,6 @@
 #include <gtest/gtest.h>
 
 #include <weft/tensor/expect-inl.hpp>
-#include <weft/train/metrics.hpp>
 #include <weft/weft.hpp>
 
 #include "message_of.hpp"
