@@ -287,6 +287,19 @@ def new_tensor(self, data, dtype=None, device=None, requires_grad=False, pin_mem
                              pin_memory=pin_memory)
 
 
+_backward = Tensor.backward
+
+
+@_method
+def backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None):
+    """Fills .grad of every leaf that this depends on, or of `inputs` alone."""
+    if inputs is None:
+        return _backward(self, gradient, retain_graph, create_graph)
+    from weft import autograd
+
+    autograd.backward(self, gradient, retain_graph, create_graph, inputs=inputs)
+
+
 @_method
 def record_stream(self, stream):
     """Declares that work outside the library uses self on `stream`; the memory is not reused before that work is done.

@@ -30,8 +30,18 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
                              _seeds(grad_outputs, "grad", "grad_outputs"), retain_graph, create_graph, allow_unused))
 
 
-def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False):
-    """Accumulates gradients into the .grad of every leaf that the tensors depend on."""
+def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, grad_variables=None, inputs=None):
+    """Accumulates gradients into the .grad of every leaf that the tensors depend on, or of `inputs` alone."""
+    grad_tensors = grad_variables if grad_tensors is None else grad_tensors
+    if inputs is not None:
+        inputs = _several(inputs, "backward", "inputs")
+        if not inputs:
+            raise RuntimeError("backward(): argument 'inputs': expected at least one tensor, got none")
+        found = grad(tensors, inputs, grad_tensors, retain_graph, create_graph, allow_unused=True)
+        for tensor, gradient in zip(inputs, found):
+            if gradient is not None:
+                tensor.grad = gradient if tensor.grad is None else tensor.grad + gradient
+        return
     _core._backward(_several(tensors, "backward", "tensors"), _seeds(grad_tensors, "backward", "grad_tensors"),
                     retain_graph, create_graph)
 

@@ -232,3 +232,16 @@ def test_leaves_have_paths():
 def test_batch_norms_without_statistics_pass_vmap():
     net = func.replace_all_batch_norm_modules_(nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2)))
     assert net(weft.randn(4, 3)).mean(0).abs().max().item() < 1e-6 and not list(net.buffers())
+
+
+def test_gradients_go_to_the_inputs_named_alone():
+    a, b = weft.ones(2, requires_grad=True), weft.full((2,), 3.0, requires_grad=True)
+    inner = a * b
+    inner.sum().backward(inputs=[a], retain_graph=True)
+    assert a.grad.tolist() == [3, 3] and b.grad is None
+    inner.sum().backward(inputs=a, retain_graph=True)
+    assert a.grad.tolist() == [6, 6]
+    weft.autograd.backward([inner, a * 2], [weft.ones(2), weft.ones(2)], inputs=[b])
+    assert b.grad.tolist() == [1, 1] and a.grad.tolist() == [6, 6]
+    with pytest.raises(RuntimeError, match="at least one"):
+        (a * b).sum().backward(inputs=[])

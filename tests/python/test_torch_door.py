@@ -419,3 +419,22 @@ def test_tuples_of_sizes_are_not_taken_for_elements():
     with pytest.raises(TypeError, match="torch.empty"):
         torch.Tensor((2, 3))
     assert torch.Tensor((2.0, 3.0)).tolist() == [2, 3]
+
+
+def test_reductions_over_the_elements_that_a_mask_marks():
+    x = torch.tensor([[1.0, 2, 3], [4, 5, 6]])
+    mask = torch.tensor([[True, False, True], [False, True, False]])
+    masked = torch.masked
+    assert masked.sum(x, 1, mask=mask).tolist() == [4, 5] and masked.mean(x, 1, mask=mask).tolist() == [2, 5]
+    assert masked.prod(x, 1, mask=mask).tolist() == [3, 5] and masked.var(x, 1, mask=mask).tolist() == [1, 0]
+    assert masked.var(x, 1, True, mask=mask)[0].item() == 2 and masked.std(x, 1, mask=mask).tolist() == [1, 0]
+    assert masked.amax(x, 1, mask=mask).tolist() == [3, 5] and masked.amin(x, 1, mask=mask).tolist() == [1, 5]
+    assert masked.argmax(x, 1, mask=mask).tolist() == [2, 1] and masked.argmin(x, 1, mask=mask).tolist() == [0, 1]
+    assert masked.amax(x.long(), 1, mask=mask).tolist() == [3, 5] and masked.sum(x).item() == 21
+    assert torch.allclose(masked.softmax(x, 1, mask=mask)[0, [0, 2]], torch.softmax(torch.tensor([1.0, 3]), 0))
+    assert masked.softmin(x, 1, mask=mask)[1].tolist() == [0, 1, 0]
+    assert torch.allclose(masked.log_softmax(x, 1, mask=mask)[0, [0, 2]], torch.log_softmax(torch.tensor([1.0, 3]), 0))
+    assert torch.allclose(masked.logsumexp(x, 1, mask=mask)[0], torch.tensor([1.0, 3]).logsumexp(0))
+    assert masked.cumsum(x, 1, mask=mask)[0].tolist() == [1, 1, 4] and masked.cumprod(x, 1, mask=mask)[0].tolist() == [1, 1, 3]
+    assert torch.allclose(masked.norm(x, 2, 1, mask=mask), torch.tensor([10.0 ** 0.5, 5]))
+    assert masked.normalize(x, 2.0, 1, mask=mask)[1].tolist() == [0, 1, 0]

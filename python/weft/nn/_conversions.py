@@ -76,6 +76,11 @@ class Conversions:
     def _get_name(self):
         return type(self).__name__
 
+    # The registered hooks by their keys, as copies.
+    _forward_hooks = property(lambda self: {key: hook for key, (hook, _) in self._hooks["forward"].items()})
+    _forward_pre_hooks = property(lambda self: {key: hook for key, (hook, _) in self._hooks["forward_pre"].items()})
+    _backward_hooks = property(lambda self: {key: hook for key, (hook, _) in self._hooks["backward"].items()})
+
     # ---- hooks of states ----
 
     def register_load_state_dict_pre_hook(self, hook):

@@ -84,6 +84,8 @@ _TABLE = {
     "torch.version": "weft.torch._tools:version",
     "torch.hub": "weft.torch._tools:hub",
     "torch.library": "weft.library",
+    "torch.ops": "weft.ops",
+    "torch.masked": "weft.torch._masked",
     "torch.testing": "weft.torch._testing weft.testing",
     "torch.profiler": "weft.torch._tools:profiler",
     "torch.overrides": "weft.torch._tools:overrides",
