@@ -126,12 +126,22 @@ TEST(TensorJson, WhatIsBeyondTheRangeIsInfiniteAndNotTheLargest) {
   EXPECT_TRUE(std::isnan(parsed("\"Infinity\"", DType::f8_e4m3fn).to(DType::f64).item<double>()));
   EXPECT_TRUE(std::isnan(parsed("465.0", DType::f8_e4m3fn).to(DType::f64).item<double>()));
   EXPECT_EQ(parsed("464.0", DType::f8_e4m3fn).to(DType::f64).item<double>(), 448);
-  EXPECT_TRUE(std::isnan(parsed("248.0", DType::f8_e4m3fnuz).to(DType::f64).item<double>()));
-  ASSERT_EQ(warnings.texts.size(), 3u);
+  ASSERT_EQ(warnings.texts.size(), 1u);
   EXPECT_THAT(warnings.texts[0], HasSubstr("1 numbers of \"x\" are beyond float8_e4m3fn"));
-  EXPECT_THAT(warnings.texts[2], HasSubstr("1 numbers of \"x\" are beyond float8_e4m3fnuz"));
-  EXPECT_TRUE(std::isnan(parsed("\"NaN\"", DType::f8_e4m3fnuz).to(DType::f64).item<double>()));
-  EXPECT_EQ(warnings.texts.size(), 3u);
+  const auto fnuz = [](const std::string& numbers) {  // another place, which warns for itself
+    return io::tensors_from_json(
+               R"({"format_version": "1.0", "tensors": {"x": {"dtype": "float8_e4m3fnuz", "shape": [2],
+                                 "data": [)" +
+               numbers + "]}}}")
+        .tensors.at("x")
+        .to(DType::f64)
+        .to_vector<double>();
+  };
+  EXPECT_TRUE(std::isnan(fnuz("1.0, \"NaN\"")[1]));
+  EXPECT_EQ(warnings.texts.size(), 1u);
+  EXPECT_TRUE(std::isnan(fnuz("1.0, 248.0")[1]));
+  ASSERT_EQ(warnings.texts.size(), 2u);
+  EXPECT_THAT(warnings.texts[1], HasSubstr("1 numbers of \"x\" are beyond float8_e4m3fnuz"));
 }
 
 TEST(TensorJson, MalformedTextIsRefusedWithThePlace) {
