@@ -43,7 +43,7 @@ inline constexpr weft::Setting all_settings[] = {
     {"WEFT_NCCL", "1", "0: between ranks, tensors on GPUs pass through the host"},
     {"WEFT_NCCL_REDUCE", "0", "1: NCCL sums and multiplies floats, in its own order"},
     {"WEFT_REPLAY_STEP", "",
-     "a folder of a CaptureRecorder: a program's recorder replays its steps, and the program ends"},
+     "a folder of a StepRecorder: a program's recorder replays its steps, and the program ends"},
     {"WEFT_JOBS", "the cores", "compilers that ./weft runs at once"},
     {"WEFT_ZE_*", "", "settings of the Level Zero test driver, tests/hpu_driver"},
     {"WEFT_TEST_*", "", "settings of Weft's own tests"},

@@ -159,7 +159,7 @@ TEST(TensorJson, MalformedTextIsRefusedWithThePlace) {
       {in_tensors("[]"), "a list cannot stand for \"tensors\""},
       {in_tensors(R"({"a": 1})"), "cannot stand for \"a\""},
       {in_tensors(R"({"a": {}})"), "tensors.a: there is no \"data\""},
-      {in_tensors(R"({"a": {"data": []}})"), "stand before \"data\""},
+      {in_tensors(R"({"a": {"data": []}})"), "come before \"data\""},
       {in_tensors(R"({"a": {"dtype": "f9", "shape": [], "data": []}})"), "\"f9\" is no dtype"},
       {in_tensors(R"({"a": {"dtype": "int8", "dtype": "int8", "shape": [], "data": []}})"), "is there twice"},
       {in_tensors(R"({"a": {"dtype": "int8", "shape": [-1], "data": []}})"), "a negative number cannot stand for"},
