@@ -1,10 +1,12 @@
 """PyTorch functions that are composed of a few ops."""
 
 import collections
+from numbers import Integral
 
 from weft import _core
 from weft._core import Tensor, _ops
 from weft._functions import _need_tensors, clamp
+from weft.errors import DTypeError, ValueError
 
 __all__ = ["adjoint", "clamp_max", "clamp_min", "constant_pad_nd", "conv_tbc", "convolution", "diagflat", "feature_dropout",
            "frobenius_norm", "get_device", "gradient", "grid_sampler", "grid_sampler_2d", "grid_sampler_3d", "index_reduce",
@@ -101,9 +103,9 @@ def unravel_index(indices, shape):
     """The coordinates of row-major element indices in a tensor of that shape."""
     _need_tensors("unravel_index", indices=indices)
     if indices.dtype.is_floating_point or indices.dtype.is_complex or indices.dtype is _core.bool:
-        raise TypeError(f"unravel_index(): argument 'indices': expected integers, got {indices.dtype.name}")
-    sizes = [shape] if isinstance(shape, int) else list(shape)
-    if not all(isinstance(n, int) for n in sizes):
+        raise DTypeError(f"unravel_index(): argument 'indices': expected integers, got {indices.dtype.name}")
+    sizes = [shape] if isinstance(shape, Integral) else list(shape)
+    if not all(isinstance(n, Integral) for n in sizes):
         raise TypeError(f"unravel_index(): argument 'shape': expected an int or several, got {shape!r}")
     if any(n < 0 or n == 0 and indices.numel() for n in sizes):
         raise ValueError(f"unravel_index(): {tuple(sizes)} is not the shape of a tensor with elements")
@@ -155,8 +157,8 @@ def gradient(input, *, spacing=1, dim=None, edge_order=1):
     if edge_order not in (1, 2):
         raise ValueError(f"gradient(): argument 'edge_order': expected 1 or 2, got {edge_order!r}")
     if input.dtype in (_core.uint8, _core.uint16, _core.uint32, _core.uint64):
-        raise TypeError(f"gradient(): differences of {input.dtype.name} may be negative")
-    dims = range(input.ndim) if dim is None else [dim] if isinstance(dim, int) else list(dim)
+        raise DTypeError(f"gradient(): differences of {input.dtype.name} may be negative")
+    dims = range(input.ndim) if dim is None else [dim] if isinstance(dim, Integral) else list(dim)
     dims = [_dimension("gradient", d, input.ndim) for d in dims]
     if len(set(dims)) < len(dims):
         raise ValueError(f"gradient(): argument 'dim' names a dimension twice: {tuple(dims)}")
@@ -181,7 +183,7 @@ def _dimension(name, dim, rank):
 
 def frobenius_norm(input, dim, keepdim=False, *, out=None):
     """Square root of the sum of squares over dim: one dimension, two, or () for all."""
-    dims = [dim] if isinstance(dim, int) else list(dim)
+    dims = [dim] if isinstance(dim, Integral) else list(dim)
     if len(dims) > 2:
         raise ValueError(f"frobenius_norm(): argument 'dim': expected at most two dimensions, got {tuple(dims)}")
     return _ops["vector_norm"](input, 2, dims or None, keepdim, out=out)

@@ -1,9 +1,11 @@
 """Functions that are not ops: keywords beyond an op's schema, other names from PyTorch, tensors from external data."""
 
 import collections
+from numbers import Integral
 
 from weft import _core
 from weft._core import Tensor, _ops, dtype as _dtype
+from weft.errors import ValueError
 
 __all__ = ["tensor", "as_tensor", "asarray", "from_numpy", "from_dlpack", "frombuffer", "is_tensor",
            "is_complex", "is_floating_point", "result_type", "can_cast", "finfo", "iinfo", "numel", "layout", "memory_format", "strided",
@@ -152,7 +154,7 @@ def tensordot(a, b, dims=2, out=None):
     """Sums of products over the last `dims` dimensions of a and the first of b, or over two lists of dimensions."""
     if isinstance(dims, Tensor):
         dims = dims.tolist() if dims.numel() > 1 else dims.item()
-    if isinstance(dims, int):
+    if isinstance(dims, Integral):
         return _ops["tensordot"](a, b, dims, out=out)
     if not isinstance(dims, (list, tuple)) or len(dims) != 2:
         raise TypeError(f"tensordot(): argument 'dims': expected an int or two lists of dimensions, got {dims!r}")
@@ -179,7 +181,7 @@ def broadcast_shapes(*shapes):
     """The shape that arrays of these shapes broadcast to."""
     result = []
     for shape in shapes:
-        shape = [shape] if isinstance(shape, int) else list(shape)
+        shape = [shape] if isinstance(shape, Integral) else list(shape)
         result = [1] * (len(shape) - len(result)) + result
         shape = [1] * (len(result) - len(shape)) + shape
         for i, (a, b) in enumerate(zip(result, shape)):

@@ -1,7 +1,10 @@
 """Methods of weft.Tensor besides its operators and properties: every op, hooks, pickling."""
 
+from numbers import Integral
+
 from weft import _compositions, _core, _functions
 from weft._core import Tensor, _ops
+from weft.errors import DTypeError, ValueError
 
 # Ops with a first argument other than a tensor are only functions.
 _not_methods = {"empty", "zeros", "ones", "full", "arange", "linspace", "logspace", "eye", "rand", "randn", "randint",
@@ -47,7 +50,7 @@ def _in_place(name):
             raise ValueError(f"{name}_(): the result has shape {tuple(result.shape)}, the tensor {tuple(self.shape)}")
         kept = result.dtype is self.dtype if name == "float_power" else _functions.can_cast(result.dtype, self.dtype)
         if not kept:
-            raise TypeError(f"{name}_(): a {result.dtype.name} result cannot be written into {self.dtype.name}")
+            raise DTypeError(f"{name}_(): a {result.dtype.name} result cannot be written into {self.dtype.name}")
         return self.copy_(result)
 
     method.__name__, method.__doc__ = name + "_", f"In place: {op.__doc__}"
@@ -78,7 +81,7 @@ def bernoulli_(self, p=0.5, *, generator=None):
 def cumsum_(self, dim, exclusive=False, reverse=False, *, dtype=None):
     """In place: prefix sums along dim. dtype must be self's, if given."""
     if dtype not in (None, self.dtype):
-        raise TypeError(f"cumsum_(): a {dtype.name} result cannot be written into {self.dtype.name}")
+        raise DTypeError(f"cumsum_(): a {dtype.name} result cannot be written into {self.dtype.name}")
     return _ops["cumsum_"](self, dim, exclusive, reverse)
 
 
@@ -86,7 +89,7 @@ def _variadic(name):
     op = _ops[name]
 
     def method(self, *numbers, **keywords):
-        several = len(numbers) > 1 and all(isinstance(n, int) for n in numbers)
+        several = len(numbers) > 1 and all(type(n) is int or isinstance(n, Integral) for n in numbers)
         return op(self, numbers, **keywords) if several else op(self, *numbers, **keywords)
 
     method.__name__, method.__doc__ = name, op.__doc__
@@ -134,7 +137,7 @@ def type_as(self, other):
 @_method
 def sum_to_size(self, size, *more):
     """Sums over the dimensions that expand() would add or stretch to get from this size to self's."""
-    sizes = [size, *more] if isinstance(size, int) else list(size)
+    sizes = [size, *more] if isinstance(size, Integral) else list(size)
     added = self.ndim - len(sizes)
     if added < 0 or any(n not in (1, old) for n, old in zip(sizes, self.shape[added:])):
         raise ValueError(f"sum_to_size(): {tuple(sizes)} does not expand to {tuple(self.shape)}")
@@ -183,7 +186,7 @@ def _elementwise(name, others):
         for other in tensors:
             _functions._need_tensors(name, other=other)
             if other.dtype is not self.dtype:
-                raise TypeError(f"{name}(): tensors: expected {self.dtype.name}, got {other.dtype.name}")
+                raise DTypeError(f"{name}(): tensors: expected {self.dtype.name}, got {other.dtype.name}")
         numbers = [t.expand(self.shape).reshape(-1).tolist() for t in (self, *tensors)]
         values = [function(*several) for several in zip(*numbers)]
         return self.copy_(_functions.tensor(values, dtype=self.dtype).reshape(self.shape))
@@ -210,7 +213,7 @@ def cpu(self, memory_format=None):
 @_method
 def cuda(self, device=None, non_blocking=False, memory_format=None):
     """self on a GPU; by default the first one."""
-    device = f"cuda:{device or 0}" if device is None or isinstance(device, int) else device
+    device = f"cuda:{device or 0}" if device is None or isinstance(device, Integral) else device
     return self.to(device, non_blocking=non_blocking, memory_format=memory_format)
 
 

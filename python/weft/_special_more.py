@@ -5,6 +5,7 @@ import math
 import weft
 from weft import _core, _functions
 from weft._core import Tensor, _ops
+from weft.errors import ValueError
 
 __all__ = ["bessel_j0", "bessel_j1", "bessel_y0", "bessel_y1", "chebyshev_polynomial_t", "chebyshev_polynomial_u",
            "chebyshev_polynomial_v", "chebyshev_polynomial_w", "gammainc", "gammaincc", "hermite_polynomial_h",

@@ -1,6 +1,7 @@
 """Facts of tensors under PyTorch's names, which follow from dtype, device and memory."""
 
 import random
+from numbers import Integral
 
 from weft import _core, _functions
 from weft._core import Tensor, _ops
@@ -120,7 +121,7 @@ def dim_order(self):
 @_method
 def new(self, *data):
     """A tensor of sizes, or of data, with self's dtype and device."""
-    if all(isinstance(n, int) for n in data) and data:
+    if all(isinstance(n, Integral) for n in data) and data:
         return self.new_empty(*data)
     return self.new_empty(0) if not data else self.new_tensor(data[0])
 

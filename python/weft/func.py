@@ -1,9 +1,11 @@
 """Transforms of functions of tensors under torch.func's names."""
 
 import functools
+from numbers import Integral
 
 from weft import _core
 from weft._core import Tensor
+from weft.errors import KeyError, ValueError
 
 _made = _core._func
 
@@ -80,7 +82,7 @@ def jvp(func, primals, tangents, *, strict=False, has_aux=False):
 
 def _differentiated(func, args, kwargs, argnums):
     """func as one of the arguments that argnums name, and these."""
-    chosen = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    chosen = (argnums,) if isinstance(argnums, Integral) else tuple(argnums)
     for n in chosen:
         if not -len(args) <= n < len(args):
             raise ValueError(f"argnums {n} for {len(args)} arguments")
@@ -108,7 +110,7 @@ def _jacobian(func, argnums, has_aux, mode):
             return outputs, ()
 
         lines = [flat.rebuild(line) for line in _made.jacobian(keep_aux, flat.inputs, mode)]
-        if isinstance(argnums, int):
+        if isinstance(argnums, Integral):
             lines = [line[0] for line in lines]
         result = flat.outputs_again(lines)
         return (result, flat.aux_again(kept)) if has_aux else result
@@ -139,7 +141,7 @@ def hessian(func, argnums=0):
         of_chosen, chosen = _differentiated(func, args, kwargs, argnums)
         flat = _Flat(of_chosen, chosen)
         lines = flat.rebuild([flat.rebuild(line) for line in _made.hessian(flat, flat.inputs)])
-        return lines[0][0] if isinstance(argnums, int) else lines
+        return lines[0][0] if isinstance(argnums, Integral) else lines
 
     return of
 
@@ -160,7 +162,7 @@ def grad_and_value(func, argnums=0, has_aux=False):
         flat = _Flat(of_chosen, chosen, has_aux)
         (value, *gradients), aux = _made.grad_and_value(flat, flat.inputs)
         result = flat.rebuild(gradients)
-        return result[0] if isinstance(argnums, int) else result, flat.told([value], aux)
+        return result[0] if isinstance(argnums, Integral) else result, flat.told([value], aux)
 
     return of
 
@@ -179,7 +181,7 @@ def grad(func, argnums=0, has_aux=False):
 
 def _dims(dims, tree, what):
     """A dimension or None for each tensor of the structure."""
-    if dims is None or isinstance(dims, int):
+    if dims is None or isinstance(dims, Integral):
         return [dims] * len(_flat(tree)[0])
     if isinstance(tree, Tensor):
         raise ValueError(f"{what} has a structure where there is a tensor")

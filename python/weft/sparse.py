@@ -2,6 +2,7 @@
 
 import weft
 from weft import _core
+from weft.errors import ValueError
 
 _made = _core._sparse
 Coo, Csr = _made.Coo, _made.Csr

@@ -21,6 +21,26 @@ CASES = {
 }
 
 
+PYTHON_CASES = {
+    "heads": (lambda: weft.nn.MultiheadAttention(4, 2)(*[weft.ones(2, 3, 5)] * 3), ValueError),
+    "sizes": (lambda: weft.ones(2, 3).sum_to_size(4), ValueError),
+    "in place": (lambda: weft.ones(2).cumsum_(0, dtype=weft.int32), TypeError),
+    "order": (lambda: weft.linalg.norm(weft.ones(2, 2, 2), "fro"), ValueError),
+    "softmax": (lambda: weft.nn.Softmax2d()(weft.ones(2)), ValueError),
+    "recurrent": (lambda: weft.nn.GRU(2, 3)(weft.ones(2)), ValueError),
+    "padding": (lambda: weft.nn.ZeroPad2d((1, 2)), ValueError),
+    "names": (lambda: weft.func.functional_call(weft.nn.Linear(2, 2), {"none": weft.ones(1)}, weft.ones(2), strict=True), KeyError),
+}
+
+
+@pytest.mark.parametrize("name", PYTHON_CASES)
+def test_an_error_of_python_is_of_both_kinds(name):
+    fails, kind = PYTHON_CASES[name]
+    with pytest.raises(kind) as caught:
+        fails()
+    assert isinstance(caught.value, weft.Error)
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_an_error_is_of_both_kinds(name):
     fails, kind = CASES[name]
@@ -47,5 +67,6 @@ def test_errors_are_pickled():
 
 def test_a_star_import_hides_no_builtin():
     names = {}
-    exec("from weft import *", names)
+    for module in ("weft", "weft.nn", "weft.nn.functional", "weft.linalg", "weft.special", "weft.fft", "weft.func", "weft.optim"):
+        exec(f"from {module} import *", names)
     assert names.get("ValueError", ValueError) is ValueError and names.get("KeyError", KeyError) is KeyError

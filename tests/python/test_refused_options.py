@@ -107,6 +107,7 @@ LAYERS = {
                                lambda m: [(_x(2, m.linear.in_features), weft.zeros(2, *m.out_features, dtype=weft.int64))]),
     "AdaptiveLogSoftmaxWithLoss": ({"in_features": 8, "n_classes": 10, "cutoffs": [3, 6]},
                                    lambda m: [(_x(2, m.in_features), weft.zeros(2, dtype=weft.int64))]),
+    "SyncBatchNorm": ({"num_features": 4}, _channels(2, "num_features")),
 }
 for _n in (1, 2, 3):
     LAYERS |= {

@@ -7,6 +7,7 @@ import warnings
 import weft
 from weft import _core
 from weft._distributions import constraints
+from weft.errors import ValueError
 
 _made = _core._distributions
 __all__ = ["Distribution", "ExponentialFamily", "broadcast_all", "lazy_property", "shape_of"]

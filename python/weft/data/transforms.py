@@ -1,6 +1,8 @@
 """Transforms of images [channels, height, width] and of batches [n, channels, height, width], with torchvision's names.
 Random ones take `generator`, a weft.Generator, when called, and draw separately for each image of a batch."""
 
+from numbers import Integral, Real
+
 from weft import _core
 
 __all__ = ["CenterCrop", "ColorJitter", "Compose", "CropFlipNormalize", "Normalize", "RandomCrop", "RandomErasing",
@@ -9,11 +11,11 @@ __all__ = ["CenterCrop", "ColorJitter", "Compose", "CropFlipNormalize", "Normali
 
 
 def _sizes(size):
-    return [size] if isinstance(size, int) else list(size)
+    return [size] if isinstance(size, Integral) else list(size)
 
 
 def _numbers(values):
-    return [values] if isinstance(values, (int, float)) else list(values)
+    return [values] if isinstance(values, Real) else list(values)
 
 
 def to_float(image):

@@ -1,7 +1,10 @@
 """Methods of modules that convert, move and share their tensors, replace parts, and change states that are saved or loaded."""
 
+from numbers import Integral
+
 from weft import _core
 from weft._modes import no_grad
+from weft.errors import ValueError
 
 
 class Conversions:
@@ -27,10 +30,10 @@ class Conversions:
         return self.to("cpu")
 
     def cuda(self, device=None):
-        return self.to(f"cuda:{device or 0}" if device is None or isinstance(device, int) else device)
+        return self.to(f"cuda:{device or 0}" if device is None or isinstance(device, Integral) else device)
 
     def hpu(self, device=0):
-        return self.to(f"hpu:{device}" if isinstance(device, int) else device)
+        return self.to(f"hpu:{device}" if isinstance(device, Integral) else device)
 
     def to_empty(self, *, device, recurse=True):
         """to(device); the elements need not be kept."""

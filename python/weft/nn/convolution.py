@@ -4,6 +4,7 @@ import operator
 from collections.abc import Iterable
 
 from weft import _core
+from weft.errors import ValueError
 from weft.nn import functional as F
 from weft.nn.layers import _Layer
 

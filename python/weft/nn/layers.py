@@ -6,6 +6,7 @@ import operator
 from collections.abc import Iterable
 
 from weft import _core
+from weft.errors import ValueError
 from weft.nn import functional as F
 from weft.nn.module import Module, NativeModule, Parameter
 
@@ -168,7 +169,7 @@ def _on_meta(*sizes):
 def _with_dims(first, last, size=2):
     """On meta: a tensor of the lowest rank that has dimension `first`, and `last` at it or behind. Dimensions that no
     tensor has give the largest rank."""
-    if not isinstance(first, int) or not isinstance(last, int):
+    if not isinstance(first, numbers.Integral) or not isinstance(last, numbers.Integral):
         return _on_meta(size)  # its call raises TypeError
     needed = [-dim if dim < 0 else dim + 1 for dim in (first, last)]
     rank = first - last if first >= 0 > last else max(needed)
@@ -197,7 +198,7 @@ class Unflatten(Module):
         super().__init__()
         self.dim, self.unflattened_size = dim, unflattened_size
         sizes = unflattened_size if isinstance(unflattened_size, (tuple, list)) else ()
-        is_sizes = all(isinstance(size, int) for size in sizes)
+        is_sizes = all(isinstance(size, numbers.Integral) for size in sizes)
         product = math.prod(max(size, int(size == -1)) for size in sizes) if is_sizes else 1
         Unflatten.forward(self, _with_dims(dim, dim, product if product < 1 << 62 else 1))
 
@@ -246,7 +247,7 @@ class PReLU(Module):
 
     def __init__(self, num_parameters=1, init=0.25, device=None, dtype=None):
         super().__init__()
-        if not isinstance(num_parameters, int):
+        if not isinstance(num_parameters, numbers.Integral):
             raise TypeError(f"PReLU(): argument 'num_parameters': expected an int, got {type(num_parameters).__name__}")
         if num_parameters < 1:
             raise ValueError(f"PReLU(): argument 'num_parameters': expected at least 1, got {num_parameters}")
@@ -337,7 +338,7 @@ def _check_types(name, defaults, options):
             fits, expected = value is None or callable(value), "a function or None"
         elif isinstance(default, bool):
             fits, expected = isinstance(value, bool), "a bool"
-        elif isinstance(default, int):
+        elif isinstance(default, numbers.Integral):
             fits, expected = isinstance(value, numbers.Integral), "an integer"
         else:
             fits, expected = isinstance(value, numbers.Real), "a number"

@@ -5,6 +5,7 @@ import inspect
 
 from weft import _core
 from weft._core import Tensor
+from weft.errors import ValueError
 from weft.nn._conversions import Conversions, take_attributes
 
 

@@ -1,5 +1,8 @@
 """Layers that put edges around images, or let channels change places with pixels."""
 
+from numbers import Integral
+
+from weft.errors import ValueError
 from weft.nn import functional as F
 from weft.nn.layers import _on_meta
 from weft.nn.module import Module
@@ -14,14 +17,14 @@ class _Pad(Module):
 
     def __init__(self, padding):
         super().__init__()
-        self.padding = (padding,) * (2 * self._dims) if isinstance(padding, int) else tuple(padding)
+        self.padding = (padding,) * (2 * self._dims) if isinstance(padding, Integral) else tuple(padding)
         if len(self.padding) != 2 * self._dims:
             raise ValueError(f"{type(self).__name__}(): argument 'padding': expected one or {2 * self._dims} integers, got {padding!r}")
         _Pad.forward(self, self._image())
 
     def _image(self):
         """The smallest image on meta that can be padded so, for a call that raises the errors of the options."""
-        edges = [abs(edge) if isinstance(edge, int) else 0 for edge in reversed(self.padding)]
+        edges = [abs(edge) if isinstance(edge, Integral) else 0 for edge in reversed(self.padding)]
         sizes = [before + after + 1 for after, before in zip(edges[::2], edges[1::2])]
         return _on_meta(0, 1, *(size if size < 1 << 62 else 1 for size in sizes))
 

@@ -4,6 +4,7 @@ import math
 import numbers
 
 from weft import _core
+from weft.errors import ValueError
 from weft.nn import functional as F
 from weft.nn.convolution import _each
 from weft.nn.layers import _Activation, _empty_batch
@@ -15,7 +16,7 @@ __all__ = ["EmbeddingBag", "UpsamplingNearest2d", "UpsamplingBilinear2d"]
 def _most(sizes):
     """The largest of a layer's sizes; 0 for other values, which the layer's function rejects."""
     listed = sizes if isinstance(sizes, (tuple, list)) else (sizes,)
-    return max((size for size in listed if isinstance(size, int)), default=0)
+    return max((size for size in listed if isinstance(size, numbers.Integral)), default=0)
 
 
 class _Options(_Activation):

@@ -1,6 +1,7 @@
 """Recurrent layers and cells. Parameters, checks and text are those of the C++ layers."""
 
 from weft import _core
+from weft.errors import ValueError
 from weft.nn.layers import _Layer
 from weft.nn.utils.rnn import PackedSequence
 

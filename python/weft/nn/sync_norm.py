@@ -17,6 +17,9 @@ class SyncBatchNorm(convolution._BatchNorm):
     def __init__(self, num_features, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True, process_group=None,
                  device=None, dtype=None):
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype)
+        if process_group is not None and not hasattr(process_group, "rank"):
+            raise TypeError("SyncBatchNorm(): argument 'process_group': expected a group of weft.distributed, got "
+                            f"{type(process_group).__name__}")
         self.process_group = process_group
 
     def get_config(self):

@@ -3,6 +3,7 @@
 import copy
 
 from weft import _core
+from weft.errors import ValueError
 from weft.nn import functional as F, init
 from weft.nn.containers import ModuleList
 from weft.nn.layers import Dropout, LayerNorm, Linear, _Layer

@@ -8,6 +8,7 @@ import itertools
 from weft import _core
 from weft._core import Tensor
 from weft._modes import enable_grad, no_grad
+from weft.errors import ValueError
 
 
 class _Required:

@@ -9,6 +9,7 @@ import struct
 import time
 import wave
 import zlib
+from numbers import Integral
 
 import weft
 from weft.utils import _events
@@ -71,7 +72,7 @@ def _bins(values, bins, most):
     if isinstance(bins, str):
         bins = 30 if most is None else min(most, 30)
     low, high = values.min().item(), values.max().item()
-    if isinstance(bins, int):
+    if isinstance(bins, Integral):
         high = high if high > low else low + 1e-12 + abs(low) * 1e-6
         edges = weft.linspace(low, high, bins + 1, dtype=weft.float64)
     else:

@@ -1,5 +1,7 @@
 """Weights with some elements set to zero: `name` is name_orig * name_mask, computed before each call of the module."""
 
+from numbers import Integral, Real
+
 import weft
 
 __all__ = ["BasePruningMethod", "CustomFromMask", "Identity", "L1Unstructured", "LnStructured", "PruningContainer",
@@ -9,8 +11,9 @@ __all__ = ["BasePruningMethod", "CustomFromMask", "Identity", "L1Unstructured", 
 
 def _checked(amount):
     """A fraction in [0, 1], or a number of elements."""
-    if isinstance(amount, bool) or not isinstance(amount, (int, float)):
+    if isinstance(amount, bool) or not isinstance(amount, Real):
         raise TypeError(f"amount: expected a number or a fraction, got {type(amount).__name__}")
+    amount = int(amount) if isinstance(amount, Integral) else float(amount)
     if amount < 0 or isinstance(amount, float) and amount > 1:
         raise ValueError(f"amount: expected a fraction in [0, 1] or a number of elements, got {amount}")
     return amount
