@@ -30,7 +30,7 @@ extern "C" {
 
 /* Another major version is refused; so is a plug-in whose minor version is above the host's. One below is served:
  * entries that it does not know are null. New entries are added at the end. */
-#define WEFT_PLUGIN_ABI_MAJOR 1
+#define WEFT_PLUGIN_ABI_MAJOR 2
 #define WEFT_PLUGIN_ABI_MINOR 2
 #define WEFT_PLUGIN_ABI_PATCH 0
 

@@ -260,16 +260,16 @@ const Tensor& Indexed::operator/=(const Operand& value) & { return elements() /=
 // A plain write does not read the old values.
 Tensor Indexed::fill_(Scalar value, Location where) && {
   setitem(source_, indices_.items(), value, where);
-  return read();
+  return getitem(source_, indices_.items(), where_);
 }
 Tensor Indexed::zero_(Location where) && { return std::move(*this).fill_(0, where); }
 Tensor Indexed::copy_(const Tensor& source, Location where) && {
   setitem(source_, indices_.items(), source, where);
-  return read();
+  return getitem(source_, indices_.items(), where_);
 }
 Tensor Indexed::copy_(const Tensor& source, CopyOptions options, Location where) && {
   write([&](const Tensor& part) { part.copy_(source, options, where); });
-  return read();
+  return getitem(source_, indices_.items(), where_);
 }
 Tensor Indexed::fill_(Scalar value, Location where) const& { return elements().fill_(value, where); }
 Tensor Indexed::zero_(Location where) const& { return elements().zero_(where); }

@@ -115,10 +115,10 @@ TEST(LoadPlugin, WhatIsNoPluginIsRefused) {
 
 TEST(LoadPlugin, AnotherMajorOrANewerMinorVersionIsRefused) {
   in_child({{"STUB_GARBAGE", "major"}}, [] {
-    EXPECT_THAT(load_error(stub_path), HasSubstr("was written for version 2.2 of the plug-in interface"));
+    EXPECT_THAT(load_error(stub_path), HasSubstr("was written for version 3.2 of the plug-in interface"));
   });
   in_child({{"STUB_GARBAGE", "new_minor"}}, [] {
-    EXPECT_THAT(load_error(stub_path), HasSubstr("was written for version 1.3 of the plug-in interface"));
+    EXPECT_THAT(load_error(stub_path), HasSubstr("was written for version 2.3 of the plug-in interface"));
     EXPECT_THROW(Device("stub"), DeviceError);
   });
 }
