@@ -77,11 +77,6 @@ PyGILState_STATE WithGil::ensure() noexcept {
   }
 }
 
-void throw_error(PyObject* kind, const std::string& text) {
-  PyErr_SetString(kind, shortened(text, 800).c_str());
-  throw PythonError();
-}
-
 std::string text_of(PyObject* text) {
   Py_ssize_t length = 0;
   const char* bytes = PyUnicode_AsUTF8AndSize(text, &length);
@@ -133,6 +128,11 @@ const Kinds& kinds() noexcept {
 }
 
 }  // namespace
+
+void throw_error(PyObject* kind, const std::string& text) {
+  PyErr_SetString(kind == PyExc_ValueError ? kinds().value : kind, shortened(text, 800).c_str());
+  throw PythonError();
+}
 
 void add_errors(PyObject* module) {
   const Kinds& k = kinds();

@@ -42,6 +42,7 @@ struct PythonError {};
 [[noreturn]] void carry_error();
 /// Sets the indicator from the exception that is being handled.
 void set_error_from_exception() noexcept;
+/// A ValueError is Weft's, which is a RuntimeError too.
 [[noreturn]] void throw_error(PyObject* kind, const std::string& text);
 [[noreturn]] inline void throw_type_error(const std::string& text) { throw_error(PyExc_TypeError, text); }
 
