@@ -8,7 +8,7 @@
 #include "hooks.hpp"
 #include "../backends/dispatch.hpp"
 #include "../backends/functors/lists.hpp"
-#include "../tensor/step_recorder.hpp"
+#include "../tensor/capture_recorder.hpp"
 #include "../tensor/warning.hpp"
 
 namespace weft {
@@ -159,16 +159,16 @@ void take_or_add(AccumulationNode& node, Tensor&& gradient, bool create_graph) {
     return std::pair(node.leaf, node.grad);
   };
   const auto [leaf, before] = current();
-  if (leaf != nullptr) detail::step_recorder->adds_gradient(leaf, before);
+  if (leaf != nullptr) detail::capture_recorder->adds_gradient(leaf, before);
   take_or_add(node, std::move(gradient), create_graph);
-  if (leaf != nullptr) detail::step_recorder->put_gradient(leaf, current().second);
+  if (leaf != nullptr) detail::capture_recorder->put_gradient(leaf, current().second);
 }
 
 }  // namespace
 
 void accumulate(AccumulationNode& node, Tensor&& gradient, bool create_graph) {
   if (!gradient.defined()) return;
-  if (WEFT_UNLIKELY(detail::step_recorder != nullptr)) {
+  if (WEFT_UNLIKELY(detail::capture_recorder != nullptr)) {
     return accumulate_recorded(node, std::move(gradient), create_graph);
   }
   take_or_add(node, std::move(gradient), create_graph);
@@ -214,12 +214,12 @@ const Tensor& Tensor::requires_grad_(bool on, Location where) const {
 bool Tensor::is_leaf(Location where) const { return held("is_leaf", where)->accumulates || !requires_grad(); }
 
 static void warn_of_no_leaf(const TensorImpl& result, Location where) {
-  warn(
-      {.op = "grad",
-       .problem = "this tensor is no leaf, so backward keeps no gradient for it",
-       .details = fmt::format("the result of {} at {}", result.node->op, result.node->where.text()),
-       .remedy = "call retain_grad() on it before backward, ask the leaf, or update a leaf in place under NoGradGuard"},
-      where);
+  warn({.op = "grad",
+        .problem = "this tensor is no leaf, so backward keeps no gradient for it",
+        .details = fmt::format("the result of {} at {}", result.node->op, result.node->where.text()),
+        .remedy =
+            "call retain_grad() on it before backward, read the leaf's, or update a leaf in place under NoGradGuard"},
+       where);
 }
 
 Tensor Tensor::grad(Location where) const {
@@ -268,7 +268,7 @@ void Tensor::set_grad(const Tensor& grad, Location where) const {
   AccumulationNode* node = accumulation_node(held("set_grad", where));
   if (grad.defined()) check_grad(*this, grad, where);
   if (WEFT_UNLIKELY(node == nullptr)) return set_retained_grad(*this, grad, where);
-  if (WEFT_UNLIKELY(detail::step_recorder != nullptr)) detail::step_recorder->put_gradient(impl_, grad);
+  if (WEFT_UNLIKELY(detail::capture_recorder != nullptr)) detail::capture_recorder->put_gradient(impl_, grad);
   Tensor other = grad;  // then the one so far, which dies after the lock
   std::unique_ptr<AccumulationNode::Rows> rows;
   AccumulationNode::Lock lock(*node);

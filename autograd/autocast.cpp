@@ -8,6 +8,7 @@
 #include "../tensor/index.hpp"
 #include "autocast_cache-inl.hpp"
 #include "node.hpp"
+#include "../tensor/expect-inl.hpp"
 
 namespace weft {
 
@@ -57,9 +58,8 @@ Tensor raised(const Tensor& x) {
 
 AutocastMode enter_autocast(const AutocastOptions& options, Location where) {
   if (options.dtype != DType::bf16 && options.dtype != DType::f16) {
-    raise<DTypeError>(
-        {.op = "autocast", .problem = fmt::format("dtype is {}: it must be float16 or bfloat16", name(options.dtype))},
-        where);
+    raise<DTypeError>({.op = "autocast", .problem = mismatch_text("dtype", "float16 or bfloat16", options.dtype)},
+                      where);
   }
   const AutocastMode before = autocast_mode;
   AutocastMode& mode = autocast_mode;

@@ -407,7 +407,7 @@ class GraphRun {
   void check_not_released(Node* node) {
     if (WEFT_LIKELY(!node->released())) return;
     raise<AutogradError>({.op = node->op,
-                          .problem = "backward through a graph a second time: what it saved was freed",
+                          .problem = "backward through a graph a second time: its saved tensors were freed",
                           .remedy = "pass retain_graph to the first backward",
                           .event = "recorded"},
                          node->where);

@@ -120,7 +120,7 @@ std::vector<Tensor> Call::finish(std::vector<Tensor> outputs, Backward backward)
   }
   for (const Tensor& written : state->dirty) {
     if (!holds(state->inputs, written) || !holds(outputs, written)) {
-      raise<ValueError>({.problem = "what is marked dirty must be an input and an output"});
+      raise<ValueError>({.problem = "a tensor marked dirty must be an input and an output"});
     }
     check_inplace(written);
   }

@@ -8,7 +8,7 @@
 #include "mode.hpp"
 #include "../backends/dispatch.hpp"
 #include "../tensor/layout.hpp"
-#include "../tensor/step_recorder.hpp"
+#include "../tensor/capture_recorder.hpp"
 
 namespace weft::detail {
 
@@ -135,7 +135,7 @@ void add_rows(AccumulationNode& node, GradientRows&& rows) {
 }  // namespace
 
 bool takes_rows(const Node& self, int edge) {
-  if (row_pass == nullptr || step_recorder != nullptr) return false;
+  if (row_pass == nullptr || capture_recorder != nullptr) return false;
   const Node* const leaf = self.edges[edge].node();
   if (leaf == nullptr || !leaf->accumulates) return false;
   const NodeHooks* const hooks = leaf->hooks.load(MemoryOrder::acquire);

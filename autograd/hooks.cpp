@@ -181,15 +181,19 @@ HookHandle add_accumulated_hook(const Tensor& tensor, HookFunction hook, bool wa
 }
 
 namespace {
-NodeHooks* hooks_of_leaf(const Tensor& leaf) {
-  if (!leaf.defined() || !leaf.impl()->accumulates) return nullptr;
-  return leaf.impl()->node->hooks.load(MemoryOrder::acquire);
+// Null if a graph, another handle or an in-place result holds the hooks too.
+NodeHooks* hooks_of_only_owner(const Tensor& tensor) {
+  const TensorImpl* const impl = tensor.impl();
+  if (impl == nullptr || impl->node == nullptr) return nullptr;
+  if (impl->refs.value() != 1 || impl->node->refs.value() != 1) return nullptr;
+  NodeHooks* const hooks = impl->node->hooks.load(MemoryOrder::acquire);
+  return hooks != nullptr && hooks->list->users.load(MemoryOrder::acquire) == 1 ? hooks : nullptr;
 }
 }  // namespace
 
-void visit_foreign(const Tensor& leaf, void (*visit)(void* foreign, void* context), void* context) {
-  const NodeHooks* hooks = hooks_of_leaf(leaf);
-  if (hooks == nullptr || leaf.impl()->refs.value() != 1 || leaf.impl()->node->refs.value() != 1) return;
+void visit_foreign(const Tensor& tensor, void (*visit)(void* foreign, void* context), void* context) {
+  const NodeHooks* const hooks = hooks_of_only_owner(tensor);
+  if (hooks == nullptr) return;
   const auto snapshot = hooks->list->snapshot();
   if (snapshot == nullptr) return;
   for (const Hook& hook : *snapshot) {
@@ -197,8 +201,8 @@ void visit_foreign(const Tensor& leaf, void (*visit)(void* foreign, void* contex
   }
 }
 
-void clear_hooks(const Tensor& leaf) {
-  if (NodeHooks* hooks = hooks_of_leaf(leaf)) hooks->list->clear();
+void clear_hooks(const Tensor& tensor) {
+  if (NodeHooks* hooks = hooks_of_only_owner(tensor)) hooks->list->clear();
 }
 
 HookHandle add_node_hook(const Tensor& result, GradPhase phase, HookFunction hook, Location where) {

@@ -209,11 +209,11 @@ WEFT_API HookHandle add_tensor_hook(const Tensor& tensor, HookFunction hook, boo
                                     void* foreign = nullptr);
 WEFT_API HookHandle add_accumulated_hook(const Tensor& tensor, HookFunction hook, bool wants_tensor, Location where,
                                          void* foreign = nullptr);
-/// For cycle collectors: visits objects of another language that the hooks of a leaf own, if `leaf` is the only owner
-/// of the hooks.
-WEFT_API void visit_foreign(const Tensor& leaf, void (*visit)(void* foreign, void* context), void* context);
-/// Drops the leaf's hooks.
-WEFT_API void clear_hooks(const Tensor& leaf);
+/// For cycle collectors: visits objects of another language that the hooks of `tensor` own, if it is the only owner of
+/// the hooks.
+WEFT_API void visit_foreign(const Tensor& tensor, void (*visit)(void* foreign, void* context), void* context);
+/// Drops the hooks of `tensor`, if it is their only owner.
+WEFT_API void clear_hooks(const Tensor& tensor);
 WEFT_API HookHandle add_node_hook(const Tensor& result, GradPhase phase, HookFunction hook, Location where);
 /// For tools: a gradient hook on an output of a node, whatever tensor it belongs to now.
 WEFT_API HookHandle add_gradient_hook(Node& node, uint16_t output, HookFunction hook, Location where);

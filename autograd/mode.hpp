@@ -1,22 +1,11 @@
 // Whether ops record: one thread-local word and the guards that set it.
 #pragma once
 
-#include "../tensor/config.hpp"
+#include "../tensor/grad_mode.hpp"
 
 namespace weft {
 
-struct GradMode {
-  bool enabled = true;
-  bool inference = false;
-  bool operator==(const GradMode&) const = default;
-};
-
-namespace detail {
-extern WEFT_API constinit thread_local GradMode current_mode;
-}
-
-/// The calling thread's mode.
-inline GradMode grad_mode() { return detail::current_mode; }
+/// Sets the calling thread's mode; the guards below restore it.
 WEFT_API void set_grad_mode(GradMode mode);
 
 /// Whether a checkpoint recomputes its function. Side effects, such as updates of running statistics, happen in the

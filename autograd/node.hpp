@@ -125,6 +125,7 @@ struct Node {
   Tensor& slot(int output) { return output == 0 ? gradient : more_gradients[output - 1]; }
 };
 
+/// Gives up one reference; the last one destroys the node.
 inline void release(Node* node) {
   if (node->refs.decrement()) detail::destroy_node(node);
 }
@@ -266,6 +267,7 @@ WEFT_API Edge gradient_edge(TensorImpl* impl);
 /// For views: re-derives the node from the base when the storage was written since.
 WEFT_API void refresh_view(TensorImpl* view);
 
+/// Whether a gradient flows to this tensor.
 inline bool needs_gradient(TensorImpl* impl) {
   if (WEFT_UNLIKELY(impl->base != nullptr) &&
       impl->node_version.load(MemoryOrder::acquire) != impl->storage->version.load(MemoryOrder::relaxed)) {
@@ -273,6 +275,7 @@ inline bool needs_gradient(TensorImpl* impl) {
   }
   return impl->requires_grad;
 }
+/// Whether ops of this thread are recorded.
 inline bool recording() { return detail::current_mode.enabled; }
 
 /// A node of the running op with `edge_count` inputs. Its backward is the result of `make_backward`, constructed in
@@ -295,6 +298,7 @@ Node* make_node(F backward) {
   return make_node_with<edge_count>([&] { return std::move(backward); });
 }
 
+/// Sets edge i to the node of `input`, if that needs a gradient.
 inline void set_edge(Node* node, int i, TensorImpl* input) {
   if (!needs_gradient(input)) return;
   node->edges[i].set(input->node, input->output_number);

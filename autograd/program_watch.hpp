@@ -25,7 +25,7 @@ class WEFT_API ProgramWatch {
   virtual ~ProgramWatch();
   /// The program itself called `detach`, or read x's numbers: then `result` is undefined. The place is the running
   /// call's.
-  virtual void left_graph(const Tensor& /*x*/, const Tensor& /*result*/) {}
+  virtual void on_detach(const Tensor& /*x*/, const Tensor& /*result*/) {}
   /// A tensor was converted by the program itself, and the graph records it.
   virtual void converted(const Tensor& /*x*/, const Tensor& /*result*/) {}
   /// The program, not an op, set the thread's mode.
@@ -49,7 +49,7 @@ extern WEFT_API constinit thread_local int unwatched_scopes;
 
 /// Whether the program itself made the running call, by the op's function or by its name; `outer` is the op that ran
 /// before it began.
-inline bool is_programs_own(const char* outer) {
+inline bool is_called_by_program(const char* outer) {
   return outer == nullptr || (outer == current_call.entry && std::string_view(outer) == current_call.op);
 }
 

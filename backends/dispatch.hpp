@@ -138,7 +138,8 @@ struct KernelTable {
   /// out = the formula's gradient for its input, from the incoming gradient g and the saved input or output.
   void (*unary_gradient)(UnaryOp, const View& out, const View& g, const View& saved);
   void (*binary)(BinaryOp, const View& out, const View& a, const View& b);
-  /// `out` is bool; a and b share one dtype.
+  /// `out` is bool; a and b share one dtype. On the CPU `a` may also be integers and `b` floats: those are compared
+  /// exactly.
   void (*compare)(CompareOp, const View& out, const View& a, const View& b);
   void (*ternary)(TernaryOp, const View& out, const View& a, const View& b, const View& c);
   void (*where)(const View& out, const View& condition, const View& a, const View& b);
@@ -393,6 +394,7 @@ namespace detail {
 extern constinit Atomic<const KernelTable*> active_tables[device_type_count];
 }  // namespace detail
 
+/// The kernels of a device type. Raises nothing: a kernel that the device lacks is null.
 inline const KernelTable& kernels(DeviceType type) {
   return *detail::active_tables[static_cast<int>(type)].load(MemoryOrder::acquire);
 }

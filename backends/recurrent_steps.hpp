@@ -5,6 +5,7 @@
 
 namespace weft {
 
+/// Rows of a weight per hidden unit: 4 for LSTM, 3 for GRU, 1 for a plain cell.
 inline int64_t gates_of(Cell cell) { return cell == Cell::lstm ? 4 : cell == Cell::gru ? 3 : 1; }
 
 /// One step: the first `count` rows of the batch, stored from row `first`. Their previous values are stored from row

@@ -151,10 +151,12 @@ class Concatenated {
   B second_;
 };
 
+/// The dataset with `function` applied to each sample, when it is read.
 template <Dataset D, class F>
 Mapped<D, F> map(D dataset, F function) {
   return {std::move(dataset), std::move(function)};
 }
+/// The samples at `indices`, in this order. Raises IndexError for an index outside of the dataset.
 template <Dataset D>
 Subset<D> subset(D dataset, std::vector<int64_t> indices, Location where = {}) {
   return {Shared<D>::make(std::move(dataset)), std::move(indices), where};

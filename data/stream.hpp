@@ -66,6 +66,7 @@ class MappedStream {
   S stream_;
   F function_;
 };
+/// The stream with `function` applied to each sample.
 template <StreamDataset S, class F>
 MappedStream<S, F> map(S stream, F function) {
   return {std::move(stream), std::move(function)};

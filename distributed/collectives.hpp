@@ -33,7 +33,8 @@ WEFT_API const Tensor& all_reduce_(const Tensor& x, const Group& group = world()
                                    Location where = {});
 /// Mean over ranks of `own`, the number of samples or tokens that this rank's mean loss counts. Where gradients are
 /// averaged over ranks, `(loss * (own / mean_weight(own))).backward()` gives the gradient of the mean over all ranks'
-/// samples; the factor is 1 if all ranks have equally many. Raises ValueError if `own` is negative or not finite.
+/// samples; the factor is 1 if all ranks have equally many. Layers with auxiliary losses need an nn::AuxiliaryLossScale
+/// of this factor. Raises ValueError if `own` is negative or not finite.
 WEFT_API double mean_weight(double own, const Group& group = world(), Location where = {});
 /// The result of all_reduce on rank `root`; zeros on the other ranks. Raises IndexError if the group has no rank `root`
 /// (also below).
@@ -84,6 +85,8 @@ WEFT_API RaggedExchange all_to_all_ragged(const Tensor& x, std::span<const int64
 WEFT_API void barrier(const Group& group = world(), Location where = {});
 
 // ---- point to point ----
+/// Sends x to rank `to` and returns when its memory may be written again. Raises DistributedError if a rank was lost or
+/// the time limit passed.
 WEFT_API void send(const Tensor& x, int to, const Group& group = world(), int tag = 0, Location where = {});
 /// The next tensor from rank `from` with this tag, with the sender's shape and dtype, on the CPU.
 WEFT_API Tensor receive(int from, const Group& group = world(), int tag = 0, Location where = {});
@@ -94,6 +97,7 @@ WEFT_API Work send_async(const Tensor& x, int to, const Group& group = world(), 
 WEFT_API Work receive_async_(const Tensor& x, int from, const Group& group = world(), int tag = 0, Location where = {});
 
 // ---- point to point with gradients, which are sent back: both ranks record or neither does; both run backward() ----
+/// As send; returns a 0-d tensor whose backward receives the gradient of x. Call backward on it, or add it to the loss.
 WEFT_API Tensor send_with_gradient(const Tensor& x, int to, const Group& group = world(), int tag = 0,
                                    Location where = {});
 /// The tensor that send_with_gradient sent; backward sends its gradient to that rank. grad() does not run this
@@ -101,6 +105,8 @@ WEFT_API Tensor send_with_gradient(const Tensor& x, int to, const Group& group =
 WEFT_API Tensor receive_with_gradient(int from, const Group& group = world(), int tag = 0, Location where = {});
 
 // ---- asynchronous: return at once; Work::wait returns the result, with its gradient ----
+/// As the functions without `_async`, which document shapes and errors; errors of the exchange are raised by `wait`. x
+/// must not be written before.
 WEFT_API Work all_reduce_async(const Tensor& x, const Group& group = world(), ReduceOp op = ReduceOp::sum,
                                Location where = {});
 WEFT_API Work all_reduce_async_(const Tensor& x, const Group& group = world(), ReduceOp op = ReduceOp::sum,

@@ -28,6 +28,10 @@ struct ExpertParallelOptions {
   /// Ranks with the same experts and other tokens, as along "dp" of a mesh with "dp" and "ep". balance_loss, z_loss and
   /// counts include their tokens.
   std::optional<Group> replicas = {};
+  /// Ranks with the same experts and other tokens of the same sequences, as along "tp" with sequence_parallel, over
+  /// which gradients are summed. balance_loss, z_loss and counts include their tokens; each rank adds the losses to its
+  /// own, and they count once in the sum of the gradients.
+  std::optional<Group> sequence = {};
 };
 
 /// nn::MoE in which rank r of the group has the experts [r · experts / ranks, …): up [experts / ranks, …, width] and

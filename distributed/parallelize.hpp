@@ -38,7 +38,8 @@
 namespace weft::distributed {
 
 /// With sequence_parallel: a module that works on this rank's shard of the sequence, such as a norm or a dropout. Its
-/// parameters' gradients are summed over ranks, and its random masks differ between ranks.
+/// parameters' gradients are summed over ranks, and its random masks differ between ranks. So are its auxiliary losses,
+/// except those of nn::MoE, which cover the whole sequence once.
 struct OnSequenceParts {};
 /// With sequence_parallel: a module whose result [..., S, features] is the same on all ranks, such as a position
 /// embedding; each rank keeps its shard of the sequence.
@@ -145,7 +146,8 @@ class WEFT_API ParallelTraining {
   ParallelTraining(const ParallelModel& model, std::unique_ptr<optim::Optimizer> optimizer, Location where = {});
 
   /// Adds the gradients of the mean loss over all replicas and micro-batches, and returns that mean, the same on every
-  /// rank. Each micro-batch counts by `weight`, or by its number of rows; those of weight 0 are skipped.
+  /// rank. Each micro-batch counts by `weight`, or by its number of rows; those of weight 0 are skipped. Auxiliary
+  /// losses of the model's layers (nn/auxiliary_loss.hpp) have the factor of their micro-batch's loss, on every stage.
   /// Tensor-parallel ranks and the stages of one replica pass the same rows. Raises ValueError unless micro_batches
   /// divides the rows, and if neither step nor zero_grad was called since the last backward.
   double backward(const Tensor& input, const Tensor& target, const ParallelLoss& loss, Location where = {}) {

@@ -104,6 +104,10 @@ struct PipelineStep {
   /// Number of samples or tokens that the mean loss counts; called on the last stage before the first forward. Without
   /// it, all micro-batches count alike. Micro-batches of weight 0 are skipped.
   Callback<double(int micro_batch)> weight = {};
+  /// Required if replicas of the pipeline with unequal weights average their gradients. Returns the mean over replicas
+  /// of a step's weight from that of this replica, such as `[&](double own) { return mean_weight(own, replicas); }`.
+  /// Called on the last stage before the first forward.
+  Callback<double(double own)> mean_weight = {};
 };
 
 class WEFT_API Pipeline {
@@ -116,7 +120,13 @@ class WEFT_API Pipeline {
 
   /// Adds the gradients of the weighted mean of the micro-batches' losses to every stage's parameters; gradients of
   /// shared weights are summed over their ranks. With equal weights, gradients have the same bits as `(loss /
-  /// micro_batches).backward()` on one rank for one micro-batch after the other. Returns the mean loss on every rank.
+  /// micro_batches).backward()` on one rank for one micro-batch after the other. Returns the mean loss on every rank;
+  /// with `mean_weight`, this replica's term of the mean over replicas.
+  ///
+  /// Auxiliary losses of all stages have the factor of their micro-batch's loss, weight / sum of weights:
+  /// nn::AuxiliaryLossScale is set for each micro-batch. Set one around `run`, on every stage, only for a factor that
+  /// `step.loss` itself applies, such as the scale of a GradScaler.
+  ///
   /// If a stage throws, run rethrows its error on that rank, and the other ranks raise DistributedError; so does each
   /// later call in the world.
   double run(const PipelineStep& step, Location where = {}) const;

@@ -20,6 +20,7 @@
 namespace weft::distributed {
 
 // ---- conversions between whole and sharded activations; each function is the backward of its neighbour ----
+/// x itself; the gradient is the sum of the ranks' gradients.
 WEFT_API Tensor copy_to_tensor_parallel(const Tensor& x, const Group& group = world(), Location where = {});
 /// The sum of the ranks' x, on every rank. The gradient is passed on unchanged.
 WEFT_API Tensor reduce_from_tensor_parallel(const Tensor& x, const Group& group = world(), Location where = {});
@@ -81,6 +82,8 @@ class WEFT_API VocabParallelEmbedding : public nn::Embedding {
 };
 
 // ---- convert whole layers to sharded ones, in place, for all copies of the module ----
+/// Keeps this rank's part of the weight: cut_columns as ColumnParallelLinear, cut_rows as RowParallelLinear,
+/// cut_vocabulary as VocabParallelEmbedding. Raises ValueError for another layer.
 WEFT_API void cut_columns(const nn::Module& layer, const ColumnParallelOptions& options = {}, Location where = {});
 WEFT_API void cut_rows(const nn::Module& layer, const RowParallelOptions& options = {}, Location where = {});
 WEFT_API void cut_vocabulary(const nn::Module& layer, const VocabParallelOptions& options = {}, Location where = {});

@@ -4,6 +4,7 @@
 #include "../ops/join.hpp"
 #include "../ops/scatter.hpp"
 #include "../ops/softmax.hpp"
+#include "../tensor/expect-inl.hpp"
 
 namespace weft::distributions {
 
@@ -175,7 +176,7 @@ Distribution MixtureSameFamily(const Distribution& mixture, const Distribution& 
                                Location where) {
   const CallScope call(mixture_kind.name, where);
   if (std::string_view(mixture.name()) != "Categorical") {
-    raise<ValueError>({.problem = fmt::format("a mixture is chosen by a Categorical, not by a {}", mixture.name())});
+    raise_value("mixture", "Categorical", mixture.name());
   }
   const Dims each = components.batch_shape();
   if (each.empty() || each[each.size() - 1] != mixture.parameter("probs").size(-1)) {

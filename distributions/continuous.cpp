@@ -12,7 +12,7 @@ using detail::Constraint;
 using detail::finished;
 using detail::infinity;
 using detail::Kind;
-using detail::made;
+using detail::make_body;
 using detail::open_uniform;
 using detail::pi;
 
@@ -170,10 +170,10 @@ const Kind exponential_kind = {
     .variance = [](const Body& d) { return reciprocal(square(d[0])); },
     .in_support = nonnegative};
 
-Distribution of(const Kind& kind, std::initializer_list<const Tensor*> parameters, const Options& options,
-                Location where) {
+Distribution make_distribution(const Kind& kind, std::initializer_list<const Tensor*> parameters,
+                               const Options& options, Location where) {
   const CallScope call(kind.name, where);
-  Body body = made(kind, parameters, options);
+  Body body = make_body(kind, parameters, options);
   detail::check_parameters(body);
   return finished(std::move(body));
 }
@@ -181,30 +181,30 @@ Distribution of(const Kind& kind, std::initializer_list<const Tensor*> parameter
 }  // namespace
 
 Distribution Normal(const Operand& loc, const Operand& scale, Options options) {
-  return of(normal_kind, {&loc.tensor(), &scale.tensor()}, options, loc.where);
+  return make_distribution(normal_kind, {&loc.tensor(), &scale.tensor()}, options, loc.where);
 }
 Distribution LogNormal(const Operand& loc, const Operand& scale, Options options) {
-  return of(log_normal_kind, {&loc.tensor(), &scale.tensor()}, options, loc.where);
+  return make_distribution(log_normal_kind, {&loc.tensor(), &scale.tensor()}, options, loc.where);
 }
 Distribution HalfNormal(const Operand& scale, Options options) {
-  return of(half_normal_kind, {&scale.tensor()}, options, scale.where);
+  return make_distribution(half_normal_kind, {&scale.tensor()}, options, scale.where);
 }
 Distribution Laplace(const Operand& loc, const Operand& scale, Options options) {
-  return of(laplace_kind, {&loc.tensor(), &scale.tensor()}, options, loc.where);
+  return make_distribution(laplace_kind, {&loc.tensor(), &scale.tensor()}, options, loc.where);
 }
 Distribution Cauchy(const Operand& loc, const Operand& scale, Options options) {
-  return of(cauchy_kind, {&loc.tensor(), &scale.tensor()}, options, loc.where);
+  return make_distribution(cauchy_kind, {&loc.tensor(), &scale.tensor()}, options, loc.where);
 }
 Distribution Gumbel(const Operand& loc, const Operand& scale, Options options) {
-  return of(gumbel_kind, {&loc.tensor(), &scale.tensor()}, options, loc.where);
+  return make_distribution(gumbel_kind, {&loc.tensor(), &scale.tensor()}, options, loc.where);
 }
 Distribution Exponential(const Operand& rate, Options options) {
-  return of(exponential_kind, {&rate.tensor()}, options, rate.where);
+  return make_distribution(exponential_kind, {&rate.tensor()}, options, rate.where);
 }
 
 Distribution Uniform(const Operand& low, const Operand& high, Options options) {
   const CallScope call(uniform_kind.name, low.where);
-  const Body body = made(uniform_kind, {&low.tensor(), &high.tensor()}, options);
+  const Body body = make_body(uniform_kind, {&low.tensor(), &high.tensor()}, options);
   if (body.validate && detail::has_elements(body[0])) {
     const NoGradGuard unrecorded;
     check_elements([body] {

@@ -19,7 +19,7 @@ using detail::infinity;
 using detail::is_whole;
 using detail::Kind;
 using detail::logits_of;
-using detail::made;
+using detail::make_body;
 using detail::probs_of;
 
 Tensor chances_of_two(const Body& d, std::string_view name) {
@@ -259,14 +259,14 @@ const Kind multinomial_kind = {
 
 Distribution of_two(const Kind& kind, const Chances& chances, const Options& options) {
   const CallScope call(kind.name, chances.where);
-  Body body = made(kind, {&chances.values}, options);
+  Body body = make_body(kind, {&chances.values}, options);
   body.logits = chances.are_logits;
   detail::check_parameters(body);
   return finished(std::move(body));
 }
 
 Body of_several(const Kind& kind, const Chances& chances, bool has_event, const Options& options) {
-  Body body = made(kind, {&chances.values}, options);
+  Body body = make_body(kind, {&chances.values}, options);
   body.logits = chances.are_logits;
   const int64_t n = body[0].size(-1);
   if (n == 0) raise<ShapeError>({.problem = fmt::format("{} needs one outcome or more", kind.name)});
@@ -275,7 +275,7 @@ Body of_several(const Kind& kind, const Chances& chances, bool has_event, const 
     const NoGradGuard unrecorded;
     check_elements([p = body[0], kind = kind.name] {
       if (logical_and(all(p >= 0), all(logical_and(sum(p, {-1}) > 0, isfinite(sum(p, {-1}))))).item<bool>()) return;
-      raise<ValueError>({.problem = fmt::format("parameter 'probs' of {} is negative, not finite or all 0", kind)});
+      raise<ValueError>({.problem = fmt::format("parameter 'probs' of {}: expected finite numbers of at least 0 and one above 0", kind)});
     });
   }
   Tensor& p = body.parameters[0];
@@ -306,7 +306,7 @@ Distribution Binomial(const Operand& total_count, const Chances& chances, Option
   const Tensor count = is_floating(checked(total_count.tensor()).dtype())
                            ? total_count.tensor()
                            : total_count.tensor().to(floating_point(chances.values).dtype());
-  Body body = made(binomial_kind, {&count, &chances.values}, options);
+  Body body = make_body(binomial_kind, {&count, &chances.values}, options);
   body.logits = chances.are_logits;
   detail::check_parameters(body);
   return finished(std::move(body));
@@ -314,7 +314,7 @@ Distribution Binomial(const Operand& total_count, const Chances& chances, Option
 
 Distribution Poisson(const Operand& rate, Options options) {
   const CallScope call(poisson_kind.name, rate.where);
-  Body body = made(poisson_kind, {&rate.tensor()}, options);
+  Body body = make_body(poisson_kind, {&rate.tensor()}, options);
   detail::check_parameters(body);
   return finished(std::move(body));
 }

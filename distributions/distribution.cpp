@@ -45,7 +45,7 @@ Tensor value_for(const Body& body, const Tensor& given, bool must_be_possible) {
     const NoGradGuard unrecorded;
     check_elements([body, value] {
       if (all(body.kind->in_support(body, value)).item<bool>()) return;
-      raise<ValueError>({.problem = fmt::format("a value lies outside of what {} can give", body.kind->name),
+      raise<ValueError>({.problem = fmt::format("a value is outside of the support of {}", body.kind->name),
                          .details = fmt::format("values are {}", describe(value)),
                          .remedy = "in_support() says which; validate_args = false leaves them in"});
     });
@@ -113,7 +113,7 @@ Tensor Distribution::icdf(const Operand& probability) const {
     const NoGradGuard unrecorded;
     check_elements([p] {
       if (all(logical_and(p >= 0, p <= 1)).item<bool>()) return;
-      raise<ValueError>({.problem = "a probability is not in [0, 1]"});
+      raise<ValueError>({.problem = "expected probabilities in [0, 1]"});
     });
   }
   return of_value(body, body.kind->icdf, p, true);

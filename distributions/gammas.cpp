@@ -18,7 +18,7 @@ using detail::gamma_draws;
 using detail::infinity;
 using detail::Kind;
 using detail::log_beta;
-using detail::made;
+using detail::make_body;
 
 Tensor gamma_log_prob(const Tensor& concentration, const Tensor& rate, const Tensor& x) {
   return xlogy(concentration, rate) + xlogy(concentration - 1, x) - rate * x - lgamma(concentration);
@@ -154,10 +154,10 @@ const Kind student_kind = {
         },
     .in_support = [](const Body&, const Tensor& x) { return x == x; }};
 
-Distribution of(const Kind& kind, std::initializer_list<const Tensor*> parameters, const Options& options,
-                Location where) {
+Distribution make_distribution(const Kind& kind, std::initializer_list<const Tensor*> parameters,
+                               const Options& options, Location where) {
   const CallScope call(kind.name, where);
-  Body body = made(kind, parameters, options);
+  Body body = make_body(kind, parameters, options);
   detail::check_parameters(body);
   return finished(std::move(body));
 }
@@ -165,23 +165,24 @@ Distribution of(const Kind& kind, std::initializer_list<const Tensor*> parameter
 }  // namespace
 
 Distribution Gamma(const Operand& concentration, const Operand& rate, Options options) {
-  return of(gamma_kind, {&concentration.tensor(), &rate.tensor()}, options, concentration.where);
+  return make_distribution(gamma_kind, {&concentration.tensor(), &rate.tensor()}, options, concentration.where);
 }
 Distribution Chi2(const Operand& df, Options options) {
   const CallScope call("Chi2", df.where);
   const Tensor concentration = 0.5 * df.tensor(), rate = full({}, 0.5, {concentration.dtype(), concentration.device()});
-  return of(chi2_kind, {&concentration, &rate}, options, df.where);
+  return make_distribution(chi2_kind, {&concentration, &rate}, options, df.where);
 }
 Distribution Beta(const Operand& concentration1, const Operand& concentration0, Options options) {
-  return of(beta_kind, {&concentration1.tensor(), &concentration0.tensor()}, options, concentration1.where);
+  return make_distribution(beta_kind, {&concentration1.tensor(), &concentration0.tensor()}, options,
+                           concentration1.where);
 }
 Distribution StudentT(const Operand& df, const Operand& loc, const Operand& scale, Options options) {
-  return of(student_kind, {&df.tensor(), &loc.tensor(), &scale.tensor()}, options, df.where);
+  return make_distribution(student_kind, {&df.tensor(), &loc.tensor(), &scale.tensor()}, options, df.where);
 }
 
 Distribution Dirichlet(const Tensor& concentration, Options options, Location where) {
   const CallScope call("Dirichlet", where);
-  Body body = made(dirichlet_kind, {&concentration}, options);
+  Body body = make_body(dirichlet_kind, {&concentration}, options);
   body.event = Dims{body[0].size(-1)};
   detail::check_parameters(body);
   return finished(std::move(body));

@@ -5,6 +5,7 @@
 #include "../ops/linalg.hpp"
 #include "../ops/matmul.hpp"
 #include "../ops/random.hpp"
+#include "../tensor/expect-inl.hpp"
 
 namespace weft::distributions {
 
@@ -59,8 +60,8 @@ void check_matrix(const Tensor& matrix, const Tensor& loc, const char* name) {
   if (matrix.dim() >= 2 && matrix.size(-1) == matrix.size(-2) && loc.dim() >= 1 && matrix.size(-1) == loc.size(-1)) {
     return;
   }
-  raise<ShapeError>({.problem = fmt::format("{} is [..., n, n] for loc [..., n], not {} for {}", name,
-                                            matrix.shape().text(), loc.shape().text())});
+  raise<ShapeError>({.problem = mismatch_text(name, "shape [..., n, n] for loc [..., n]", matrix.shape()),
+                     .details = "loc " + loc.shape().text()});
 }
 
 /// The Cholesky factor of a symmetric matrix. Raises ValueError if it is not symmetric or not positive definite.
@@ -96,9 +97,7 @@ Distribution MultivariateNormal(const Tensor& loc, const Spread& spread, Options
   const int given =
       spread.covariance_matrix.defined() + spread.precision_matrix.defined() + spread.scale_tril.defined();
   if (given != 1) {
-    raise<ValueError>({.problem = fmt::format("one of covariance_matrix, precision_matrix and scale_tril is given, not "
-                                              "{}",
-                                              given)});
+    raise_value("", "one of covariance_matrix, precision_matrix and scale_tril", given);
   }
   const bool validate = options.validate_args.value_or(default_validate_args());
   Tensor factor = spread.scale_tril;
@@ -114,7 +113,7 @@ Distribution MultivariateNormal(const Tensor& loc, const Spread& spread, Options
   } else if (spread.precision_matrix.defined()) {
     factor = factor_of_inverse(floating_point(spread.precision_matrix), validate);
   }
-  Body body = detail::made(kind, {&loc, &factor}, options);
+  Body body = detail::make_body(kind, {&loc, &factor}, options);
   body.event = Dims{factor.size(-1)};
   detail::check_parameters(body);
   return detail::finished(std::move(body));

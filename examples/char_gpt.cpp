@@ -102,7 +102,7 @@ class Keeper {
       std::cerr << "step " << saving_ << " was not saved; " << folder_
                 << (kept_ < 0 ? " is as it was" : " is of step " + std::to_string(kept_)) << std::endl;
       if (ended) throw;
-      std::cerr << error.what() << "\nthe training goes on" << std::endl;
+      std::cerr << error.what() << "\ntraining continues" << std::endl;
     }
   }
 
@@ -187,7 +187,7 @@ CLI::Validator whole_number(T least, const char* what) {
 
 int main(int argc, char** argv) {
   Options o;
-  CLI::App app("Trains a character GPT and prints a sample of what it writes.", "weft train");
+  CLI::App app("Trains a character GPT and prints a sample of its text.", "weft train");
   app.add_option("--preset", o.preset, "size of the model and the run")
       ->check(CLI::IsMember({"tiny", "small", "base"}))
       ->capture_default_str();

@@ -71,7 +71,7 @@ Contents from_cbor(const std::string& path) {
 
 Contents read(const std::string& path, const std::string& entry) {
   const std::string kind = extension_of(path);
-  if (!entry.empty() && kind != ".pt" && kind != ".pth" && kind != ".bin") fail("--entry is for what torch.save wrote");
+  if (!entry.empty() && kind != ".pt" && kind != ".pth" && kind != ".bin") fail("--entry is for files of torch.save");
   if (kind == "/") return {.tensors = io::load_sharded(path)};
   if (kind == ".safetensors") return {.tensors = io::load_file(path), .metadata = io::SafeFile::open(path).metadata()};
   if (kind == ".npz") return {.tensors = io::load_npz(path)};
@@ -169,8 +169,8 @@ void convert(const Options& options) {
 
 int main(int argc, char** argv) {
   CLI::App app{
-      "Converts files of tensors (safetensors, npz, JSON, CBOR; what torch.save wrote; folders of several safetensors "
-      "files), and models' trees (JSON, CBOR), reads what it wrote, and compares.",
+      "Converts files of tensors (safetensors, npz, JSON, CBOR; files of torch.save; folders of several safetensors "
+      "files), and models' trees (JSON, CBOR), reads its result, and compares.",
       "weft convert"};
   Options options;
   app.add_option("FROM", options.from, "a folder, or a .safetensors, .npz, .pt, .json or .cbor file")->required();

@@ -93,7 +93,7 @@ bool run(const Options& o) {
 
 int main(int argc, char** argv) {
   Options o;
-  CLI::App app("Trains a character LSTM and prints a sample of what it writes.");
+  CLI::App app("Trains a character LSTM and prints a sample of its text.");
   app.add_option("--data", o.data, "text file to learn, instead of Weft's own sources");
   app.add_option("--steps", o.steps)->capture_default_str()->check(CLI::Range(1, 10000000));
   app.add_option("--batch", o.batch)->capture_default_str()->check(CLI::Range(1, 100000));

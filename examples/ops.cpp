@@ -153,7 +153,7 @@ int main(int argc, char** argv) {
   CLI::App app("Prints for every op which dtypes work on which device, forward and gradient.", "weft-ops");
   std::string json_path, only;
   app.add_option("--json", json_path, "write the matrix to this file as JSON");
-  app.add_option("--op", only, "only the ops whose name contains this");
+  app.add_option("--op", only, "only the ops with this in their name");
   std::vector<std::string> plugins;
   app.add_option("--plugin", plugins, "shared objects that bring more kinds of devices, beside those of WEFT_PLUGINS");
   bool markdown = false;

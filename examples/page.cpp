@@ -61,7 +61,7 @@ int main(int argc, char** argv) {
   bool as_text = false, suspects_alone = false, ascii = !terminal_draws_blocks();
   int columns = columns_of_terminal();
   size_t rows = 40;
-  CLI::App app("Shows what gradients did in a run, or in two beside each other.", "weft page");
+  CLI::App app("Shows the gradients of a run, or of two beside each other.", "weft page");
   app.add_option("run", runs, "a folder with gradients.jsonl, or such a file")->required()->expected(1, 2);
   app.add_flag("--text", as_text, "prints the report instead of writing a page");
   app.add_flag("--suspects", suspects_alone, "prints what looks wrong alone; status 1 where anything does");

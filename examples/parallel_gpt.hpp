@@ -37,7 +37,7 @@ inline Plan plan_of(const std::string& text) {
     const std::string name = text.substr(begin, std::min(digits, end) - begin);
     const auto found = sizes.find(name);
     if (found == sizes.end() || digits >= end || text.find_first_not_of("0123456789", digits) < end)
-      throw ValueError("a plan is like dp2-tp2 or dp2-zero1, not " + text);
+      throw ValueError("plan: expected a text like dp2-tp2 or dp2-zero1, got '" + text + "'");
     *found->second = std::stoi(text.substr(digits, end - digits));
     plan.cuts_sequences |= name == "sp";
     plan.has_experts |= name == "ep";

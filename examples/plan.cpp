@@ -127,7 +127,7 @@ std::string plan_table(const Wish& wish, Machine machine) {
   double bytes = 0;
   for (const TrafficCost& t : traffic_of(wish.sizes, plan, 0)) bytes += t.sending.bytes;
   return text(cost) + fmt::format(
-                          "measured {:.1f} ms a step, {:.2f} of what is predicted\n"
+                          "measured {:.1f} ms a step, {:.2f} of the prediction\n"
                           "         rank 0 sent {} bytes, predicted {:.0f}\n",
                           1e3 * run.seconds, run.seconds / cost.seconds, run.bytes, bytes);
 }
@@ -154,11 +154,11 @@ int main(int argc, char** argv) {
   int64_t layers = 0, width = 0, heads = 0, hidden = 0, vocabulary = 0, sequence = 0, experts = 0, chosen = 0;
   std::string dtype;
   CLI::App app(
-      "Works out what a training step of a transformer costs on many devices: memory, bytes sent, time, by a plan or "
+      "Works out the cost of a training step of a transformer on many devices: memory, bytes sent, time, by a plan or "
       "by "
       "the best ones that fit. Nothing is run, but for --machine this.");
   app.add_option("model", wish.model, "gpt2, gpt2-medium, gpt2-large, gpt2-xl, gpt-22b, gpt3, gpt-530b or gpt-1t");
-  app.add_option("--layers", layers, "sizes of the model, or of the named one what is another");
+  app.add_option("--layers", layers, "sizes of the model; with a named one, its sizes that change");
   app.add_option("--width", width);
   app.add_option("--heads", heads);
   app.add_option("--hidden", hidden, "of a block's second half; 4 widths");

@@ -62,7 +62,7 @@ void save_pictures(const Vae& model, const Tensor& given, const Options& o) {
   io::save_tiles(
       o.out + "/remembered.svg",
       cat({some.view({10, drawn::size, drawn::size}), sigmoid(model(codes)).view({10, drawn::size, drawn::size})}),
-      {.title = "Ten digits, and what it remembers of them"});
+      {.title = "Ten digits, and their reconstructions"});
   std::vector<Tensor> way;
   for (int i = 0; i < 20; ++i) way.push_back(lerp(codes[0], codes[1], i / 19.0));
   as_tiles("way.svg", model(stack(way)), "From one digit to another");

@@ -84,7 +84,7 @@ void save_pictures(Net& net, const Images& test, const Tensor& read, const std::
   std::filesystem::create_directories(folder);
   const Tensor confusion = bincount(test.labels * classes + read, {}, classes * classes).view({classes, classes});
   io::TilesOptions look{
-      .title = "Test images by class and by what was read", .row_label = "class", .column_label = "read as"};
+      .title = "Test images by class and by prediction", .row_label = "class", .column_label = "read as"};
   for (int64_t i = 0; i < classes; ++i) look.names.push_back(std::to_string(i));
   io::save_tiles(folder + "/confusion.svg", confusion, look);
   io::save_tiles(folder + "/filters.svg", net.conv1.weight.squeeze(1), {.title = "Filters of the first layer"});

@@ -11,6 +11,7 @@
 #include "../ops/detail/common.hpp"
 #include "../ops/join.hpp"
 #include "../ops/reduce.hpp"
+#include "../tensor/expect-inl.hpp"
 
 namespace weft::func {
 
@@ -68,12 +69,11 @@ std::vector<Tensor> released(std::vector<Tensor> results, bool keeps_graph) {
 
 void check_like(const std::vector<Tensor>& given, const std::vector<Tensor>& wanted, const char* what) {
   if (given.size() != wanted.size()) {
-    raise<ValueError>({.problem = fmt::format("{} {}s for {}", given.size(), what, wanted.size())});
+    raise_value("", fmt::format("{} {}s", wanted.size(), what), given.size());
   }
   for (size_t i = 0; i < given.size(); ++i) {
     if (checked(given[i]).shape() == wanted[i].shape()) continue;
-    raise<ShapeError>({.problem = fmt::format("{} {} has shape {}, not {}", what, i, given[i].shape().text(),
-                                              wanted[i].shape().text())});
+    raise_shape(fmt::format("{} {}", what, i), wanted[i].shape(), given[i]);
   }
 }
 

@@ -150,7 +150,7 @@ struct VmapOptions {
   /// The example dimension of each input; none for an input that all examples share. A single entry applies to all
   /// inputs.
   std::vector<std::optional<int>> in_dims = {0};
-  /// The example dimension of each output; aux uses dimension 0. A single entry applies to all outputs.
+  /// The example dimension of each output, then of each aux. A single entry applies to all.
   std::vector<int> out_dims = {0};
   Randomness randomness = Randomness::error;
 };

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -68,23 +69,33 @@ class Draws {
 };
 
 /// Restores the states of the default generators at destruction.
-class DrawsBack {
+class RestoreGenerators {
  public:
-  DrawsBack() {
+  RestoreGenerators() {
     for (const Device device : devices_with_generators()) {
       generators_.emplace_back(&default_generator(device), default_generator(device).state());
     }
   }
-  ~DrawsBack() {
+  ~RestoreGenerators() {
     for (auto& [generator, state] : generators_) {
       if (!(generator->state() == state)) generator->set_state(state);
     }
   }
-  DrawsBack(const DrawsBack&) = delete;
+  RestoreGenerators(const RestoreGenerators&) = delete;
 
  private:
   std::vector<std::pair<Generator*, GeneratorState>> generators_;
 };
+
+/// A dimension for each output, then one for each aux.
+std::pair<std::vector<int>, std::vector<int>> dims_of_outputs(const std::vector<int>& out_dims, size_t outputs,
+                                                              size_t aux) {
+  std::pair<std::vector<int>, std::vector<int>> dims;
+  for (size_t i = 0; i < outputs + aux; ++i) {
+    (i < outputs ? dims.first : dims.second).push_back(at(out_dims, i, outputs + aux, "out_dims"));
+  }
+  return dims;
+}
 
 /// Stacks the i-th tensors of all examples.
 std::vector<Tensor> stacked(const std::vector<std::vector<Tensor>>& examples, const std::vector<int>& out_dims,
@@ -101,7 +112,7 @@ std::vector<Tensor> stacked(const std::vector<std::vector<Tensor>>& examples, co
       raise<ValueError>({.problem = fmt::format("the function returned {} {} for one example and {} for another", count,
                                                 what, example.size())});
     }
-    out.push_back(stack(each, at(out_dims, i, count, "out_dims")));
+    out.push_back(stack(each, out_dims[i]));
   }
   return out;
 }
@@ -128,7 +139,7 @@ struct Call {
 
 /// Whether f may run once for all examples: no gradient flows to the inputs, and no step is being recorded.
 bool may_run_at_once(const Call& call) {
-  if (call.count == 1 || weft::detail::step_recorder != nullptr) return false;
+  if (call.count == 1 || weft::detail::capture_recorder != nullptr) return false;
   return std::ranges::all_of(
       call.inputs, [](const Tensor& x) { return x.device().is_cpu() && !(grad_mode().enabled && x.requires_grad()); });
 }
@@ -137,7 +148,7 @@ std::vector<Tensor> of_all(detail::Batch& batch, const std::vector<Tensor>& exam
                            const std::vector<int>& out_dims) {
   std::vector<Tensor> out;
   for (size_t i = 0; i < examples.size(); ++i) {
-    out.push_back(batch.all_of(examples[i]).movedim(0, at(out_dims, i, examples.size(), "out_dims")));
+    out.push_back(batch.all_of(examples[i]).movedim(0, out_dims[i]));
   }
   return out;
 }
@@ -147,11 +158,11 @@ bool has_graph(const std::vector<Tensor>& tensors) {
 }
 
 /// The result of f for all examples if `complete`, otherwise for the first one. No outputs if f must run again.
-struct AtOnce {
+struct BatchedResult {
   bool complete = false;
   std::optional<Outputs> outputs;
 };
-AtOnce run_at_once(Call& call) {
+BatchedResult run_at_once(Call& call) {
   detail::Batch batch(call.count, call.options.randomness == Randomness::same);
   std::vector<Tensor> example;
   for (size_t i = 0; i < call.inputs.size(); ++i) {
@@ -161,7 +172,8 @@ AtOnce run_at_once(Call& call) {
   Outputs first = call.of(example);
   if (batch.wrote_inputs()) return {};
   if (batch.refused() || has_graph(first.tensors) || has_graph(first.aux)) return {false, std::move(first)};
-  return {true, Outputs(of_all(batch, first.tensors, call.options.out_dims), of_all(batch, first.aux, {0}))};
+  const auto [dims, aux_dims] = dims_of_outputs(call.options.out_dims, first.tensors.size(), first.aux.size());
+  return {true, Outputs(of_all(batch, first.tensors, dims), of_all(batch, first.aux, aux_dims))};
 }
 
 /// A placeholder example on the graph of x. Ones, identity matrices and index 0 are valid for most functions.
@@ -176,7 +188,7 @@ Tensor stand_in(const Tensor& x, int dim) {
 /// Result for a batch without examples, with the shapes of a placeholder's outputs. The generators' states are
 /// restored.
 Outputs mapped_of_none(Call& call) {
-  const DrawsBack draws;
+  const RestoreGenerators draws;
   std::vector<Tensor> example;
   for (size_t i = 0; i < call.inputs.size(); ++i) {
     const std::optional<int> dim = call.dim(i);
@@ -186,12 +198,12 @@ Outputs mapped_of_none(Call& call) {
   const auto none_of = [](const std::vector<Tensor>& tensors, const std::vector<int>& out_dims) {
     std::vector<Tensor> out;
     for (size_t i = 0; i < tensors.size(); ++i) {
-      const int dim = at(out_dims, i, tensors.size(), "out_dims");
-      out.push_back(tensors[i].unsqueeze(dim).narrow(dim, 0, 0));
+      out.push_back(tensors[i].unsqueeze(out_dims[i]).narrow(out_dims[i], 0, 0));
     }
     return out;
   };
-  return {none_of(one.tensors, call.options.out_dims), none_of(one.aux, {0})};
+  const auto [dims, aux_dims] = dims_of_outputs(call.options.out_dims, one.tensors.size(), one.aux.size());
+  return {none_of(one.tensors, dims), none_of(one.aux, aux_dims)};
 }
 
 Outputs mapped(const Function& f, const VmapOptions& options, std::span<const Tensor> inputs, Location where) {
@@ -199,7 +211,7 @@ Outputs mapped(const Function& f, const VmapOptions& options, std::span<const Te
   const int64_t count = count_examples(inputs, options.in_dims);
   Call call{f, options, inputs, count, Draws(options.randomness)};
   if (count == 0) return mapped_of_none(call);
-  AtOnce begun;
+  BatchedResult begun;
   if (may_run_at_once(call)) begun = run_at_once(call);
   if (begun.complete) return std::move(*begun.outputs);
   std::vector<std::vector<Tensor>> outputs, aux;
@@ -213,7 +225,8 @@ Outputs mapped(const Function& f, const VmapOptions& options, std::span<const Te
     outputs.push_back(std::move(out.tensors));
     aux.push_back(std::move(out.aux));
   }
-  return {stacked(outputs, options.out_dims, "tensors"), stacked(aux, {0}, "aux")};
+  const auto [dims, aux_dims] = dims_of_outputs(options.out_dims, outputs[0].size(), aux[0].size());
+  return {stacked(outputs, dims, "tensors"), stacked(aux, aux_dims, "aux")};
 }
 
 }  // namespace

@@ -12,8 +12,10 @@
 #include "../io/file.hpp"
 #include "../io/mapping.hpp"
 #include "../io/sharded.hpp"
+#include "../nn/least_elements-inl.hpp"
 #include "../nn/memory_budget-inl.hpp"
 #include "../ops/detail/common.hpp"
+#include "../tensor/shortened.hpp"
 
 namespace weft::generate {
 
@@ -26,12 +28,24 @@ constexpr const char* op = "load_causal_lm";
   raise<NotImplementedError>({.op = op, .problem = what + " is not there yet"}, where);
 }
 
+/// An integer field. A conversion of other numbers would change the value, or have none.
+int64_t integer_of(const json& value, const char* key) {
+  const bool fits = value.is_number_integer() && (!value.is_number_unsigned() || value.get<uint64_t>() >> 63 == 0);
+  if (fits) return value.get<int64_t>();
+  raise<FormatError>(
+      {.problem = fmt::format("config.json: \"{}\": expected an integer, got {}", key, shortened(value.dump(), 100))});
+}
+
 /// The value, or `otherwise` if it is missing or null.
 template <class T>
 T value_or(const json& config, const char* key, T otherwise) {
   const auto found = config.find(key);
-  return found == config.end() || found->is_null() ? otherwise : found->get<T>();
+  if (found == config.end() || found->is_null()) return otherwise;
+  if constexpr (std::is_same_v<T, int64_t>) return integer_of(*found, key);
+  else return found->get<T>();
 }
+
+int64_t required(const json& config, const char* key) { return integer_of(config.at(key), key); }
 
 RopeOptions rope_of(const json& config, int64_t context, Location where) {
   // transformers 5 has one dictionary, older versions have two entries.
@@ -69,12 +83,12 @@ nn::CausalLMOptions gpt2_options(const json& config, Location where) {
   if (value_or(config, "scale_attn_by_inverse_layer_idx", false) || !value_or(config, "scale_attn_weights", true)) {
     unknown("another scale of attention", where);
   }
-  const auto width = config.at("n_embd").get<int64_t>();
-  return {.vocabulary = config.at("vocab_size").get<int64_t>(),
+  const auto width = required(config, "n_embd");
+  return {.vocabulary = required(config, "vocab_size"),
           .width = width,
-          .layers = config.at("n_layer").get<int64_t>(),
-          .heads = config.at("n_head").get<int64_t>(),
-          .hidden = value_or(config, "n_inner", 4 * width),
+          .layers = required(config, "n_layer"),
+          .heads = required(config, "n_head"),
+          .hidden = value_or<int64_t>(config, "n_inner", 0),
           .context = value_or<int64_t>(config, "n_positions", 1024),
           .positions = nn::CausalLMPositions::learned,
           .norm = nn::CausalLMNorm::layer,
@@ -91,13 +105,13 @@ nn::CausalLMOptions llama_options(const json& config, const std::string& type, L
     unknown(fmt::format("hidden_act \"{}\"", act), where);
   }
   const auto context = value_or<int64_t>(config, "max_position_embeddings", type == "llama" ? 2048 : 32768);
-  nn::CausalLMOptions o{.vocabulary = config.at("vocab_size").get<int64_t>(),
-                        .width = config.at("hidden_size").get<int64_t>(),
-                        .layers = config.at("num_hidden_layers").get<int64_t>(),
-                        .heads = config.at("num_attention_heads").get<int64_t>(),
+  nn::CausalLMOptions o{.vocabulary = required(config, "vocab_size"),
+                        .width = required(config, "hidden_size"),
+                        .layers = required(config, "num_hidden_layers"),
+                        .heads = required(config, "num_attention_heads"),
                         .kv_heads = value_or<int64_t>(config, "num_key_value_heads", 0),
                         .head_dim = value_or<int64_t>(config, "head_dim", 0),
-                        .hidden = config.at("intermediate_size").get<int64_t>(),
+                        .hidden = required(config, "intermediate_size"),
                         .context = context,
                         .rope = rope_of(config, context, where),
                         .norm_eps = value_or(config, "rms_norm_eps", 1e-6),
@@ -107,8 +121,13 @@ nn::CausalLMOptions llama_options(const json& config, const std::string& type, L
                         .qk_norm = type == "qwen3",
                         .tied = value_or(config, "tie_word_embeddings", false)};
   // With dynamic NTK scaling the context is longer than the trained length.
-  if (o.rope.scaling == RopeScaling::dynamic_ntk)
-    o.context = static_cast<int64_t>(static_cast<double>(context) * o.rope.factor);
+  if (o.rope.scaling == RopeScaling::dynamic_ntk) {
+    const double scaled = static_cast<double>(context) * o.rope.factor;
+    if (!(scaled >= 0 && scaled < 0x1p62)) {
+      raise<FormatError>({.op = op, .problem = fmt::format("config.json: the context is {} tokens", scaled)}, where);
+    }
+    o.context = static_cast<int64_t>(scaled);
+  }
   const bool slides = type == "mistral" || (type != "llama" && value_or(config, "use_sliding_window", false));
   if (!slides) return o;
   o.window = value_or<int64_t>(config, "sliding_window", 0);
@@ -150,9 +169,24 @@ void check_layers(const io::TensorMap& files, const nn::CausalLMOptions& o, Loca
       {.op = op, .problem = fmt::format("config.json says {} layers, the weights are of {}", o.layers, count)}, where);
 }
 
+/// Checked before the model is built, too. Files may also hold masks and positions. An output layer that they lack is
+/// reported by its name later.
+void check_elements(const io::TensorMap& files, nn::CausalLMOptions o, Location where) {
+  o.tied = true;
+  const Checked claimed = nn::detail::least_elements(o);
+  const int64_t stored = elements_of(files);
+  if (claimed.fits() && claimed.value() <= stored) return;
+  raise<ShapeError>(
+      {.op = op,
+       .problem = fmt::format("config.json describes a model with {} elements or more, the weights have {}",
+                              claimed.fits() ? std::to_string(claimed.value()) : "2^63", stored)},
+      where);
+}
+
 /// Returns f(config). Raises FormatError if the text is not JSON or a field has another type.
 template <class F>
 auto from_config(std::string_view text, Location where, F&& f) {
+  const CallScope call(op, where);
   try {
     return f(json::parse(text));
   } catch (const json::exception& error) {
@@ -238,9 +272,9 @@ nn::CausalLM load_causal_lm(const io::Path& folder, const LoadCausalLMOptions& o
   const io::TensorMap files =
       io::load_sharded(folder, {.dtype = options.dtype, .offload = io::Offload::disk, .prefer_index = true}, where);
   check_layers(files, o, where);
+  check_elements(files, o, where);
   nn::CausalLM model = [&] {
-    const auto bytes = nn::detail::MemoryBudget::bytes_for(elements_of(files));
-    const nn::detail::MemoryBudget budget(bytes, op, "config.json", where);
+    const nn::detail::MemoryBudget budget(elements_of(files), std::ssize(files), op, "config.json", where);
     return nn::CausalLM(o, where);
   }();
   if (const auto dtype = options.dtype ? options.dtype : dtype_of(files, said)) model.to(*dtype, where);

@@ -8,6 +8,7 @@
 
 #include "../tensor/error.hpp"
 #include "../tensor/philox.hpp"
+#include "../tensor/expect-inl.hpp"
 
 namespace weft::generate {
 
@@ -77,7 +78,7 @@ double sum_of(const std::vector<Candidate>& all) {
 }
 
 /// Candidates after all filters, with unnormalised probabilities; sorted only if a filter requires it.
-std::vector<Candidate> kept(const std::vector<double>& logits, const SamplingOptions& o) {
+std::vector<Candidate> filter_candidates(const std::vector<double>& logits, const SamplingOptions& o) {
   if (o.temperature == 0) {
     const auto best = std::ranges::max_element(logits);
     return {{best - logits.begin(), 1}};
@@ -99,16 +100,18 @@ std::vector<Candidate> kept(const std::vector<double>& logits, const SamplingOpt
 }  // namespace
 
 void check(const SamplingOptions& o, Location where) {
-  const auto refuse = [&](const char* what, double value) {
-    raise<ValueError>({.op = "sample", .problem = fmt::format("{} is {}", what, value)}, where);
+  const auto refuse = [&](const char* name, const char* expected, double value) {
+    raise<ValueError>({.op = "sample", .problem = mismatch_text(name, expected, value)}, where);
   };
   if (!(o.repetition_penalty > 0 && std::isfinite(o.repetition_penalty))) {
-    refuse("repetition_penalty", o.repetition_penalty);
+    refuse("repetition_penalty", "a finite number above 0", o.repetition_penalty);
   }
-  if (!(o.temperature >= 0 && std::isfinite(o.temperature))) refuse("temperature", o.temperature);
-  if (o.top_k < 0) refuse("top_k", static_cast<double>(o.top_k));
-  if (!(o.top_p > 0 && o.top_p <= 1)) refuse("top_p", o.top_p);
-  if (!(o.min_p >= 0 && o.min_p <= 1)) refuse("min_p", o.min_p);
+  if (!(o.temperature >= 0 && std::isfinite(o.temperature))) {
+    refuse("temperature", "a finite number of at least 0", o.temperature);
+  }
+  if (o.top_k < 0) refuse("top_k", "at least 0", static_cast<double>(o.top_k));
+  if (!(o.top_p > 0 && o.top_p <= 1)) refuse("top_p", "a number in (0, 1]", o.top_p);
+  if (!(o.min_p >= 0 && o.min_p <= 1)) refuse("min_p", "a number in [0, 1]", o.min_p);
 }
 
 std::vector<Candidate> candidates(std::span<const float> logits, std::span<const int64_t> sequence,
@@ -116,7 +119,7 @@ std::vector<Candidate> candidates(std::span<const float> logits, std::span<const
   check(options, where);
   std::vector<double> own = checked_logits(logits, where);
   penalise(own, sequence, options.repetition_penalty, where);
-  std::vector<Candidate> out = kept(own, options);
+  std::vector<Candidate> out = filter_candidates(own, options);
   std::ranges::sort(out, is_before);
   const double sum = sum_of(out);
   for (Candidate& c : out) c.probability /= sum;
@@ -144,7 +147,7 @@ double Sampler::uniform() {
 Sampler::Drawn Sampler::operator()(std::span<const float> logits, std::span<const int64_t> sequence, Location where) {
   std::vector<double> own = checked_logits(logits, where);
   penalise(own, sequence, options_.repetition_penalty, where);
-  std::vector<Candidate> stay = kept(own, options_);
+  std::vector<Candidate> stay = filter_candidates(own, options_);
   // Inverse transform over sorted candidates, so that models with similar probabilities draw the same token from the
   // same random number.
   const int64_t place = options_.temperature == 0 ? 1 : count_of_share(stay, uniform(), sum_of(stay));

@@ -19,6 +19,7 @@
 
 #include "../ops/create.hpp"
 #include "../ops/detail/common.hpp"
+#include "../tensor/expect-inl.hpp"
 
 namespace weft::generate {
 
@@ -158,7 +159,7 @@ struct TokenQueue::Impl {
   [[noreturn]] void drop_all(const std::string& problem, Location where) {
     char bytes[PIPE_BUF];
     while (read(file, bytes, sizeof bytes) > 0) continue;
-    drop(problem + "; what was queued is dropped", where);
+    drop(problem + "; the queue is dropped", where);
   }
 
   /// Reads the next packet. Returns false if there is none.
@@ -168,8 +169,7 @@ struct TokenQueue::Impl {
     const Header& h = packet.header;
     if (have < sizeof(Header) || std::memcmp(h.name, Header().name, 4) != 0)
       drop_all("bytes that are no message", where);
-    if (h.version != 1)
-      drop_all(fmt::format("a message of version {}, which this program does not know", h.version), where);
+    if (h.version != 1) drop_all(fmt::format("a message of version {}: this program is older", h.version), where);
     if (h.batch < 0 || h.batch > most_tokens || h.stop > 1) drop_all("a message that was changed", where);
     const int64_t before = packet_tokens * h.packet;
     const int64_t expected = std::clamp<int64_t>(h.batch - before, 0, packet_tokens);
@@ -211,12 +211,10 @@ TokenQueue::TokenQueue(TokenQueue&&) noexcept = default;
 void TokenQueue::send(const Tensor& tokens, bool stop, int rank, Location where) {
   const CallScope call("TokenQueue::send", where);
   if (rank != 0) return;
-  if (checked(tokens).dtype() != DType::i64 && tokens.dtype() != DType::i32) {
-    raise<DTypeError>({.problem = fmt::format("tokens are int64 or int32, not {}", name(tokens.dtype()))});
-  }
-  if (tokens.dim() != 1 && !(tokens.dim() == 2 && tokens.size(1) == 1)) {
-    raise<ShapeError>({.problem = fmt::format("tokens are [batch] or [batch, 1], not {}", tokens.shape().text())});
-  }
+  const bool fits = checked(tokens).dtype() == DType::i64 || tokens.dtype() == DType::i32;
+  expect_dtype("tokens", tokens, fits, "int64 or int32");
+  const bool one_each = tokens.dim() == 1 || (tokens.dim() == 2 && tokens.size(1) == 1);
+  expect_shape("tokens", tokens, one_each, "[batch] or [batch, 1]");
   const std::vector<int64_t> all = tokens.to_vector<int64_t>();
   const uint64_t message = ++impl_->next_message;
   const auto deadline = deadline_in(impl_->options.send_seconds);

@@ -23,6 +23,7 @@
 #include "../tensor/memory_use.hpp"
 #include "../tensor/warning.hpp"
 #include "detail/kernel_faults.hpp"
+#include "../tensor/expect-inl.hpp"
 
 namespace weft {
 
@@ -106,7 +107,7 @@ constinit Atomic<const BreakEvent*> last_stop{nullptr};
 void stop_at_op(const BreakEvent& event) {
   const bool waited_for = somebody_waits_for_traps();
   std::fprintf(stderr, "weft: stopped %s\n%s", event.text().c_str(),
-               waited_for ? "" : "  no debugger is there, so the program goes on: run it under gdb\n");
+               waited_for ? "" : "  no debugger is attached, so the program continues: run it under gdb\n");
   std::fflush(stderr);
   if (!waited_for) return;
   last_stop.store(&event, MemoryOrder::release);
@@ -290,7 +291,8 @@ BreakOn::BreakOn(BreakOptions options, bool in_module, Location where) {
                        .remedy = "say it as \"net.cpp:41\""},
                       where);
   }
-  if (options.skip < 0) raise<ValueError>({.op = "BreakOn", .problem = "skip is negative"}, where);
+  if (options.skip < 0)
+    raise<ValueError>({.op = "BreakOn", .problem = mismatch_text("skip", "at least 0", options.skip)}, where);
   state_ = Shared<State>::make(std::move(options), in_module, where);
   state_->backward.emplace(*state_);
   state_->forward.emplace(*state_);

@@ -48,10 +48,12 @@ void check_inputs(std::span<const Tensor> inputs, Location where) {
   for (const Tensor& x : inputs) {
     const char* problem = nullptr;
     if (!x.defined()) problem = "an input is undefined";
-    else if (x.requires_grad()) problem = "an input requires a gradient, which a replay would not hand on";
+    else if (x.requires_grad()) problem = "an input requires a gradient, which a replay would not pass on";
     else if (x.device().type == DeviceType::meta) problem = "an input has no elements: it is on meta";
     if (problem == nullptr) continue;
-    raise<ValueError>({.op = op, .problem = problem, .remedy = "capture what the step shares with the program"}, where);
+    raise<ValueError>(
+        {.op = op, .problem = problem, .remedy = "let the function capture objects that it shares with the program"},
+        where);
   }
 }
 
@@ -62,7 +64,7 @@ std::vector<Tensor> detached(std::vector<Tensor> tensors) {
   return tensors;
 }
 
-void put(const std::vector<Tensor>& targets, std::span<const Tensor> values) {
+void copy_values(const std::vector<Tensor>& targets, std::span<const Tensor> values) {
   const NoGradGuard unrecorded;
   for (size_t i = 0; i < targets.size(); ++i) targets[i].copy_(values[i]);
 }
@@ -126,11 +128,11 @@ struct StepReplayer::State {
   }
 
   std::vector<Tensor> record(Entry& entry, Run run, void* step, std::span<const Tensor> inputs, Location where) {
-    put(entry.inputs, inputs);
+    copy_values(entry.inputs, inputs);
     auto recording = std::make_unique<StepRecording>();
     {
       const OwnCasts own_casts;
-      RecorderOfStep recorder(*recording);
+      StepKernelRecorder recorder(*recording);
       recording->outputs = detached(run(step, entry.inputs));
       recorder.finish();
     }
@@ -172,7 +174,7 @@ std::vector<Tensor> StepReplayer::run(Run run, void* step, std::span<const Tenso
                                       std::string_view settings) {
   State& state = *state_;
   check_inputs(inputs, where);
-  if (step_recorder != nullptr) return run(step, inputs);  // an outer capture records it
+  if (capture_recorder != nullptr) return run(step, inputs);  // an outer capture records it
   if (!state.warm) {
     std::vector<Tensor> outputs = detached(run(step, inputs));
     state.warm = true;
@@ -182,7 +184,7 @@ std::vector<Tensor> StepReplayer::run(Run run, void* step, std::span<const Tenso
   Entry& entry = state.entry_of(inputs, settings, where);
   if (entry.settled && !entry.last->is_current()) entry.start_over();
   if (!entry.settled) return state.record(entry, run, step, inputs, where);
-  put(entry.inputs, inputs);
+  copy_values(entry.inputs, inputs);
   entry.last->replay();
   ++state.stats.replayed;
   ++entry.replays;

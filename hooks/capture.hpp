@@ -98,7 +98,8 @@ class CapturedStep {
   /// NotImplementedError, after the step has run, if it cannot be captured. Errors of the step are passed on.
   template <class... Inputs>
   auto operator()(const Inputs&... inputs) {
-    static_assert((std::is_convertible_v<const Inputs&, const Tensor&> && ...), "capture what is no tensor");
+    static_assert((std::is_convertible_v<const Inputs&, const Tensor&> && ...),
+                  "let the function capture other objects");
     return at(Location::none(), inputs...);
   }
   /// Same, with a location for errors.

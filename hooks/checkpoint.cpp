@@ -143,12 +143,11 @@ struct CheckpointCall::State {
 
   Tensor take(size_t i) {
     if (!complete) {
-      raise<AutogradError>(
-          {.op = "checkpoint",
-           .problem = "backward runs inside the checkpointed function, through what it has just computed",
-           .remedy = "checkpoint the part before it",
-           .event = "called"},
-          where);
+      raise<AutogradError>({.op = "checkpoint",
+                            .problem = "backward runs inside the checkpointed function, through its own results",
+                            .remedy = "checkpoint the part before it",
+                            .event = "called"},
+                           where);
     }
     std::lock_guard lock(mutex);
     if (i >= values.size() || !values[i].defined()) run_again();

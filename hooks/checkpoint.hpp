@@ -63,7 +63,7 @@ class WEFT_API StreamGuard {
 /// (`recomputing()`, autograd/mode.hpp). Modules are checkpointed by name: nn/checkpointing.hpp.
 template <class F, class... Inputs>
 auto checkpoint_at(Location where, F fn, const Inputs&... inputs) {
-  static_assert((std::is_convertible_v<const Inputs&, const Tensor&> && ...), "capture what is no tensor");
+  static_assert((std::is_convertible_v<const Inputs&, const Tensor&> && ...), "let the function capture other objects");
   if (!recording()) return fn(inputs...);
   const auto again = [fn](std::span<const Tensor> kept) mutable {
     [&]<size_t... i>(std::index_sequence<i...>) { (void)fn(kept[i]...); }

@@ -30,6 +30,7 @@ enum class MemoryKind : uint8_t {
   other        ///< results without a graph; without a history everything else
 };
 inline constexpr int memory_kind_count = 5;
+/// "parameter", "gradient", …: the name of the enumerator.
 WEFT_API std::string_view to_string(MemoryKind kind);
 
 struct LiveMemory {

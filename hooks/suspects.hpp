@@ -9,6 +9,7 @@
 namespace weft {
 
 enum class Trouble : uint8_t { non_finite, exploding, vanishing, dead, frozen, updates, broadcast, run };
+/// "non-finite", "exploding", …
 WEFT_API const char* name_of(Trouble trouble);
 
 struct Suspect {

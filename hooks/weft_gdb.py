@@ -17,7 +17,8 @@ import gdb.printing
 DTYPES = [("bool", 1, "?"), ("uint8", 1, "B"), ("int8", 1, "b"), ("uint16", 2, "H"), ("int16", 2, "h"),
           ("uint32", 4, "I"), ("int32", 4, "i"), ("uint64", 8, "Q"), ("int64", 8, "q"), ("float16", 2, "e"),
           ("bfloat16", 2, None), ("float32", 4, "f"), ("float64", 8, "d"), ("float8_e4m3fn", 1, None),
-          ("float8_e5m2", 1, None), ("complex64", 8, None), ("complex128", 16, None)]
+          ("float8_e5m2", 1, None), ("float8_e4m3fnuz", 1, None), ("float8_e5m2fnuz", 1, None),
+          ("float8_e8m0fnu", 1, None), ("complex64", 8, None), ("complex128", 16, None)]
 DEVICES = ["cpu", "cuda", "hpu", "meta"]
 PHASES = ["gradient", "accumulated", "node_before", "node_after", "module_before", "module_after"]
 SHOWN = 8

@@ -17,7 +17,7 @@ namespace weft::io {
 
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "records are written as they lie in memory");
+static_assert(std::endian::native == std::endian::little, "records are written as they are in memory");
 
 constexpr std::array<uint32_t, 256> crc_table = [] {
   std::array<uint32_t, 256> table{};

@@ -45,7 +45,7 @@ class WEFT_API MappedFile {
 };
 
 /// While one exists, truncated bytes of mapped files read as zeros on every thread, instead of ending the process.
-/// `check` then reports the truncation.
+/// `check` then reports the truncation. After the last scope an access to these bytes ends the process again.
 class WEFT_API ReadScope {
  public:
   ReadScope();

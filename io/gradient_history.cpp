@@ -19,19 +19,19 @@ namespace {
 
 constexpr const char* op = "read_history";
 
-double number_or(const JsonPlace& place, const char* name, double otherwise) {
+double number_or(const JsonNode& place, const char* name, double otherwise) {
   return place.has(name) ? place.at(name).number() : otherwise;
 }
 
 // Lines of other programs may have only some fields: rms replaces the norm, and missing fields get defaults.
-std::optional<Statistics> statistics_in(const JsonPlace& tensor, const char* name) {
+std::optional<Statistics> statistics_in(const JsonNode& tensor, const char* name) {
   if (!tensor.has(name)) return {};
-  const JsonPlace s = tensor.at(name);
+  const JsonNode s = tensor.at(name);
   Statistics out{.count = s.has("count") ? s.at("count").integer() : 1};
   if (out.count < 0) s.fail("a count is not negative");
   const auto part = [&](const char* share) {
     const double v = number_or(s, share, 0);
-    if (!(v >= 0 && v <= 1)) s.fail("a share lies between 0 and 1");
+    if (!(v >= 0 && v <= 1)) s.fail("a share is between 0 and 1");
     return static_cast<int64_t>(std::llround(v * static_cast<double>(out.count)));
   };
   out.zeros = part("zeros"), out.non_finite = part("non_finite");
@@ -43,11 +43,11 @@ std::optional<Statistics> statistics_in(const JsonPlace& tensor, const char* nam
   return out;
 }
 
-Shared<const Histogram> bins_in(const JsonPlace& tensor, const char* name) {
+Shared<const Histogram> bins_in(const JsonNode& tensor, const char* name) {
   if (!tensor.has(name)) return {};
-  const JsonPlace bins = tensor.at(name);
+  const JsonNode bins = tensor.at(name);
   auto out = Shared<Histogram>::make();
-  const auto count = [](const JsonPlace& place) {
+  const auto count = [](const JsonNode& place) {
     const int64_t n = place.integer();
     if (n < 0 || n > UINT32_MAX) place.fail("a bin holds 0 to 2^32 - 1");
     return static_cast<uint32_t>(n);
@@ -58,7 +58,7 @@ Shared<const Histogram> bins_in(const JsonPlace& tensor, const char* name) {
     const bool exists = from >= Histogram::lowest && from < Histogram::lowest + Histogram::bins;
     if (!exists) bins.at("from").fail("there is no such bin");
     int64_t at = from - Histogram::lowest;
-    bins.at(side).each([&](const JsonPlace& n) {
+    bins.at(side).each([&](const JsonNode& n) {
       if (at < 0 || at >= Histogram::bins) n.fail("there is no such bin");
       into[static_cast<size_t>(at++)] = count(n);
     });
@@ -148,17 +148,17 @@ class Reader {
   int64_t interval() const { return least_ == INT64_MAX ? 1 : least_; }
 
   void add(const JsonTree& tree) {
-    const JsonPlace line(tree, op, Location::none());
+    const JsonNode line(tree, op, Location::none());
     RecordedStep out{.step = line.at("step").integer(), .loss = {}, .of = {}};
     if (out.step < 0) line.at("step").fail("a step is not negative");
     if (before_ && out.step > *before_) least_ = std::min(least_, out.step - *before_);
     if (line.has("loss") && !line.at("loss").json().is(JsonTree::Kind::null)) out.loss = line.at("loss").number();
     next_ = 0;
-    line.at("tensors").each_field([&](const std::string& name, const JsonPlace& tensor) { add(name, tensor, out); });
+    line.at("tensors").each_field([&](const std::string& name, const JsonNode& tensor) { add(name, tensor, out); });
     if (line.has("trace")) add_trace(line.at("trace"), out.step);
-    if (line.has("broadcasts")) line.at("broadcasts").each([&](const JsonPlace& m) { add_broadcast(m); });
+    if (line.has("broadcasts")) line.at("broadcasts").each([&](const JsonNode& m) { add_broadcast(m); });
     if (line.has("program")) add_program(line.at("program"));
-    if (line.has("memory")) line.at("memory").each([&](const JsonPlace& m) { add_memory(m, out.step); });
+    if (line.has("memory")) line.at("memory").each([&](const JsonNode& m) { add_memory(m, out.step); });
     before_ = out.step;
     steps_.add(std::move(out));
   }
@@ -175,7 +175,7 @@ class Reader {
     return which;
   }
 
-  void add(const std::string& name, const JsonPlace& tensor, RecordedStep& step) {
+  void add(const std::string& name, const JsonNode& tensor, RecordedStep& step) {
     const size_t which = index_of(name, tensor.has("kind") ? WatchedKind::activation : WatchedKind::parameter);
     Watched& watched = history_.watched[which];
     Observation o{.value = statistics_in(tensor, "value"), .gradient = statistics_in(tensor, "gradient")};
@@ -196,7 +196,7 @@ class Reader {
 
   class Fields {
    public:
-    Fields(const JsonPlace& place, Reader& reader) : place_(place), reader_(reader) {}
+    Fields(const JsonNode& place, Reader& reader) : place_(place), reader_(reader) {}
 
     template <class T>
     void operator()(const char* name, T& value) {
@@ -208,33 +208,33 @@ class Reader {
     }
 
    private:
-    static void read(const JsonPlace& p, double& v) { v = p.number(); }
-    static void read(const JsonPlace& p, std::optional<double>& v) { v = p.number(); }
-    static void read(const JsonPlace& p, int64_t& v) { v = p.integer(); }
-    static void read(const JsonPlace& p, bool& v) { v = p.boolean(); }
-    static void read(const JsonPlace& p, std::string& v) { v = p.text(); }
-    static void read(const JsonPlace& p, Cut::Kind& v) {
+    static void read(const JsonNode& p, double& v) { v = p.number(); }
+    static void read(const JsonNode& p, std::optional<double>& v) { v = p.number(); }
+    static void read(const JsonNode& p, int64_t& v) { v = p.integer(); }
+    static void read(const JsonNode& p, bool& v) { v = p.boolean(); }
+    static void read(const JsonNode& p, std::string& v) { v = p.text(); }
+    static void read(const JsonNode& p, Cut::Kind& v) {
       const int64_t kind = p.integer();
       if (kind < 0 || kind > static_cast<int64_t>(Cut::Kind::unused)) p.fail("there is no such kind of cut");
       v = static_cast<Cut::Kind>(kind);
     }
     template <class T>
-    void read(const JsonPlace& p, std::vector<T>& v) {
+    void read(const JsonNode& p, std::vector<T>& v) {
       v.clear();
-      p.each([&](const JsonPlace& item) { read(item, v.emplace_back()); });
+      p.each([&](const JsonNode& item) { read(item, v.emplace_back()); });
     }
     template <class T>
-    void read(const JsonPlace& p, T& v) {
+    void read(const JsonNode& p, T& v) {
       v = {};
       Fields inner(p, reader_);
       weft::detail::fields_of(inner, v);
     }
 
-    const JsonPlace& place_;
+    const JsonNode& place_;
     Reader& reader_;
   };
 
-  void add_program(const JsonPlace& place) {
+  void add_program(const JsonNode& place) {
     ProgramFacts& p = history_.program;
     Fields seen(place, *this);
     seen("model", p.model), seen("single_batches", p.single_batches), seen("cuts", p.cuts);
@@ -249,31 +249,31 @@ class Reader {
     append("clippings", p.clippings), append("optimizer_steps", p.optimizer_steps);
   }
 
-  size_t site_of(const JsonPlace& place) {
+  size_t site_of(const JsonNode& place) {
     OpSite site{.op = place.at("op").text(), .place = place.at("place").text()};
     auto& sites = history_.sites;
     const auto same = [&](const OpSite& s) { return s.op == site.op && s.place == site.place; };
     const auto found = std::ranges::find_if(sites, same);
     if (found != sites.end()) return static_cast<size_t>(found - sites.begin());
-    place.at("parameters").each([&](const JsonPlace& p) { site.parameters.push_back(index_of(p.text())); });
+    place.at("parameters").each([&](const JsonNode& p) { site.parameters.push_back(index_of(p.text())); });
     sites.push_back(std::move(site));
     return sites.size() - 1;
   }
 
-  void add_trace(const JsonPlace& place, int64_t step) {
+  void add_trace(const JsonNode& place, int64_t step) {
     Trace trace;
     trace.step = step;
     std::vector<size_t> sites;
-    place.at("sites").each([&](const JsonPlace& s) { sites.push_back(site_of(s)); });
-    const auto sender = [&](const JsonPlace& from) {
+    place.at("sites").each([&](const JsonNode& s) { sites.push_back(site_of(s)); });
+    const auto sender = [&](const JsonNode& from) {
       const int64_t n = from.integer();
       if (n < Passage::loss || n >= static_cast<int64_t>(trace.passages.size())) from.fail("no passage came before it");
       return static_cast<int32_t>(n);
     };
-    place.at("passages").each([&](const JsonPlace& fields) {
+    place.at("passages").each([&](const JsonNode& fields) {
       Passage p;
       int at = 0;
-      fields.each([&](const JsonPlace& field) {
+      fields.each([&](const JsonNode& field) {
         switch (at++) {
           case 0:
             p.site = static_cast<size_t>(field.integer());
@@ -299,10 +299,10 @@ class Reader {
       if (at < 5) fields.fail("a passage has five numbers at least");
       trace.passages.push_back(p);
     });
-    place.at("arrivals").each([&](const JsonPlace& fields) {
+    place.at("arrivals").each([&](const JsonNode& fields) {
       Arrival a;
       int at = 0;
-      fields.each([&](const JsonPlace& field) {
+      fields.each([&](const JsonNode& field) {
         switch (at++) {
           case 0:
             a.which = index_of(field.text());
@@ -323,7 +323,7 @@ class Reader {
     weft::detail::keep_trace(std::move(trace), history_);
   }
 
-  void add_broadcast(const JsonPlace& place) {
+  void add_broadcast(const JsonNode& place) {
     MutualBroadcast seen{.op = place.at("op").text(), .place = place.at("place").text()};
     const auto same = [&](const MutualBroadcast& m) { return m.op == seen.op && m.place == seen.place; };
     auto& known = history_.broadcasts;
@@ -336,18 +336,18 @@ class Reader {
     found->steps = std::max(found->steps, place.at("steps").integer());
   }
 
-  static size_t bytes_in(const JsonPlace& place) {
+  static size_t bytes_in(const JsonNode& place) {
     const int64_t bytes = place.integer();
     if (bytes < 0) place.fail("there are no fewer bytes than 0");
     return static_cast<size_t>(bytes);
   }
 
-  void add_memory(const JsonPlace& place, int64_t step) {
+  void add_memory(const JsonNode& place, int64_t step) {
     MemoryRecord seen{.device = place.at("device").text()};
     if (place.has("peak")) seen.totals = {{step, bytes_in(place.at("peak")), bytes_in(place.at("kept"))}};
     if (place.has("course")) {
       seen.step = place.at("course_of").integer();
-      place.at("course").each([&](const JsonPlace& fields) { seen.curve.push_back(moment_in(fields)); });
+      place.at("course").each([&](const JsonNode& fields) { seen.curve.push_back(moment_in(fields)); });
       seen.at_peak = texts_in(place, "at_peak");
     }
     seen.growth = texts_in(place, "growth");
@@ -362,20 +362,20 @@ class Reader {
     }
     m->growth = std::move(seen.growth);
   }
-  static MemoryMoment moment_in(const JsonPlace& fields) {
+  static MemoryMoment moment_in(const JsonNode& fields) {
     MemoryMoment moment;
     size_t at = 0;
-    fields.each([&](const JsonPlace& field) {
+    fields.each([&](const JsonNode& field) {
       if (at == 0) moment.at = field.number();
       else if (at <= std::size(moment.bytes)) moment.bytes[at - 1] = bytes_in(field);
       ++at;
     });
-    if (!(moment.at >= 0 && moment.at <= 1)) fields.fail("a moment lies between 0 and 1");
+    if (!(moment.at >= 0 && moment.at <= 1)) fields.fail("a moment is between 0 and 1");
     return moment;
   }
-  static std::vector<std::string> texts_in(const JsonPlace& place, const char* name) {
+  static std::vector<std::string> texts_in(const JsonNode& place, const char* name) {
     std::vector<std::string> out;
-    if (place.has(name)) place.at(name).each([&](const JsonPlace& text) { out.push_back(text.text()); });
+    if (place.has(name)) place.at(name).each([&](const JsonNode& text) { out.push_back(text.text()); });
     return out;
   }
 

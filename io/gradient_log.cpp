@@ -50,7 +50,7 @@ void GradientLog::Files::begin(int64_t first) {
   const std::string text =
       size_of_file(lines_path()) < 0 || first <= 1 ? "" : read_file(lines_path(), "GradientLog", Location::none());
   for_each_json_line(text, "GradientLog", [&](std::string_view line, const JsonTree& tree) {
-    if (JsonPlace(tree, "GradientLog", Location::none()).at("step").integer() >= first) return;
+    if (JsonNode(tree, "GradientLog", Location::none()).at("step").integer() >= first) return;
     kept += line;
     if (!kept.ends_with('\n')) kept += '\n';
   });
@@ -70,7 +70,7 @@ void GradientLog::Files::add(const History& history, const RecordedStep& step) {
     }
     if (events) add_events(history, step);
   } catch (const IoError& error) {
-    std::fputs(fmt::format("\n{}\n  the run goes on without a log of its gradients\n", error.what()).c_str(), stderr);
+    std::fputs(fmt::format("\n{}\n  the run continues without a log of its gradients\n", error.what()).c_str(), stderr);
     lines.reset();
     events.reset();
   }
@@ -130,7 +130,7 @@ void GradientLog::refresh_page() {
   try {
     save_page(Location::none());
   } catch (const IoError& error) {
-    std::fputs(fmt::format("\n{}\n  the run goes on without a page\n", error.what()).c_str(), stderr);
+    std::fputs(fmt::format("\n{}\n  the run continues without a page\n", error.what()).c_str(), stderr);
     files_->page_due = INFINITY;
     return;
   }

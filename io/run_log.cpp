@@ -45,7 +45,7 @@ std::string duration(double seconds) {
 std::optional<LoggedStep> logged_step(std::string_view line) {
   try {
     const JsonTree tree = parse_json(line, "RunLog", Location::none());
-    const JsonPlace place(tree, "RunLog", Location::none());
+    const JsonNode place(tree, "RunLog", Location::none());
     LoggedStep out{.step = place.at("step").integer()};
     for (const auto& [name, value] : tree.items) {
       if (name != "step") out.figures.emplace_back(name, place.at(name).number());
@@ -179,9 +179,10 @@ void RunLog::State::write(int64_t step, const Figures& figures) {
     lines->flush(Location::none());
   } catch (const IoError& error) {
     if (!std::exchange(told_of_failure, true)) {
-      std::fputs(fmt::format("\n{}\n  the run goes on; its metrics are kept until they can be written\n", error.what())
-                     .c_str(),
-                 stderr);
+      std::fputs(
+          fmt::format("\n{}\n  the run continues; its metrics are kept until they can be written\n", error.what())
+              .c_str(),
+          stderr);
     }
   }
 }

@@ -117,7 +117,7 @@ struct ShardInfo {
   std::optional<FlatRange> flattened_range = {};
   int64_t blocks = 1;
 };
-using RankParts = std::map<std::string, ShardInfo>;
+using RankShards = std::map<std::string, ShardInfo>;
 
 /// A shard in a rank's file.
 struct StoredShard {
@@ -138,10 +138,10 @@ struct StateMetadata {
 };
 
 /// Returns the descriptions of a rank's shards. Errors as save_state_dict.
-WEFT_API RankParts parts_of(const ShardedState& state, Location where = {});
+WEFT_API RankShards parts_of(const ShardedState& state, Location where = {});
 /// Returns the plan for the shards of all ranks, indexed by rank; equal arguments give equal plans. It does not read
 /// the folder, so the options must have an id. Errors as save_state_dict.
-WEFT_API StateMetadata plan_state(std::span<const RankParts> ranks, const SaveStateDictOptions& options,
+WEFT_API StateMetadata plan_state(std::span<const RankShards> ranks, const SaveStateDictOptions& options,
                                   Location where = {});
 /// Returns the largest id of any file in the folder plus 1; 1 for an empty folder.
 WEFT_API int64_t next_state_id(const Path& folder, Location where = {});

@@ -22,8 +22,8 @@ struct JsonTensors {
 };
 
 /// Parses such a text into CPU tensors. Decimals are rounded once to the dtype. Values beyond its range become
-/// infinite; in float8_e4m3fn, which has no infinity, they become NaN with a warning. "dtype" and "shape" must precede
-/// "data". Raises FormatError, with the byte or the tensor, for malformed text, integers out of range and a number of
+/// infinite; in 8-bit floats without infinity they become NaN with a warning. "dtype" and "shape" must precede "data".
+/// Raises FormatError, with the byte or the tensor, for malformed text, integers out of range and a number of
 /// elements that does not match the shape; VersionError for a newer major version.
 WEFT_API JsonTensors tensors_from_json(std::string_view text, Location where = {});
 

@@ -13,6 +13,7 @@
 #include "../ops/detail/common.hpp"
 #include "../ops/create.hpp"
 #include "../ops/random.hpp"
+#include "../tensor/expect-inl.hpp"
 
 namespace weft::io {
 
@@ -101,7 +102,7 @@ std::string Vocabulary::decode(const Tensor& tokens, Location where) const {
 
 std::pair<Tensor, Tensor> split_tail(const Tensor& tokens, double fraction, Location where) {
   if (!(fraction > 0 && fraction < 1)) {
-    raise<ValueError>({.op = "split_tail", .problem = fmt::format("a fraction of {} is not between 0 and 1", fraction)},
+    raise<ValueError>({.op = "split_tail", .problem = mismatch_text("fraction", "a number in (0, 1)", fraction)},
                       where);
   }
   const int64_t n = checked(tokens, "split_tail", where).size(0, where);

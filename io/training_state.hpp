@@ -73,7 +73,7 @@ struct LoadStateOptions {
   /// excludes keep their values and have no optimizer state. See <weft/io/mapping.hpp>.
   const Mapping* mapping = nullptr;
   /// Called when the state has been found to fit the run, before the module is changed, to restore other state of the
-  /// program. If it throws, the run stays unchanged. Not called with weights_only.
+  /// program. If it throws, the run stays unchanged. Raises ValueError together with weights_only.
   Callback<void()> restore_others = {};
 };
 

@@ -96,7 +96,7 @@ class Pass {
   }
   void run(const detail::MapProgram& program, const detail::MapLoop& loop, const void* function) {
     const auto chosen = loop.at[cpu::map_level()];
-    if (WEFT_UNLIKELY(detail::step_recorder != nullptr)) {
+    if (WEFT_UNLIKELY(detail::capture_recorder != nullptr)) {
       const std::span<const cpu::MapOperand> operands(list_, static_cast<size_t>(count_));
       detail::kernel_recorder().record(
           std::make_unique<RecordedPass>(chosen, program.keep(function), operands, static_cast<size_t>(outputs_)));
@@ -197,7 +197,7 @@ struct Backward {
 
 [[noreturn]] void refuse_on(Device device, DType dtype, const Dims& shape) {
   raise<NotImplementedError>(
-      {.problem = fmt::format("on {} a function is one op of those that weft::map knows by name", device.name()),
+      {.problem = fmt::format("on {} a function must be one of weft::map's named ops", device.name()),
        .details = fmt::format("elements: {} {}", name(dtype), shape.text()),
        .remedy = "write it with ops, register an op with a kernel (docs/own_ops.md), or move the operands to cpu"});
 }
@@ -244,7 +244,7 @@ Tensor run_on_device(const detail::MapProgram& program, const void* function, co
 }
 
 template <int n>
-Tensor run(const detail::MapProgram& program, const void* function, const Operand* const* list) {
+Tensor run_program(const detail::MapProgram& program, const void* function, const Operand* const* list) {
   return [&]<size_t... k>(std::index_sequence<k...>) {
     const CallScope scope(op, list[0]->where);
     Prepared<n> p;
@@ -277,7 +277,8 @@ void math::refuse_formula() { throw NotARow(); }
 
 Tensor detail::run_map(const MapProgram& program, const void* function, const Operand* const* operands) {
   using Run = Tensor (*)(const MapProgram&, const void*, const Operand* const*);
-  static constexpr Run runs[max_inputs] = {run<1>, run<2>, run<3>, run<4>, run<5>, run<6>};
+  static constexpr Run runs[max_inputs] = {run_program<1>, run_program<2>, run_program<3>,
+                                           run_program<4>, run_program<5>, run_program<6>};
   return runs[program.n - 1](program, function, operands);
 }
 

@@ -9,13 +9,13 @@ namespace weft::nn {
 
 namespace {
 
-auto of(Tensor (*op)(const Operand& x)) {
+auto forward_of(Tensor (*op)(const Operand& x)) {
   return [op](const Tensor& x, bool, Location where) { return op(Operand(x, where)); };
 }
-auto of(Tensor (*op)(const Operand& x, const Operand& a), Scalar a) {
+auto forward_of(Tensor (*op)(const Operand& x, const Operand& a), Scalar a) {
   return [=](const Tensor& x, bool, Location where) { return op(Operand(x, where), Operand(a, where)); };
 }
-auto of(Tensor (*op)(const Operand& x, const Operand& a, const Operand& b), Scalar a, Scalar b) {
+auto forward_of(Tensor (*op)(const Operand& x, const Operand& a, const Operand& b), Scalar a, Scalar b) {
   return [=](const Tensor& x, bool, Location where) {
     return op(Operand(x, where), Operand(a, where), Operand(b, where));
   };
@@ -23,50 +23,50 @@ auto of(Tensor (*op)(const Operand& x, const Operand& a, const Operand& b), Scal
 
 }  // namespace
 
-ReLU::ReLU() { set_function(of(relu)); }
-ReLU6::ReLU6() { set_function(of(relu6)); }
-SELU::SELU() { set_function(of(selu)); }
-SiLU::SiLU() { set_function(of(silu)); }
-Mish::Mish() { set_function(of(mish)); }
-Tanh::Tanh() { set_function(of(tanh)); }
-Sigmoid::Sigmoid() { set_function(of(sigmoid)); }
-LogSigmoid::LogSigmoid() { set_function(of(logsigmoid)); }
-Hardsigmoid::Hardsigmoid() { set_function(of(hardsigmoid)); }
-Hardswish::Hardswish() { set_function(of(hardswish)); }
-Softsign::Softsign() { set_function(of(softsign)); }
-Tanhshrink::Tanhshrink() { set_function(of(tanhshrink)); }
+ReLU::ReLU() { set_function(forward_of(relu)); }
+ReLU6::ReLU6() { set_function(forward_of(relu6)); }
+SELU::SELU() { set_function(forward_of(selu)); }
+SiLU::SiLU() { set_function(forward_of(silu)); }
+Mish::Mish() { set_function(forward_of(mish)); }
+Tanh::Tanh() { set_function(forward_of(tanh)); }
+Sigmoid::Sigmoid() { set_function(forward_of(sigmoid)); }
+LogSigmoid::LogSigmoid() { set_function(forward_of(logsigmoid)); }
+Hardsigmoid::Hardsigmoid() { set_function(forward_of(hardsigmoid)); }
+Hardswish::Hardswish() { set_function(forward_of(hardswish)); }
+Softsign::Softsign() { set_function(forward_of(softsign)); }
+Tanhshrink::Tanhshrink() { set_function(forward_of(tanhshrink)); }
 
 GELU::GELU(Approximate approximate) {
   set_function([=](const Tensor& x, bool, Location where) { return gelu(Operand(x, where), approximate); },
                {{"approximate", gelu_approximations[static_cast<size_t>(approximate)]}});
 }
-ELU::ELU(double alpha) { set_function(of(elu, alpha), {{"alpha", alpha}}); }
+ELU::ELU(double alpha) { set_function(forward_of(elu, alpha), {{"alpha", alpha}}); }
 CELU::CELU(double alpha, Location where) {
-  set_function(of(celu, alpha), {{"alpha", alpha}});
+  set_function(forward_of(celu, alpha), {{"alpha", alpha}});
   forward(empty_batch(0), where);
 }
 LeakyReLU::LeakyReLU(double negative_slope) {
-  set_function(of(leaky_relu, negative_slope), {{"negative_slope", negative_slope}});
+  set_function(forward_of(leaky_relu, negative_slope), {{"negative_slope", negative_slope}});
 }
 Softplus::Softplus(double beta, double threshold) {
   set_function([=](const Tensor& x, bool, Location where) { return softplus(Operand(x, where), beta, threshold); },
                {{"beta", beta}, {"threshold", threshold}});
 }
 Softshrink::Softshrink(double lambd, Location where) {
-  set_function(of(softshrink, lambd), {{"lambd", lambd}});
+  set_function(forward_of(softshrink, lambd), {{"lambd", lambd}});
   forward(empty_batch(0), where);
   set_extra_repr(python_float(lambd));
 }
 Hardshrink::Hardshrink(double lambd) {
-  set_function(of(hardshrink, lambd), {{"lambd", lambd}});
+  set_function(forward_of(hardshrink, lambd), {{"lambd", lambd}});
   set_extra_repr(python_float(lambd));
 }
 Hardtanh::Hardtanh(double min_val, double max_val, Location where) {
-  set_function(of(hardtanh, min_val, max_val), {{"min_val", min_val}, {"max_val", max_val}});
+  set_function(forward_of(hardtanh, min_val, max_val), {{"min_val", min_val}, {"max_val", max_val}});
   forward(empty_batch(0), where);
 }
 Threshold::Threshold(Scalar threshold, Scalar value) {
-  set_function(of(weft::threshold, threshold, value), {{"threshold", threshold}, {"value", value}});
+  set_function(forward_of(weft::threshold, threshold, value), {{"threshold", threshold}, {"value", value}});
 }
 RReLU::RReLU(double lower, double upper, Location where) {
   set_function(
@@ -74,18 +74,25 @@ RReLU::RReLU(double lower, double upper, Location where) {
       {{"lower", lower}, {"upper", upper}});
   rrelu(empty_batch(0), lower, upper, false, nullptr, where);
 }
-GLU::GLU(int dim) {
-  set_function([dim](const Tensor& x, bool, Location where) { return glu(Operand(x, where), dim); }, {{"dim", dim}});
+GLU::GLU(int dim, Location where) {
+  set_function([dim](const Tensor& x, bool, Location place) { return glu(Operand(x, place), dim); }, {{"dim", dim}});
+  forward(with_dim(dim), where);
 }
-Softmax::Softmax(int dim) {
-  set_function([dim](const Tensor& x, bool, Location where) { return softmax(x, dim, {}, where); }, {{"dim", dim}});
+Softmax::Softmax(int dim, Location where) {
+  set_function([dim](const Tensor& x, bool, Location place) { return softmax(x, dim, {}, place); }, {{"dim", dim}});
+  forward(with_dim(dim), where);
 }
-LogSoftmax::LogSoftmax(int dim) {
-  set_function([dim](const Tensor& x, bool, Location where) { return log_softmax(x, dim, {}, where); }, {{"dim", dim}});
+LogSoftmax::LogSoftmax(int dim, Location where) {
+  set_function([dim](const Tensor& x, bool, Location place) { return log_softmax(x, dim, {}, place); }, {{"dim", dim}});
+  forward(with_dim(dim), where);
 }
 
 PReLU::PReLU(int64_t num_parameters, double init, Location where) {
-  check_size("nn::PReLU", "num_parameters", num_parameters, where);
+  if (num_parameters < 1) {
+    raise<ValueError>(
+        {.op = "nn::PReLU", .problem = fmt::format("num_parameters is {}: expected at least 1", num_parameters)},
+        where);
+  }
   weight = full(num_parameters, init, {.dtype = default_dtype()}, where);
   register_parameter("weight", weight);
   set_config({{"num_parameters", num_parameters}, {"init", init}});

@@ -55,17 +55,17 @@ struct WEFT_API RReLU : FunctionLayer<RReLU> {
   explicit RReLU(double lower = 1. / 8, double upper = 1. / 3, Location where = {});
 };
 struct WEFT_API GLU : FunctionLayer<GLU> {
-  explicit GLU(int dim = -1);
+  explicit GLU(int dim = -1, Location where = {});
 };
 struct WEFT_API Softmax : FunctionLayer<Softmax> {
-  explicit Softmax(int dim);
+  explicit Softmax(int dim, Location where = {});
 };
 struct WEFT_API LogSoftmax : FunctionLayer<LogSoftmax> {
-  explicit LogSoftmax(int dim);
+  explicit LogSoftmax(int dim, Location where = {});
 };
 
 /// x where it is above 0, else x * weight. weight has one element, or one per channel (dimension 1), and is initialised
-/// to `init`. Raises ValueError for a negative num_parameters.
+/// to `init`. Raises ValueError for a num_parameters below 1.
 class WEFT_API PReLU : public Layer<PReLU> {
  public:
   explicit PReLU(int64_t num_parameters = 1, double init = 0.25, Location where = {});

@@ -5,6 +5,7 @@
 #include "../autograd/node.hpp"
 #include "../ops/create.hpp"
 #include "../ops/detail/common.hpp"
+#include "../tensor/expect-inl.hpp"
 
 namespace weft::nn {
 
@@ -28,12 +29,8 @@ struct AuxiliaryLossBackward {
 Tensor add_auxiliary_loss(const Tensor& y, const Tensor& loss, double weight, Location where) {
   const CallScope call("add_auxiliary_loss", where);
   checked(y);
-  if (!is_floating(checked(loss).dtype())) {
-    raise<DTypeError>({.problem = fmt::format("the loss is {}", name(loss.dtype()))});
-  }
-  if (loss.numel() != 1) {
-    raise<ShapeError>({.problem = fmt::format("the loss is {}, not one number", loss.shape().text())});
-  }
+  expect_dtype("loss", loss, is_floating(checked(loss).dtype()), "a floating-point tensor");
+  if (loss.numel() != 1) raise_rank("loss", "one element", loss);
   if (!should_record(loss)) return y;
   const Tensor out = y.detach();
   record(out, AuxiliaryLossBackward{weight, loss.dtype(), loss.device(), Dims(loss.shape())}, y, loss);

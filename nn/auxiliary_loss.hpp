@@ -17,8 +17,10 @@ namespace weft::nn {
 WEFT_API Tensor add_auxiliary_loss(const Tensor& y, const Tensor& loss, double weight = 1, Location where = {});
 
 /// Multiplies the auxiliary losses of backward passes on this thread by `scale` until destruction. `scale` is the
-/// factor of the main loss: 1 / k if (loss / k).backward() accumulates k gradients, and the scale of a GradScaler.
-/// Nested scales multiply. train::Stepper, train::Trainer and distributed::ParallelTraining set it.
+/// factor of the main loss: 1 / k if (loss / k).backward() accumulates k gradients, own / mean_weight(own) between
+/// replicas of unequal weight, and the scale of a GradScaler. Nested scales multiply. train::Stepper, train::Trainer,
+/// distributed::Pipeline and distributed::ParallelTraining set it for each batch and micro-batch. So a step has the
+/// gradient of the sum of weight / sum of weights · (loss + auxiliary losses) over its batches.
 class WEFT_API AuxiliaryLossScale {
  public:
   explicit AuxiliaryLossScale(double scale);

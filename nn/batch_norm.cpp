@@ -4,6 +4,7 @@
 #include "../ops/channels.hpp"
 #include "layer-inl.hpp"
 #include "update_bn.hpp"
+#include "../tensor/expect-inl.hpp"
 
 namespace weft::nn {
 
@@ -40,7 +41,7 @@ Tensor ChannelNorm<Self, over, least, most>::forward(const Tensor& x, Location w
   if (x.dim() < least || x.dim() > most) {
     const std::string expected = least == most ? std::to_string(least) : fmt::format("{} to {}", least, most);
     raise<ShapeError>({.op = ("nn::" + this->class_name()).c_str(),
-                       .problem = fmt::format("x: expected {} dimensions, got shape {}", expected, x.shape().text())},
+                       .problem = mismatch_text("x", expected + " dimensions", "shape " + x.shape().text())},
                       where);
   }
   const bool own = this->is_training() || !running_mean.defined();

@@ -152,10 +152,12 @@ class WEFT_API CausalLM : public Layer<CausalLM> {
   /// Computes logits [..., vocabulary] from hidden states [..., width].
   Tensor logits(const Tensor& hidden, Location where = {}) const;
 
-  const CausalLMOptions& options() const { return options_; }
+  /// The options, with derived sizes. `tied` is false once merge_and_unload_lora has untied the head.
+  CausalLMOptions options() const;
 
   DecoderModel model;
-  /// Has an undefined weight if it is tied.
+  /// Empty if the model was constructed tied. An adapter of the head makes it a child "lm_head" of such a model, too,
+  /// and all copies of the model compute with that child.
   std::optional<Linear> lm_head;
 
  private:

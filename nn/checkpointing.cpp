@@ -11,7 +11,7 @@ namespace weft::nn {
 
 void checkpoint_module(const Module& module, bool on) {
   detail::HooksSlot& hooks = detail::StateAccess::state(module).hooks;
-  if (on || hooks.get() != nullptr) hooks.made().recomputes = on;
+  if (on || hooks.get() != nullptr) hooks.get_or_make().recomputes = on;
 }
 
 bool is_checkpointed(const Module& module) {

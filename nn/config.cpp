@@ -8,6 +8,7 @@
 #include "../tensor/shortened.hpp"
 #include "attribute_value-inl.hpp"
 #include "layer-inl.hpp"
+#include "../tensor/expect-inl.hpp"
 
 namespace weft::nn {
 
@@ -33,7 +34,7 @@ const T* held(const Attribute& a) {
 }
 
 template <class T>
-bool take(const Attribute& a, T& out) {
+bool assign_if_held(const Attribute& a, T& out) {
   const T* value = held<T>(a);
   if (value != nullptr) out = *value;
   return value != nullptr;
@@ -68,11 +69,11 @@ Attribute::Type Attribute::type() const {
   return value_ == nullptr ? Type::none : static_cast<Type>(value_->held.index());
 }
 
-bool Attribute::read(bool& out) const { return take(*this, out); }
-bool Attribute::read(int64_t& out) const { return take(*this, out); }
-bool Attribute::read(std::string& out) const { return take(*this, out); }
-bool Attribute::read(std::vector<bool>& out) const { return take(*this, out); }
-bool Attribute::read(std::vector<std::string>& out) const { return take(*this, out); }
+bool Attribute::read(bool& out) const { return assign_if_held(*this, out); }
+bool Attribute::read(int64_t& out) const { return assign_if_held(*this, out); }
+bool Attribute::read(std::string& out) const { return assign_if_held(*this, out); }
+bool Attribute::read(std::vector<bool>& out) const { return assign_if_held(*this, out); }
+bool Attribute::read(std::vector<std::string>& out) const { return assign_if_held(*this, out); }
 
 bool Attribute::read(int& out) const {
   int64_t wide = 0;
@@ -84,7 +85,7 @@ bool Attribute::read(int& out) const {
 bool Attribute::read(double& out) const {
   if (const auto* integer = held<int64_t>(*this)) out = static_cast<double>(*integer);
   else if (const auto* text = held<std::string>(*this)) return is_number_text(*text, out);
-  else return take(*this, out);
+  else return assign_if_held(*this, out);
   return true;
 }
 
@@ -100,7 +101,7 @@ bool Attribute::read(Scalar& out) const {
 bool Attribute::read(std::vector<int64_t>& out) const {
   if (const auto* one = held<int64_t>(*this)) out = {*one};
   else if (const auto* narrow = held<std::vector<int32_t>>(*this)) out.assign(narrow->begin(), narrow->end());
-  else return take(*this, out);
+  else return assign_if_held(*this, out);
   return true;
 }
 
@@ -114,7 +115,7 @@ bool Attribute::read(Dims& out) const {
 bool Attribute::read(std::vector<double>& out) const {
   double one = 0;
   std::vector<int64_t> integers;
-  if (take(*this, out)) return true;
+  if (assign_if_held(*this, out)) return true;
   if (read(one)) out = {one};
   else if (read(integers)) out.assign(integers.begin(), integers.end());
   else return false;
@@ -122,9 +123,8 @@ bool Attribute::read(std::vector<double>& out) const {
 }
 
 void Attribute::raise_other_type(std::string_view option, const char* wanted, Location where) const {
-  const std::string name = option.empty() ? "the value" : fmt::format("option \"{}\"", option);
-  raise<ValueError>(
-      {.op = "nn::Config", .problem = fmt::format("{} is {}, not {}", name, shortened(text(), 100), wanted)}, where);
+  const std::string name = option.empty() ? "value" : fmt::format("option \"{}\"", option);
+  raise<ValueError>({.op = "nn::Config", .problem = mismatch_text(name, wanted, shortened(text(), 100))}, where);
 }
 
 Attribute Attribute::as(Type wanted, Location where) const {
@@ -221,10 +221,11 @@ size_t Config::choice(std::string_view name, std::span<const std::string_view> n
   const auto given = get<std::string>(name, where);
   const auto found = std::ranges::find(names, given);
   if (found != names.end()) return static_cast<size_t>(found - names.begin());
-  raise<ValueError>({.op = "nn::Config",
-                     .problem = fmt::format("option \"{}\" is '{}', not one of {}", name, shortened(given, 100),
-                                            fmt::join(names, ", "))},
-                    where);
+  raise<ValueError>(
+      {.op = "nn::Config",
+       .problem = mismatch_text(fmt::format("option \"{}\"", name), fmt::format("one of {}", fmt::join(names, ", ")),
+                                in_quotes(shortened(given, 100)))},
+      where);
 }
 
 void Config::set(std::string_view name, Attribute value) {

@@ -1,4 +1,5 @@
 #include "containers.hpp"
+#include "../tensor/expect-inl.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -10,13 +11,12 @@ namespace detail {
 void raise_no_layer(const Module& held, Location where) {
   raise<ValueError>({.op = "nn::AnyModule",
                      .problem = fmt::format("a {} is not called with one tensor alone", held.class_name()),
-                     .remedy = "call it as what it is: module.as<Its class>()(...)"},
+                     .remedy = "call it as its class: module.as<Its class>()(...)"},
                     where);
 }
 
 void raise_wrong_type(const Module& held, const std::type_info& wanted, Location where) {
-  raise<ValueError>({.op = "nn::AnyModule",
-                     .problem = fmt::format("the module is a {}, not a {}", held.class_name(), short_name(wanted))},
+  raise<ValueError>({.op = "nn::AnyModule", .problem = mismatch_text("module", short_name(wanted), held.class_name())},
                     where);
 }
 

@@ -76,7 +76,7 @@ class WEFT_API AnyModule : public Module {
   /// Wraps any module. If it does not map one tensor to one tensor, it is available by `as` only; calling this raises
   /// ValueError.
   template <std::derived_from<Module> L>
-  static AnyModule of(L layer) {
+  static AnyModule wrap(L layer) {
     return AnyModule(Unchecked(), std::move(layer));
   }
   AnyModule(const AnyModule& other);

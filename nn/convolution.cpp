@@ -6,6 +6,7 @@
 
 #include "../tensor/checked.hpp"
 #include "layer-inl.hpp"
+#include "../tensor/expect-inl.hpp"
 
 namespace weft::nn {
 
@@ -22,13 +23,22 @@ Dims for_each_dim(const Dims& given, int dims) { return given.size() == 1 ? Dims
 
 void check_at_least(const std::string& layer, const char* what, const Dims& sizes, int64_t least, Location where) {
   for (const int64_t size : sizes) {
-    if (size < least) raise_value(layer, fmt::format("{} {} is below {}", what, size, least), where);
+    if (size < least) raise_value(layer, mismatch_text(what, fmt::format("at least {}", least), size), where);
   }
+}
+
+void check_count(const std::string& layer, const char* what, const Dims& sizes, int dims, Location where) {
+  if (sizes.size() == 1 || sizes.size() == dims) return;
+  raise_value(layer, fmt::format("{} {} has {} numbers, not 1 or {}", what, sizes.text(), sizes.size(), dims), where);
 }
 
 template <class Options>
 void check_steps(const std::string& layer, int dims, const Options& options, Location where) {
   const ConvolutionPadding padding = options.padding;
+  check_count(layer, "stride", options.stride, dims, where);
+  check_count(layer, "dilation", options.dilation, dims, where);
+  if (!padding.same) check_count(layer, "padding", padding.sizes, dims, where);
+  if constexpr (transposed<Options>) check_count(layer, "output_padding", options.output_padding, dims, where);
   check_at_least(layer, "stride", options.stride, 1, where);
   check_at_least(layer, "dilation", options.dilation, 1, where);
   check_at_least(layer, "padding", padding.sizes, 0, where);
@@ -52,7 +62,7 @@ void check_sizes(const std::string& layer, int64_t in, int64_t out, const Dims& 
   check_size(layer, "out", out, where);
   for (const int64_t size : kernel) check_at_least(layer, "kernel", size, 1, where);
   if (kernel.size() != dims) {
-    raise_value(layer, fmt::format("{} kernel sizes for {} dimensions", kernel.size(), dims), where);
+    raise_value(layer, mismatch_text("kernel", fmt::format("{} sizes", dims), kernel.size()), where);
   }
   if (groups < 1 || in % groups != 0 || out % groups != 0) {
     raise_value(layer, fmt::format("{} groups do not divide {} and {} channels", groups, in, out), where);

@@ -5,9 +5,10 @@
 
 namespace weft::nn {
 
-CosineSimilarity::CosineSimilarity(int dim, double eps) : dim_(dim), eps_(eps) {
+CosineSimilarity::CosineSimilarity(int dim, double eps, Location where) : dim_(dim), eps_(eps) {
   set_config({{"dim", dim}, {"eps", eps}});
   set_extra_repr({});
+  forward(with_dim(dim), with_dim(dim), where);
 }
 
 Tensor CosineSimilarity::forward(const Tensor& a, const Tensor& b, Location where) const {

@@ -8,7 +8,7 @@ namespace weft::nn {
 /// weft::cosine_similarity along `dim`.
 class WEFT_API CosineSimilarity : public Layer<CosineSimilarity> {
  public:
-  explicit CosineSimilarity(int dim = 1, double eps = 1e-8);
+  explicit CosineSimilarity(int dim = 1, double eps = 1e-8, Location where = {});
   Tensor forward(const Tensor& a, const Tensor& b, Location where) const;
 
  private:

@@ -4,6 +4,7 @@
 
 #include "../ops/dropout.hpp"
 #include "layer-inl.hpp"
+#include "../tensor/expect-inl.hpp"
 
 namespace weft::nn {
 
@@ -17,8 +18,7 @@ auto dropping(Drop op, double p) {
 
 Config checked_config(const std::string& layer, double p, Location where) {
   if (p >= 0 && p <= 1) return {{"p", p}, {"inplace", false}};
-  raise<ValueError>(
-      {.op = ("nn::" + layer).c_str(), .problem = fmt::format("p is {}: a probability lies in [0, 1]", p)}, where);
+  raise<ValueError>({.op = ("nn::" + layer).c_str(), .problem = mismatch_text("p", "a number in [0, 1]", p)}, where);
 }
 
 }  // namespace

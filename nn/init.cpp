@@ -15,6 +15,7 @@
 #include "../ops/pointwise.hpp"
 #include "../ops/random.hpp"
 #include "../ops/reduce.hpp"
+#include "../tensor/expect-inl.hpp"
 
 namespace weft::nn::init {
 
@@ -25,8 +26,8 @@ void check_rank(const char* op, const Tensor& x, int least, int most, Location w
   const std::string wanted = most == max_rank ? fmt::format("at least {}", least)
                              : most == least  ? fmt::format("{}", least)
                                               : fmt::format("{} to {}", least, most);
-  raise<ShapeError>(
-      {.op = op, .problem = fmt::format("the tensor needs {} dimensions", wanted), .details = x.shape().text()}, where);
+  raise<ShapeError>({.op = op, .problem = mismatch_text("x", wanted + " dimensions", "shape " + x.shape().text())},
+                    where);
 }
 
 struct Fans {
@@ -216,7 +217,7 @@ const Tensor& sparse_(const Tensor& x, double sparsity, double deviation, Genera
   constexpr const char* op = "nn::init::sparse_";
   check_rank(op, x, 2, 2, where);
   if (!(sparsity >= 0 && sparsity <= 1)) {
-    raise<ValueError>({.op = op, .problem = fmt::format("sparsity is {}: a share lies in [0, 1]", sparsity)}, where);
+    raise<ValueError>({.op = op, .problem = mismatch_text("sparsity", "a number in [0, 1]", sparsity)}, where);
   }
   init::normal_(x, 0, deviation, generator, where);
   if (x.numel() == 0) return x;

@@ -1,6 +1,7 @@
 // Helpers for layers: initial values, checks, and options as PyTorch prints them. Not public.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 
@@ -10,6 +11,8 @@
 #include "config.hpp"
 #include "../ops/create.hpp"
 #include "../ops/random.hpp"
+#include "../tensor/checked.hpp"
+#include "../tensor/expect-inl.hpp"
 
 namespace weft::nn {
 
@@ -53,17 +56,42 @@ Enum enumerator(const Config& config, const char* name, std::span<const std::str
 // "MaxPool2d"
 inline std::string name_for(const char* family, int dims) { return fmt::format("{}{}d", family, dims); }
 
-/// On meta, for calls that raise what follows from options alone: [0, channels, 2^15, 2^15, ...].
-inline Tensor empty_batch(int dims, int64_t channels = 1) {
+/// On meta, for calls that raise what follows from options alone.
+inline Tensor on_meta(const Dims& shape) { return empty(shape, {DType::f32, Device(DeviceType::meta)}); }
+
+/// [0, channels, size, size, ...] on meta, where `size` is at least `reach` and 2^15.
+inline Tensor empty_batch(int dims, int64_t channels = 1, int64_t reach = 0) {
   Dims shape{0, channels};
-  for (int i = 0; i < dims; ++i) shape.push_back(int64_t{1} << 15);
-  return empty(shape, {DType::f32, Device(DeviceType::meta)});
+  for (int i = 0; i < dims; ++i) shape.push_back(std::max(reach, int64_t{1} << 15));
+  return on_meta(shape);
 }
+
+/// The largest distance from the first to the last element of a window, in any dimension; 0 if it overflows.
+inline int64_t reach_of(const Dims& kernel, const Dims& dilation = 1) {
+  Checked reach = 1;
+  for (const int64_t size : kernel) {
+    for (const int64_t step : dilation) {
+      const Checked own = Checked(size) * step;
+      if (own.fits()) reach = std::max(reach.value(), own.value());
+    }
+  }
+  return reach.value();
+}
+
+/// On meta: a tensor of the lowest rank with dimension `first`, and with `last` at it or behind. Dimensions that no
+/// tensor has give one of max_rank. The size of each dimension is `size`.
+inline Tensor with_dims(int first, int last, int64_t size = 2) {
+  const auto bounded = [](int dim) { return std::clamp(dim, -max_rank - 1, max_rank); };
+  const auto needed = [](int dim) { return dim < 0 ? -dim : dim + 1; };
+  const int begin = bounded(first), end = bounded(last);
+  const int rank = begin >= 0 && end < 0 ? begin - end : std::max(needed(begin), needed(end));
+  return on_meta(Dims::filled(std::min(rank, max_rank), size));
+}
+inline Tensor with_dim(int dim, int64_t size = 2) { return with_dims(dim, dim, size); }
 
 inline void check_size(const std::string& layer, const char* what, int64_t size, Location where) {
   if (size >= 0) return;
-  raise<ValueError>({.op = layer.c_str(), .problem = fmt::format("{} is {}: sizes are not negative", what, size)},
-                    where);
+  raise<ValueError>({.op = layer.c_str(), .problem = mismatch_text(what, "at least 0", size)}, where);
 }
 
 // Explicit instantiations of a layer for one, two and three spatial dimensions.

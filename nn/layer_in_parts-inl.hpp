@@ -40,6 +40,8 @@ class LayerInParts {
   virtual Tensor embedding(const Tensor& weight, const Tensor& indices, int64_t padding) const;
   /// Attention weights of all heads, [..., heads, queries, keys], or their mean, from those of this process's heads.
   virtual Tensor over_heads(const Tensor& weights, bool averaged) const;
+  /// Mixture of experts: whether `through_experts` runs the experts. Otherwise this process has all of them.
+  virtual bool shards_experts() const { return true; }
   /// Mixture of experts: runs the experts on the routed tokens and returns the weighted sums.
   virtual Tensor through_experts(const Tensor& tokens, const Routed& routed, const Tensor& up, const Tensor& down,
                                  ExpertKind kind) const;

@@ -355,12 +355,12 @@ void add_containers(ModuleRegistry& r) {
   r.add_container("ModuleList", [](const Config&, const Children& children) {
     ModuleList<> all;
     for (const auto& [name, child] : children) all.append(child);
-    return AnyModule::of(std::move(all));
+    return AnyModule::wrap(std::move(all));
   });
   r.add_container("ModuleDict", [](const Config&, const Children& children) {
     ModuleDict<> all;
     for (const auto& [name, child] : children) all.insert(name, child);
-    return AnyModule::of(std::move(all));
+    return AnyModule::wrap(std::move(all));
   });
 }
 

@@ -8,6 +8,7 @@
 #include "layer-inl.hpp"
 #include "lora/low_rank-inl.hpp"
 #include "module_state-inl.hpp"
+#include "../tensor/expect-inl.hpp"
 
 namespace weft::nn {
 
@@ -62,7 +63,8 @@ std::optional<int64_t> padding_row(const char* layer, std::optional<int64_t> giv
   if (!given) return {};
   const int64_t row = *given < 0 ? *given + count : *given;
   if (0 <= row && row < count) return row;
-  raise<ValueError>({.op = layer, .problem = fmt::format("padding_idx {} is none of {} rows", *given, count)}, where);
+  raise<ValueError>(
+      {.op = layer, .problem = mismatch_text("padding_idx", fmt::format("one of {} rows", count), *given)}, where);
 }
 
 void check_shape(const char* layer, const Dims& shape, Location where) {
@@ -103,8 +105,8 @@ EmbeddingBag::EmbeddingBag(int64_t count, int64_t width, const EmbeddingBagOptio
   check_size("nn::EmbeddingBag", "count", count, where);
   check_size("nn::EmbeddingBag", "width", width, where);
   if (options.max_norm && !(*options.max_norm >= 0)) {
-    raise<ValueError>(
-        {.op = "nn::EmbeddingBag", .problem = fmt::format("max_norm {} is not at least 0", *options.max_norm)}, where);
+    raise<ValueError>({.op = "nn::EmbeddingBag", .problem = mismatch_text("max_norm", "at least 0", *options.max_norm)},
+                      where);
   }
   const std::optional<int64_t> padding = padding_row("nn::EmbeddingBag", options.padding_idx, count, where);
   weight = table(count, width, 1, padding, where);

@@ -44,8 +44,8 @@ struct LoraOptions {
   /// For a Linear with several outputs in one, such as queries, keys and values: which of its equal blocks of outputs
   /// are adapted. Each adapted block has r rows of A and a block of B; the others do not change.
   std::vector<bool> enable = {};
-  /// All layers that share W use one adapter. Otherwise each named layer has its own, as in PEFT; a weight that other
-  /// layers also hold is then not merged.
+  /// All layers that share W use one adapter. Otherwise each named layer has its own, as in PEFT; it is merged into a
+  /// copy of W if other layers also hold W. The embedding and the head of a tied CausalLM never share an adapter.
   bool share = true;
   /// Dtype of A and B. Default: W's, or float32 if that has 16 bits.
   std::optional<DType> dtype = {};
@@ -64,8 +64,9 @@ class WEFT_API LoRALinear : public Linear {
 
 /// Adds an adapter to every Linear and Embedding with a name that a pattern matches, and freezes its weight and bias;
 /// returns the names. A weight that several layers share gets one adapter, under the first name, and all these layers
-/// use it, unless `share` is off. Layers with an adapter are skipped. Raises ValueError, before any change, if nothing
-/// matches, for an invalid pattern, and as LoRALinear.
+/// use it, unless `share` is off. Layers with an adapter are skipped. The head of a CausalLM with tied embeddings is
+/// named "lm_head"; its adapter applies to the head only, and the weight stays shared. Raises ValueError, before any
+/// change, if nothing matches, for an invalid pattern, for the out_proj of a MultiheadAttention, and as LoRALinear.
 WEFT_API std::vector<std::string> apply_lora(const Module& model, const LoraOptions& options, Location where = {});
 
 /// An adapter of a model, with its layer's name and options.
@@ -89,7 +90,8 @@ WEFT_API void merge_lora(const Module& model, Location where = {});
 /// Restores the bits of each W. Raises IoError if the file of LoraBase::disk cannot be read.
 WEFT_API void unmerge_lora(const Module& model, Location where = {});
 /// Merges and removes the adapters: the result is the original model with W + s B A in place of W, and its state_dict
-/// has the names of a model without adapters. Weights stay frozen.
+/// has the names of a model without adapters. Weights stay frozen. A layer that was merged into a copy of W keeps that
+/// copy, so a tied CausalLM with an adapter of its embedding or head becomes an untied one, with an own "lm_head".
 WEFT_API void merge_and_unload_lora(const Module& model, Location where = {});
 /// Whether any adapter is merged.
 WEFT_API bool is_lora_merged(const Module& model);

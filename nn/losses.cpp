@@ -1,10 +1,12 @@
 #include "losses.hpp"
 
+#include <cmath>
 #include <type_traits>
 
 #include "../ops/create.hpp"
 #include "layer-inl.hpp"
 #include "registry-inl.hpp"
+#include "../tensor/expect-inl.hpp"
 
 namespace weft::nn {
 
@@ -63,8 +65,7 @@ void add_loss(ModuleRegistry& registry, const char* type) {
 void check_option(bool allowed, const std::string& layer, const char* name, double value, const char* expected,
                   Location where) {
   if (allowed) return;
-  raise<ValueError>({.op = ("nn::" + layer).c_str(), .problem = fmt::format("{} {} is not {}", name, value, expected)},
-                    where);
+  raise<ValueError>({.op = ("nn::" + layer).c_str(), .problem = mismatch_text(name, expected, value)}, where);
 }
 
 template <class Options>
@@ -73,12 +74,15 @@ void check_options(const Options& o, const std::string& layer, Location where) {
     check_option(allowed, layer, name, static_cast<double>(value), expected, where);
   };
   if constexpr (requires { o.label_smoothing; }) {
-    check(o.label_smoothing >= 0 && o.label_smoothing <= 1, "label_smoothing", o.label_smoothing, "in [0, 1]");
+    check(o.label_smoothing >= 0 && o.label_smoothing <= 1, "label_smoothing", o.label_smoothing, "a number in [0, 1]");
   }
-  if constexpr (requires { o.delta; }) check(o.delta > 0, "delta", o.delta, "above 0");
+  if constexpr (requires { o.delta; }) check(o.delta > 0, "delta", o.delta, "a number above 0");
   if constexpr (requires { o.beta; }) check(o.beta >= 0, "beta", o.beta, "at least 0");
   if constexpr (requires { o.blank; }) check(o.blank >= 0, "blank", o.blank, "at least 0");
-  if constexpr (requires { o.swap; }) check(o.margin > 0, "margin", o.margin, "above 0");
+  if constexpr (requires { o.swap; }) {
+    check(o.margin > 0, "margin", o.margin, "a number above 0");
+    check(!std::isnan(o.p), "p", o.p, "a number");
+  }
   if constexpr (std::is_same_v<Options, MultiMarginOptions>) check(o.p == 1 || o.p == 2, "p", o.p, "1 or 2");
 }
 
@@ -87,7 +91,8 @@ void check_options(const Options& o, const std::string& layer, Location where) {
 TripletMarginWithDistanceLoss::TripletMarginWithDistanceLoss(DistanceFunction distance, TripletDistanceOptions options,
                                                              Location where)
     : distance_(std::move(distance)), options_(options) {
-  check_option(options.margin > 0, "TripletMarginWithDistanceLoss", "margin", options.margin, "above 0", where);
+  check_option(options.margin > 0, "TripletMarginWithDistanceLoss", "margin", options.margin, "a number above 0",
+               where);
 }
 
 namespace detail {

@@ -7,15 +7,13 @@
 
 namespace weft::nn::detail {
 
-/// Limits the CPU memory of tensors that this thread allocates until destruction, including freed ones, to `bytes` in
-/// total. Exceeding it raises FormatError of `op`: the description does not match the weights. No limit applies inside
-/// a recorded step.
+/// Limits the CPU memory and the number of tensors that this thread allocates until destruction, including freed ones.
+/// The limits are far above the need of a model whose files have `tensors` tensors with `elements` elements in total,
+/// in any dtype. Exceeding one raises FormatError of `op`: the description does not match the weights. No limit applies
+/// inside a recorded step.
 class WEFT_API MemoryBudget final : private weft::detail::KernelRecorder {
  public:
-  /// A limit for a model with files of `elements` elements: far above its need in any dtype.
-  static size_t bytes_for(int64_t elements);
-
-  MemoryBudget(size_t bytes, const char* op, std::string what, Location where);
+  MemoryBudget(int64_t elements, int64_t tensors, const char* op, std::string what, Location where);
   ~MemoryBudget() override;
   MemoryBudget(const MemoryBudget&) = delete;
 
@@ -33,8 +31,8 @@ class WEFT_API MemoryBudget final : private weft::detail::KernelRecorder {
   void put_gradient(const TensorImpl*, const Tensor&) override {}
   void record(std::unique_ptr<RecordedKernel>) override {}
 
-  size_t left_;
-  const size_t bytes_;
+  size_t bytes_left_, tensors_left_;
+  const size_t bytes_, tensors_;
   const char* op_;
   std::string what_;
   Location where_;

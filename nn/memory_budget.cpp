@@ -11,7 +11,12 @@ namespace weft::nn::detail {
 
 namespace {
 
-constexpr size_t bytes_of_an_element = 64, bytes_of_any_model = size_t{1} << 28, bytes_of_a_tensor = 512;
+constexpr size_t bytes_of_an_element = 64, bytes_of_any_model = size_t{1} << 28;
+constexpr size_t allocations_of_a_tensor = 32, allocations_of_any_model = 4096;
+
+size_t limit(int64_t count, size_t for_each, size_t for_any) {
+  return static_cast<size_t>(std::clamp<int64_t>(count, 0, int64_t{1} << 50)) * for_each + for_any;
+}
 
 constinit thread_local MemoryBudget* budget = nullptr;
 
@@ -35,38 +40,35 @@ class MemoryBudget::Limited final : public Allocator {
   void set_limit(size_t bytes) override { cpu_allocator().set_limit(bytes); }
 };
 
-size_t MemoryBudget::bytes_for(int64_t elements) {
-  const auto count = std::min(static_cast<size_t>(elements), size_t{1} << 50);
-  return count * bytes_of_an_element + bytes_of_any_model;
-}
-
-MemoryBudget::MemoryBudget(size_t bytes, const char* op, std::string what, Location where)
-    : left_(bytes),
-      bytes_(bytes),
+MemoryBudget::MemoryBudget(int64_t elements, int64_t tensors, const char* op, std::string what, Location where)
+    : bytes_left_(limit(elements, bytes_of_an_element, bytes_of_any_model)),
+      tensors_left_(limit(tensors, allocations_of_a_tensor, allocations_of_any_model)),
+      bytes_(bytes_left_),
+      tensors_(tensors_left_),
       op_(op),
       what_(std::move(what)),
       where_(where),
-      limits_(weft::detail::step_recorder == nullptr) {
-  if (limits_) weft::detail::step_recorder = this, budget = this;
+      limits_(weft::detail::capture_recorder == nullptr) {
+  if (limits_) weft::detail::capture_recorder = this, budget = this;
 }
 
 MemoryBudget::~MemoryBudget() {
-  if (limits_) weft::detail::step_recorder = nullptr, budget = nullptr;
+  if (limits_) weft::detail::capture_recorder = nullptr, budget = nullptr;
 }
 
 Allocator& MemoryBudget::memory(Device device, Allocator& below) { return device.is_cpu() ? Limited::get() : below; }
 
 void MemoryBudget::take(size_t bytes) {
-  const size_t wanted = std::max(bytes, bytes + bytes_of_a_tensor);
-  if (wanted <= left_) {
-    left_ -= wanted;
+  const bool has_memory = bytes <= bytes_left_;
+  if (has_memory && tensors_left_ > 0) {
+    bytes_left_ -= bytes;
+    --tensors_left_;
     return;
   }
-  raise<FormatError>(
-      {.op = op_,
-       .problem =
-           fmt::format("{} describes a model of more than {} bytes, but its weights are far smaller", what_, bytes_)},
-      where_);
+  raise<FormatError>({.op = op_,
+                      .problem = fmt::format("{} describes a model of more than {} {}, but its weights are far smaller",
+                                             what_, has_memory ? tensors_ : bytes_, has_memory ? "tensors" : "bytes")},
+                     where_);
 }
 
 }  // namespace weft::nn::detail

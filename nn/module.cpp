@@ -189,13 +189,13 @@ const detail::ModuleHooks* Module::hooks() const { return state_->hooks.get(); }
 const detail::LowRank* Module::adapter() const { return state_->adapter.held.get(); }
 
 HookHandle Module::add_hook(detail::ForwardHook hook) {
-  const auto& list = state_->hooks.made().forward;
+  const auto& list = state_->hooks.get_or_make().forward;
   hook.setting = Shared<weft::detail::Setting>::make();
   return HookHandle(list, list->add(std::move(hook)));
 }
 
 HookHandle Module::add_hook(weft::detail::Hook hook) {
-  const auto& list = state_->hooks.made().backward;
+  const auto& list = state_->hooks.get_or_make().backward;
   hook.setting = Shared<weft::detail::Setting>::make();
   return HookHandle(list, list->add(std::move(hook)));
 }
@@ -221,6 +221,7 @@ using detail::joined;
 
 void Module::register_parameter(std::string name, Parameter& parameter, Location where) {
   detail::check_name(name, state_->has(name), where);
+  state_->extended |= state_->registered;
   if (parameter.defined()) state_->parameters.push_back({name, detail::held_as_it_is(parameter), true});
   track();
   detail::Slot::follow(parameter, detail::Slot::add(detail::Slot::Kind::parameter, name, true, *this, &parameter));
@@ -228,6 +229,7 @@ void Module::register_parameter(std::string name, Parameter& parameter, Location
 
 void Module::register_buffer(std::string name, Buffer& buffer, Location where, bool saved) {
   detail::check_name(name, state_->has(name), where);
+  state_->extended |= state_->registered;
   if (buffer.defined()) state_->buffers.push_back({name, detail::held_as_it_is(buffer), saved});
   track();
   detail::Slot::follow(buffer, detail::Slot::add(detail::Slot::Kind::buffer, name, saved, *this, &buffer));
@@ -236,6 +238,7 @@ void Module::register_buffer(std::string name, Buffer& buffer, Location where, b
 void Module::register_module(std::string name, Module& module, Location where) {
   detail::check_name(name, state_->has(name), where);
   detail::check_not_circular(*state_, module, name, where);
+  state_->extended |= state_->registered;
   state_->children.emplace_back(name, module);
   state_->changes.note();
   module.state_->registered = true;
@@ -403,6 +406,7 @@ void Module::to(Device device, Location where) {
     for (auto* list : {&m.state_->parameters, &m.state_->buffers}) {
       for (auto& entry : *list) detail::move_entry(m.state_->slots, entry, device, replaced, where);
     }
+    if (m.state_->adapter.held) m.state_->adapter.held->to(device, where);
   }
 }
 
@@ -420,6 +424,7 @@ void Module::to(DType dtype, Location where) {
         if (is_floating(entry.tensor.dtype())) detail::move_entry(m.state_->slots, entry, dtype, replaced, where);
       }
     }
+    if (m.state_->adapter.held) m.state_->adapter.held->to(dtype, where);
   }
 }
 
@@ -515,7 +520,7 @@ LoadReport Module::compare_state(const StateDict& values, bool strict, bool load
     raise<ValueError>({.op = "load_state_dict",
                        .problem = "the names are not the module's",
                        .details = details,
-                       .remedy = "pass strict = false to load what fits"},
+                       .remedy = "pass strict = false to load the tensors that fit"},
                       where);
   }
   return report;

@@ -160,7 +160,7 @@ void raise_not_copied(const Module& module, Location where) {
   const std::string name = module.class_name();
   raise<ValueError>({.op = name.c_str(),
                      .problem = "a checkpointed call needs copies of the module and of all arguments",
-                     .remedy = "checkpoint a module whose arguments can be copied, or set_checkpointing(..., false)"},
+                     .remedy = "checkpoint a module with copyable arguments, or set_checkpointing(..., false)"},
                     where);
 }
 

@@ -26,12 +26,12 @@ class HooksSlot {
  public:
   HooksSlot() = default;
   HooksSlot(const HooksSlot& other) {
-    if (other.get() != nullptr && other.get()->recomputes.load(MemoryOrder::relaxed)) made().recomputes = true;
+    if (other.get() != nullptr && other.get()->recomputes.load(MemoryOrder::relaxed)) get_or_make().recomputes = true;
   }
   ~HooksSlot() { delete get(); }
 
   ModuleHooks* get() const { return hooks_.load(MemoryOrder::acquire); }
-  ModuleHooks& made() {
+  ModuleHooks& get_or_make() {
     if (ModuleHooks* present = get()) return *present;
     auto fresh = std::make_unique<ModuleHooks>();
     ModuleHooks* present = nullptr;
@@ -198,6 +198,9 @@ struct Module::State {
   std::string unknown;
   // Whether another module has it as a child.
   bool registered = false;
+  // Whether a member was added after that, and whether one was replaced by one of another structure. The class may then
+  // construct a different module; often its constructor does both.
+  bool extended = false, replaced = false;
   // Whether members are registered by assignment instead of WEFT_REGISTER.
   bool open = false;
   detail::HooksSlot hooks;

@@ -29,7 +29,7 @@ bool erase_child(Children& children, std::string_view name) {
 using detail::held_as_it_is;
 
 template <class Entries>
-void put(Entries& entries, const std::string& name, const Tensor& tensor, bool saved) {
+void set_entry(Entries& entries, const std::string& name, const Tensor& tensor, bool saved) {
   if (auto* present = entry_of(entries, name)) *present = {name, held_as_it_is(tensor), saved};
   else entries.push_back({name, held_as_it_is(tensor), saved});
 }
@@ -77,7 +77,7 @@ void OpenModule::set_parameter(const std::string& name, const Tensor& tensor, Lo
   detail::Slot::check_replaceable(*state_, name, where);
   if (auto* slot = checked_slot(state_->slots, name, detail::Slot::Kind::parameter, where)) return slot->set(tensor);
   state_->changes.note();
-  put(state_->parameters, name, tensor, true);
+  set_entry(state_->parameters, name, tensor, true);
   erase_entry(state_->buffers, name);
   erase_child(state_->children, name);
 }
@@ -88,7 +88,7 @@ void OpenModule::set_buffer(const std::string& name, const Tensor& tensor, bool 
   detail::Slot::check_replaceable(*state_, name, where);
   if (auto* slot = checked_slot(state_->slots, name, detail::Slot::Kind::buffer, where)) return slot->set(tensor);
   state_->changes.note();
-  put(state_->buffers, name, tensor, saved);
+  set_entry(state_->buffers, name, tensor, saved);
   erase_entry(state_->parameters, name);
   erase_child(state_->children, name);
 }

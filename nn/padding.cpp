@@ -1,6 +1,7 @@
 #include "padding.hpp"
 
 #include "layer-inl.hpp"
+#include "../tensor/expect-inl.hpp"
 
 namespace weft::nn {
 
@@ -10,10 +11,20 @@ namespace {
 Dims all_edges(const std::string& layer, const Dims& padding, int dims, Location where) {
   if (padding.size() == 1) return Dims::filled(2 * dims, padding[0]);
   if (padding.size() == 2 * dims) return padding;
-  raise<ValueError>(
-      {.op = ("nn::" + layer).c_str(),
-       .problem = fmt::format("padding {} has {} numbers, not 1 or {}", padding.text(), padding.size(), 2 * dims)},
-      where);
+  raise<ValueError>({.op = ("nn::" + layer).c_str(),
+                     .problem = mismatch_text("padding", fmt::format("1 or {} numbers", 2 * dims), padding.text())},
+                    where);
+}
+
+/// The smallest image that can be padded so.
+Tensor image_for(const Dims& edges) {
+  Dims shape{0, 1};
+  for (int i = edges.size() - 2; i >= 0; i -= 2) {
+    Checked size = 1;
+    for (const int64_t edge : {edges[i], edges[i + 1]}) size += edge < 0 ? Checked(0) - edge : Checked(edge);
+    shape.push_back(size.fits() ? size.value() : 1);
+  }
+  return on_meta(shape);
 }
 
 }  // namespace
@@ -28,6 +39,7 @@ EdgePad<dims, mode>::EdgePad(const Dims& padding, Location where) {
   this->set_function([edges](const Tensor& x, bool, Location call) { return pad(x, edges, mode, 0, call); },
                      {{"padding", edges}}, name);
   this->set_extra_repr(python_tuple(edges));
+  this->forward(image_for(edges), where);
 }
 
 }  // namespace detail
@@ -39,6 +51,7 @@ ConstantPad<dims>::ConstantPad(const Dims& padding, Scalar value, Location where
   this->set_function(
       [edges, value](const Tensor& x, bool, Location call) { return pad(x, edges, Padding::constant, value, call); },
       {{"padding", edges}, {"value", value}}, name);
+  this->forward(image_for(edges), where);
 }
 
 WEFT_FOR_DIMS(ConstantPad)

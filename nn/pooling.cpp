@@ -28,7 +28,7 @@ MaxPool<dims>::MaxPool(const Dims& kernel_size, const MaxPoolOptions& options, L
   shown.set("stride", stride_or_kernel(options.stride, kernel_size));
   this->set_extra_repr(shown.text());
   this->set_class_name(name_for("MaxPool", dims));
-  forward(empty_batch(dims), where);
+  forward(empty_batch(dims, 1, reach_of(kernel_size, options.dilation)), where);
 }
 
 template <int dims>
@@ -59,7 +59,8 @@ MaxUnpool<dims>::MaxUnpool(const Dims& kernel_size, const UnpoolOptions& options
                                    shown(stride_or_kernel(options.stride, kernel_size)), shown(options.padding)));
   this->set_class_name(name_for("MaxUnpool", dims));
   const auto pool = std::array{max_pool1d, max_pool2d, max_pool3d}[dims - 1];
-  pool(empty_batch(dims), kernel_size, {.stride = options.stride, .padding = options.padding}, where);
+  pool(empty_batch(dims, 1, reach_of(kernel_size)), kernel_size, {.stride = options.stride, .padding = options.padding},
+       where);
 }
 
 template <int dims>
@@ -78,7 +79,9 @@ FractionalMaxPool<dims>::FractionalMaxPool(const Dims& kernel_size, const Fracti
   this->set_extra_repr({});
   this->set_class_name(name_for("FractionalMaxPool", dims));
   const auto pool = std::array{fractional_max_pool2d, fractional_max_pool3d}[dims - 2];
-  pool(empty_batch(dims), kernel_size, {options.output_size, options.output_ratio}, where);
+  const Checked reach = Checked(reach_of(kernel_size)) + reach_of(options.output_size);
+  pool(empty_batch(dims, 1, reach.fits() ? reach.value() : 0), kernel_size, {options.output_size, options.output_ratio},
+       where);
 }
 
 template <int dims>
@@ -103,7 +106,7 @@ AvgPool<dims>::AvgPool(const Dims& kernel_size, const AveragePoolOptions& option
       name_for("AvgPool", dims));
   this->set_extra_repr(fmt::format("kernel_size={}, stride={}, padding={}", shown(kernel_size),
                                    shown(stride_or_kernel(options.stride, kernel_size)), shown(options.padding)));
-  this->forward(empty_batch(dims), where);
+  this->forward(empty_batch(dims, 1, reach_of(kernel_size)), where);
 }
 
 template <int dims>
@@ -115,7 +118,7 @@ LPPool<dims>::LPPool(double norm_type, const Dims& kernel_size, const Dims& stri
       },
       {{"norm_type", norm_type}, {"kernel_size", kernel_size}, {"stride", given(stride)}, {"ceil_mode", ceil_mode}},
       name_for("LPPool", dims));
-  this->forward(empty_batch(dims), where);
+  this->forward(empty_batch(dims, 1, reach_of(kernel_size)), where);
 }
 
 template <int dims>

@@ -28,21 +28,34 @@ int dims_of(const InterpolateOptions& o) {
   }
 }
 
+// The size of an image that the factors scale to 1 or more.
+int64_t least_size(const std::vector<double>& factors) {
+  double least = 1;
+  for (const double factor : factors) {
+    if (factor > 0) least = std::max(least, std::ceil(1 / factor));
+  }
+  return least < 0x1p40 ? static_cast<int64_t>(least) : 0;
+}
+
 }  // namespace
 
 Identity::Identity() {
   set_function([](const Tensor& x, bool, Location) { return x; });
 }
 
-Flatten::Flatten(int start_dim, int end_dim) {
-  set_function([=](const Tensor& x, bool, Location where) { return x.flatten(start_dim, end_dim, where); },
+Flatten::Flatten(int start_dim, int end_dim, Location where) {
+  set_function([=](const Tensor& x, bool, Location place) { return x.flatten(start_dim, end_dim, place); },
                {{"start_dim", start_dim}, {"end_dim", end_dim}});
+  forward(with_dims(start_dim, end_dim), where);
 }
 
-Unflatten::Unflatten(int dim, const Dims& unflattened_size) {
-  set_function([=](const Tensor& x, bool, Location where) { return unflatten(x, dim, unflattened_size, where); },
+Unflatten::Unflatten(int dim, const Dims& unflattened_size, Location where) {
+  set_function([=](const Tensor& x, bool, Location place) { return unflatten(x, dim, unflattened_size, place); },
                {{"dim", dim}, {"unflattened_size", unflattened_size}});
   set_extra_repr(fmt::format("dim={}, unflattened_size={}", dim, python_tuple(unflattened_size)));
+  Checked product = 1;
+  for (const int64_t size : unflattened_size) product *= std::max<int64_t>(size, size == -1 ? 1 : 0);
+  forward(with_dim(dim, product.fits() ? product.value() : 1), where);
 }
 
 Upsample::Upsample(const InterpolateOptions& options, Location where) {
@@ -57,7 +70,7 @@ Upsample::Upsample(const InterpolateOptions& options, Location where) {
                 {"antialias", options.antialias}});
   set_extra_repr(fmt::format("{}={}, mode='{}'", sized ? "size" : "scale_factor",
                              sized ? python_sizes(options.size) : factors_text(options.scale_factor), mode));
-  forward(empty_batch(dims_of(options)), where);
+  forward(empty_batch(dims_of(options), 1, least_size(options.scale_factor)), where);
 }
 
 PixelShuffle::PixelShuffle(int64_t upscale_factor, Location where) {
@@ -84,7 +97,7 @@ Unfold::Unfold(const Dims& kernel_size, const ColumnOptions& options, Location w
                 {"dilation", options.dilation},
                 {"padding", options.padding},
                 {"stride", options.stride}});
-  forward(empty_batch(2), where);
+  forward(empty_batch(2, 1, reach_of(kernel_size, options.dilation)), where);
 }
 
 Fold::Fold(const Dims& output_size, const Dims& kernel_size, const ColumnOptions& options, Location where) {

@@ -14,11 +14,11 @@ struct WEFT_API Identity : FunctionLayer<Identity> {
 };
 /// Merges dimensions start_dim to end_dim.
 struct WEFT_API Flatten : FunctionLayer<Flatten> {
-  explicit Flatten(int start_dim = 1, int end_dim = -1);
+  explicit Flatten(int start_dim = 1, int end_dim = -1, Location where = {});
 };
 /// Splits dimension dim into several.
 struct WEFT_API Unflatten : FunctionLayer<Unflatten> {
-  Unflatten(int dim, const Dims& unflattened_size);
+  Unflatten(int dim, const Dims& unflattened_size, Location where = {});
 };
 /// weft::interpolate.
 struct WEFT_API Upsample : FunctionLayer<Upsample> {

@@ -172,6 +172,7 @@ struct detail::CallOf<LSTMCell> {
   using Last = LstmState;
 };
 
+/// Element i, for structured bindings: `auto [output, hidden, cell] = lstm(x)`.
 template <size_t i>
 Tensor get(const LSTMResult& result) {
   return std::get<i>(std::tie(result.output, result.hidden, result.cell));

@@ -5,8 +5,10 @@
 
 #include <fmt/format.h>
 
+#include "../tensor/generator.hpp"
 #include "../tensor/shortened.hpp"
 #include "attribute_value-inl.hpp"
+#include "least_elements-inl.hpp"
 #include "lora/low_rank-inl.hpp"
 #include "module_state-inl.hpp"
 #include "path-inl.hpp"
@@ -345,7 +347,14 @@ ModuleDescription ModuleRegistry::describe(const Module& module, Location where)
   return Builder(*impl_, where).describe(module, "", "", 1);
 }
 
+bool detail::is_wefts_own(const ModuleRegistry& registry, const std::string& type) {
+  const Entry *entry = registry.impl_->find(type), *own = ModuleRegistry::standard().impl_->find(type);
+  return entry != nullptr && own != nullptr && own->made != nullptr && entry->made == own->made;
+}
+
 AnyModule ModuleRegistry::build(const ModuleDescription& description, Location where) const {
+  const auto is_weft = [this](const std::string& type) { return detail::is_wefts_own(*this, type); };
+  detail::check_claims(description, {}, is_weft, building, where);
   Builder builder(*impl_, where);
   AnyModule module = builder.build(description, description.name, 1);
   detail::attach_described(description, module, where);
@@ -360,6 +369,55 @@ AnyModule ModuleRegistry::build(const ModuleDescription& description, Location w
   return module;
 }
 
+namespace {
+
+/// Models with more elements are not built again because of an addition, which is usually the constructor's.
+constexpr int64_t most_elements_to_build = int64_t{1} << 24;
+
+bool may_differ(const Module& module) {
+  bool extended = false;
+  for (const Module& each : module.modules()) {
+    if (detail::StateAccess::state(each).replaced) return true;
+    extended |= detail::StateAccess::state(each).extended;
+  }
+  return extended && module.parameter_count() <= most_elements_to_build;
+}
+
+/// Restores the default generator, which building a module changes.
+struct KeptDraws {
+  GeneratorState state = default_generator().state();
+  KeptDraws() = default;
+  ~KeptDraws() { default_generator().set_state(state); }
+  KeptDraws(const KeptDraws&) = delete;
+};
+
+/// The first line of a message, without the op.
+std::string problem_of(const Error& error) {
+  const std::string text = error.what();
+  const size_t begin = text.starts_with('[') ? std::min(text.find("] "), text.size() - 2) + 2 : 0;
+  return shortened(text.substr(begin, text.find('\n') - begin), 300);
+}
+
+void check_rebuilt(const ModuleRegistry& registry, const Module& module, const std::string& path, Location where) {
+  if (!may_differ(module)) return;
+  const KeptDraws kept;
+  try {
+    (void)registry.build(registry.describe(module, where), where);
+  } catch (const Error& error) {
+    raise<ValueError>(
+        {.op = "nn::ModuleRegistry",
+         .problem = fmt::format("{}: members were replaced or added, and loading constructs a {} from its "
+                                "options without them",
+                                shown(path), shown(module.class_name())),
+         .details = problem_of(error),
+         .remedy = "give the class an option for it (set_config), or save the weights alone: "
+                   "io::save_file(module.state_dict(), path)"},
+        where);
+  }
+}
+
+}  // namespace
+
 void ModuleRegistry::check_types(const Module& module, Location where) const {
   const auto walk = [&](const auto& self, const Module& m, const std::string& path) -> void {
     const std::type_info& own = *detail::StateAccess::state(m).type;
@@ -373,7 +431,7 @@ void ModuleRegistry::check_types(const Module& module, Location where) const {
                         where);
     }
     // Classes other than containers construct their own members.
-    if (entry == nullptr || entry->made != nullptr) return;
+    if (entry == nullptr || entry->made != nullptr) return check_rebuilt(*this, m, path, where);
     for (const auto& [name, child] : detail::StateAccess::state(m).children) {
       if (name != detail::parametrizations) self(self, child, joined(path, name));
     }

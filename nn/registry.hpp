@@ -53,6 +53,12 @@ struct ModuleDescription {
   std::string unknown = {};
 };
 
+class ModuleRegistry;
+namespace detail {
+/// Whether the registry builds the type as ModuleRegistry::standard() does.
+WEFT_API bool is_wefts_own(const ModuleRegistry& registry, const std::string& type);
+}  // namespace detail
+
 /// Maps type names to module classes. Copies are independent. Concurrent reads are safe.
 class WEFT_API ModuleRegistry {
  public:
@@ -68,7 +74,7 @@ class WEFT_API ModuleRegistry {
   template <std::derived_from<Module> M, class Make>
   ModuleRegistry& add(std::string type, Make make, int64_t version = 1, Location where = {}) {
     const auto any = [make = std::move(make)](const Config& config, const Children&) -> AnyModule {
-      return AnyModule::of(M(make(config)));
+      return AnyModule::wrap(M(make(config)));
     };
     return add_maker(std::move(type), any, &typeid(M), version, where);
   }
@@ -99,6 +105,9 @@ class WEFT_API ModuleRegistry {
   /// Describes a module, with the versions of this registry. Raises ValueError for a tree deeper than 200 modules.
   ModuleDescription describe(const Module& module, Location where = {}) const;
   /// Raises ValueError, with the path and the remedy, if the model or a module in a container has no registered type.
+  /// Also raises it for a module with members that were replaced by others or added, if the module that the registry
+  /// builds from its options is a different one. Such a module is built for the comparison; one of more than 2^24
+  /// elements only if members were replaced.
   void check_types(const Module& module, Location where = {}) const;
   /// Migrates the description to the current versions. Raises VersionError for a version that is newer than the
   /// registered one or has no migration, and for version 0 unless the registered version is 0 or `allow_unreleased` is
@@ -114,6 +123,7 @@ class WEFT_API ModuleRegistry {
   /// Registers a container if `made` is null.
   ModuleRegistry& add_maker(std::string type, Callback<AnyModule(const Config&, const Children&)> make,
                             const std::type_info* made, int64_t version, Location where);
+  friend bool detail::is_wefts_own(const ModuleRegistry& registry, const std::string& type);
   class Builder;
   struct Impl;
   Shared<const Impl> impl_;

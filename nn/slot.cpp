@@ -188,9 +188,40 @@ ModuleTensor::ModuleTensor(ModuleTensor&& other) noexcept
   Slot::follow(*this, other.slot_);
 }
 
+namespace {
+
+bool differ(const Tensor& a, const Tensor& b) {
+  return a.defined() != b.defined() || (a.defined() && !(a.shape() == b.shape()));
+}
+
+template <class Entries>
+bool entries_differ(const Entries& a, const Entries& b) {
+  return !std::ranges::equal(
+      a, b, [](const auto& x, const auto& y) { return x.name == y.name && !differ(x.tensor, y.tensor); });
+}
+
+bool options_differ(const Config& a, const Config& b) {
+  return !std::ranges::equal(a.options(), b.options(),
+                             [](const auto& x, const auto& y) { return x.name == y.name && x.value == y.value; });
+}
+
+/// Whether the descriptions of two modules differ in more than the values of tensors and ties.
+bool differ(const Module& a, const Module& b) {
+  const auto &x = detail::StateAccess::state(a), &y = detail::StateAccess::state(b);
+  if (&x == &y) return false;
+  if (*x.type != *y.type || x.class_name != y.class_name || options_differ(x.config, y.config)) return true;
+  if (entries_differ(x.parameters, y.parameters) || entries_differ(x.buffers, y.buffers)) return true;
+  return !std::ranges::equal(x.children, y.children, [](const auto& own, const auto& other) {
+    return own.first == other.first && !differ(own.second, other.second);
+  });
+}
+
+}  // namespace
+
 ModuleTensor& ModuleTensor::operator=(const ModuleTensor& other) {
   if (this == &other) return *this;
   if (Slot::is_member(*this)) {
+    if (differ(*this, static_cast<const Tensor&>(other))) slot_->owner->replaced = true;
     if (impl() != other.impl()) slot_->set(other);
   } else {
     Tensor::operator=(other);
@@ -231,7 +262,10 @@ void Module::assign(const Module& other) {
                        .remedy = "assign to the element: net[0] = nn::Linear(8, 2)"},
                       Location::none());
   }
-  if (Slot::is_member(*this)) slot_->set(other);
+  if (Slot::is_member(*this)) {
+    if (differ(*this, other)) slot_->owner->replaced = true;
+    slot_->set(other);
+  }
   Slot::take_state(*this, other);
   become_copy(other);
   state_->changes.note();

@@ -25,8 +25,8 @@ struct AttentionOptions {
 /// softmax(scale · q · kᵀ + mask) · v, as PyTorch's function of that name. q is [..., L, E], k [..., S, E] and v
 /// [..., S, Ev] with batch dimensions that broadcast; the result is [..., L, Ev] in q's dtype. A query that sees no key
 /// gives zeros and zero gradients. Scores of 16-bit floats are computed in f32. ShapeError, DTypeError, ValueError.
-WEFT_API Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
-                                             const AttentionOptions& options = {}, Location where = {});
+[[nodiscard]] WEFT_API Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
+                                                           const AttentionOptions& options = {}, Location where = {});
 
 /// The slopes of `n` heads (Press et al. 2022): 2^(-8i/n) for i = 1 … n where n is a power of two; else those of the
 /// largest power of two c below n, and the first n - c of every second one of 2c. ValueError where n < 1.
@@ -63,8 +63,8 @@ struct AttentionArguments {
 /// divides H: [B, Sq, H, Dv] in q's dtype. Each head of k and v serves H / Hkv consecutive heads of q. The mathematics
 /// is the same on every backend; scores of 16-bit floats are computed in f32. A query that sees no key gives zeros and
 /// zero gradients. ShapeError, DTypeError; ValueError, with all reasons, for a backend that is not eligible.
-WEFT_API Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArguments& arguments = {},
-                          Location where = {});
+[[nodiscard]] WEFT_API Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v,
+                                        const AttentionArguments& arguments = {}, Location where = {});
 
 struct WeightedAttention {
   /// [B, Sq, H, Dv]
@@ -101,9 +101,9 @@ struct PackedAttentionArguments {
 /// Dv]. cu_seqlens_q and cu_seqlens_k, integers [sequences + 1] ascending from 0 to Tq and Tk, are the start of each
 /// sequence. The host reads them, and waits for them if they are on a device. Raises ValueError if they do not ascend,
 /// and the errors of attention().
-WEFT_API Tensor attention_varlen(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& cu_seqlens_q,
-                                 const Tensor& cu_seqlens_k, const PackedAttentionArguments& arguments = {},
-                                 Location where = {});
+[[nodiscard]] WEFT_API Tensor attention_varlen(const Tensor& q, const Tensor& k, const Tensor& v,
+                                               const Tensor& cu_seqlens_q, const Tensor& cu_seqlens_k,
+                                               const PackedAttentionArguments& arguments = {}, Location where = {});
 
 /// The weights of multi_head_attention_forward; undefined if there are none.
 struct HeadsParameters {
@@ -141,9 +141,10 @@ struct HeadsResult {
 /// key [keys, batch, any], value [keys, batch, any], or all without the batch, are projected, split over the heads,
 /// attended to and joined. A query that sees no key gets zeros, where PyTorch has NaN. ValueError unless num_heads
 /// divides the width; ShapeError and DTypeError for operands and masks that do not fit.
-WEFT_API HeadsResult multi_head_attention_forward(const Tensor& query, const Tensor& key, const Tensor& value,
-                                                  int64_t num_heads, const HeadsParameters& parameters,
-                                                  const HeadsCall& call = {}, double dropout_p = 0,
-                                                  Location where = {});
+[[nodiscard]] WEFT_API HeadsResult multi_head_attention_forward(const Tensor& query, const Tensor& key,
+                                                                const Tensor& value, int64_t num_heads,
+                                                                const HeadsParameters& parameters,
+                                                                const HeadsCall& call = {}, double dropout_p = 0,
+                                                                Location where = {});
 
 }  // namespace weft

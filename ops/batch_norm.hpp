@@ -21,14 +21,14 @@ struct BatchNormOptions {
 /// [C] or undefined; the result is new, with x's shape and dtype. 16-bit floats are computed in f32 and rounded once.
 /// Differentiable to any order in x, weight and bias. ShapeError where shapes do not fit, DTypeError unless all are
 /// floating, ValueError for training on one value for each channel, and for neither training nor running statistics.
-WEFT_API Tensor batch_norm(const Tensor& x, const Tensor& running_mean = {}, const Tensor& running_var = {},
-                           const Tensor& weight = {}, const Tensor& bias = {}, BatchNormOptions options = {},
-                           Location where = {});
+[[nodiscard]] WEFT_API Tensor batch_norm(const Tensor& x, const Tensor& running_mean = {},
+                                         const Tensor& running_var = {}, const Tensor& weight = {},
+                                         const Tensor& bias = {}, BatchNormOptions options = {}, Location where = {});
 
 /// The same over each group of C / groups channels of one example, x [N, C, ...] (Wu and He 2018); weight and bias are
 /// [C] or undefined. ShapeError unless groups divides C.
-WEFT_API Tensor group_norm(const Tensor& x, int64_t groups, const Tensor& weight = {}, const Tensor& bias = {},
-                           double eps = 1e-5, Location where = {});
+[[nodiscard]] WEFT_API Tensor group_norm(const Tensor& x, int64_t groups, const Tensor& weight = {},
+                                         const Tensor& bias = {}, double eps = 1e-5, Location where = {});
 
 struct InstanceNormOptions {
   /// By the statistics of x; else by the running ones.
@@ -38,8 +38,9 @@ struct InstanceNormOptions {
 };
 /// The same over each channel of one example (Ulyanov et al. 2016). Running statistics, where defined, move to the
 /// means over the batch of the examples' own. Arguments and errors as batch_norm.
-WEFT_API Tensor instance_norm(const Tensor& x, const Tensor& running_mean = {}, const Tensor& running_var = {},
-                              const Tensor& weight = {}, const Tensor& bias = {}, InstanceNormOptions options = {},
-                              Location where = {});
+[[nodiscard]] WEFT_API Tensor instance_norm(const Tensor& x, const Tensor& running_mean = {},
+                                            const Tensor& running_var = {}, const Tensor& weight = {},
+                                            const Tensor& bias = {}, InstanceNormOptions options = {},
+                                            Location where = {});
 
 }  // namespace weft

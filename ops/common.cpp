@@ -8,6 +8,7 @@
 #include "pointwise.hpp"
 #include "reduce.hpp"
 #include "../tensor/overlap.hpp"
+#include "../tensor/expect-inl.hpp"
 
 namespace weft {
 
@@ -60,8 +61,7 @@ Tensor without_repeats(const Tensor& t) {
 
 void check_floating(const Tensor& t) {
   if (is_floating(t.dtype()) && !is_storage_only(t.dtype())) return;
-  raise<DTypeError>({.problem = fmt::format("needs a floating-point tensor, not {}", name(t.dtype())),
-                     .remedy = "convert it with to(weft::f32)"});
+  raise_dtype("", "a floating-point tensor", t.dtype(), "convert it with to(weft::f32)");
 }
 
 void raise_target_dtype(DType dtype, const Tensor& target) {
@@ -84,9 +84,10 @@ void check_writable(const Tensor& target) {
          .remedy = "clone() it first"});
   }
   if (WEFT_UNLIKELY(overlaps(layout))) {
-    raise<ValueError>({.problem = fmt::format("cannot write to a tensor whose elements overlap: strides {} of shape {}",
-                                              target.strides().text(), target.shape().text()),
-                       .remedy = "clone() it first"});
+    raise<ValueError>(
+        {.problem = fmt::format("cannot write to a tensor with overlapping elements: strides {} of shape {}",
+                                target.strides().text(), target.shape().text()),
+         .remedy = "clone() it first"});
   }
 }
 

@@ -11,24 +11,24 @@ namespace weft {
 
 /// Views of the parts of x, in its real dtype, with x's strides. Of a real x, `real` is x itself; `imag` raises
 /// DTypeError.
-WEFT_API Tensor real(const Tensor& x, Location where = {});
-WEFT_API Tensor imag(const Tensor& x, Location where = {});
+[[nodiscard]] WEFT_API Tensor real(const Tensor& x, Location where = {});
+[[nodiscard]] WEFT_API Tensor imag(const Tensor& x, Location where = {});
 /// A view of complex x [...] as [..., 2] in its real dtype. DTypeError for a real x, ShapeError for one of rank 8.
-WEFT_API Tensor view_as_real(const Tensor& x, Location where = {});
+[[nodiscard]] WEFT_API Tensor view_as_real(const Tensor& x, Location where = {});
 /// A view of x [..., 2], in f32 or f64 (else DTypeError), as complex [...]. ShapeError where the last dimension is not
 /// 2 numbers side by side, or a stride or the offset of the others is odd.
-WEFT_API Tensor view_as_complex(const Tensor& x, Location where = {});
+[[nodiscard]] WEFT_API Tensor view_as_complex(const Tensor& x, Location where = {});
 
 /// A new complex tensor of its parts, which broadcast. DTypeError unless both are f32 or both f64; 16-bit floats are
 /// widened to f32.
-WEFT_API Tensor complex(const Tensor& re, const Tensor& im, Location where = {});
+[[nodiscard]] WEFT_API Tensor complex(const Tensor& re, const Tensor& im, Location where = {});
 /// length * (cos(angle) + i sin(angle)). As `complex`.
-WEFT_API Tensor polar(const Tensor& length, const Tensor& angle, Location where = {});
+[[nodiscard]] WEFT_API Tensor polar(const Tensor& length, const Tensor& angle, Location where = {});
 
 /// The angle of z in (-pi, pi]; of a real number 0 or pi, NaN for NaN. Integers are converted to floats. The gradient
 /// at 0 is 0.
-WEFT_API Tensor angle(const Tensor& x, Location where = {});
+[[nodiscard]] WEFT_API Tensor angle(const Tensor& x, Location where = {});
 /// z / |z|, 0 at 0; sign of a real x. Its gradient at 0 is 0.
-WEFT_API Tensor sgn(const Tensor& x, Location where = {});
+[[nodiscard]] WEFT_API Tensor sgn(const Tensor& x, Location where = {});
 
 }  // namespace weft

@@ -42,14 +42,14 @@ struct ConvolutionOptions {
 /// and rounded once. Differentiable to any order in all three. Raises ShapeError if shapes do not fit, DTypeError
 /// unless all have one floating dtype, DeviceError if devices differ. Raises ValueError for a stride, a dilation or
 /// groups below 1, a negative padding, and "same" with a stride.
-WEFT_API Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, ConvolutionOptions options = {},
-                       Location where = {});
+[[nodiscard]] WEFT_API Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
+                                     ConvolutionOptions options = {}, Location where = {});
 /// The same for x [N, C, H, W] or [C, H, W] and weight [O, C / groups, KH, KW].
-WEFT_API Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, ConvolutionOptions options = {},
-                       Location where = {});
+[[nodiscard]] WEFT_API Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
+                                     ConvolutionOptions options = {}, Location where = {});
 /// The same for x [N, C, D, H, W] or [C, D, H, W] and weight [O, C / groups, KD, KH, KW].
-WEFT_API Tensor conv3d(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, ConvolutionOptions options = {},
-                       Location where = {});
+[[nodiscard]] WEFT_API Tensor conv3d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
+                                     ConvolutionOptions options = {}, Location where = {});
 
 struct TransposedConvolutionOptions {
   Dims stride = 1;
@@ -64,11 +64,11 @@ struct TransposedConvolutionOptions {
 /// The gradient of conv1d by its data, as an op: x [N, C, L] or [C, L], weight [C, O / groups, K], bias [O]; the result
 /// [N, O, (L - 1) stride - 2 padding + dilation (K - 1) + output_padding + 1]. dtypes, gradients and errors as conv1d;
 /// ValueError unless output_padding is below the stride or the dilation.
-WEFT_API Tensor conv_transpose1d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
-                                 TransposedConvolutionOptions options = {}, Location where = {});
-WEFT_API Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
-                                 TransposedConvolutionOptions options = {}, Location where = {});
-WEFT_API Tensor conv_transpose3d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
-                                 TransposedConvolutionOptions options = {}, Location where = {});
+[[nodiscard]] WEFT_API Tensor conv_transpose1d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
+                                               TransposedConvolutionOptions options = {}, Location where = {});
+[[nodiscard]] WEFT_API Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
+                                               TransposedConvolutionOptions options = {}, Location where = {});
+[[nodiscard]] WEFT_API Tensor conv_transpose3d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
+                                               TransposedConvolutionOptions options = {}, Location where = {});
 
 }  // namespace weft

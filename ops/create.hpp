@@ -17,36 +17,43 @@
 namespace weft {
 
 /// Uninitialised elements.
-WEFT_API Tensor empty(const Dims& shape, TensorOptions options = {}, Location where = {});
-WEFT_API Tensor zeros(const Dims& shape, TensorOptions options = {}, Location where = {});
-WEFT_API Tensor ones(const Dims& shape, TensorOptions options = {}, Location where = {});
+[[nodiscard]] WEFT_API Tensor empty(const Dims& shape, TensorOptions options = {}, Location where = {});
+[[nodiscard]] WEFT_API Tensor zeros(const Dims& shape, TensorOptions options = {}, Location where = {});
+[[nodiscard]] WEFT_API Tensor ones(const Dims& shape, TensorOptions options = {}, Location where = {});
 /// The dtype follows `value` (bool, i64, f32 or c64) unless given. ValueError where an integer dtype does not hold it,
 /// DTypeError for a complex value in a dtype that is not complex.
-WEFT_API Tensor full(const Dims& shape, Scalar value, TensorOptions options = {}, Location where = {});
+[[nodiscard]] WEFT_API Tensor full(const Dims& shape, Scalar value, TensorOptions options = {}, Location where = {});
 /// The same with the shape, dtype and device of `like`; strides and requires_grad are not copied.
-WEFT_API Tensor empty_like(const Tensor& like, Location where = {});
-WEFT_API Tensor zeros_like(const Tensor& like, Location where = {});
-WEFT_API Tensor ones_like(const Tensor& like, Location where = {});
-WEFT_API Tensor full_like(const Tensor& like, Scalar value, Location where = {});
-WEFT_API Tensor empty_like(const Tensor& like, const LikeOptions& options, Location where = {});
-WEFT_API Tensor zeros_like(const Tensor& like, const LikeOptions& options, Location where = {});
-WEFT_API Tensor ones_like(const Tensor& like, const LikeOptions& options, Location where = {});
-WEFT_API Tensor full_like(const Tensor& like, Scalar value, const LikeOptions& options, Location where = {});
+[[nodiscard]] WEFT_API Tensor empty_like(const Tensor& like, Location where = {});
+[[nodiscard]] WEFT_API Tensor zeros_like(const Tensor& like, Location where = {});
+[[nodiscard]] WEFT_API Tensor ones_like(const Tensor& like, Location where = {});
+[[nodiscard]] WEFT_API Tensor full_like(const Tensor& like, Scalar value, Location where = {});
+[[nodiscard]] WEFT_API Tensor empty_like(const Tensor& like, const LikeOptions& options, Location where = {});
+[[nodiscard]] WEFT_API Tensor zeros_like(const Tensor& like, const LikeOptions& options, Location where = {});
+[[nodiscard]] WEFT_API Tensor ones_like(const Tensor& like, const LikeOptions& options, Location where = {});
+[[nodiscard]] WEFT_API Tensor full_like(const Tensor& like, Scalar value, const LikeOptions& options,
+                                        Location where = {});
 /// The same in another shape.
-WEFT_API Tensor new_empty(const Tensor& like, const Dims& shape, const LikeOptions& options = {}, Location where = {});
-WEFT_API Tensor new_zeros(const Tensor& like, const Dims& shape, const LikeOptions& options = {}, Location where = {});
-WEFT_API Tensor new_ones(const Tensor& like, const Dims& shape, const LikeOptions& options = {}, Location where = {});
-WEFT_API Tensor new_full(const Tensor& like, const Dims& shape, Scalar value, const LikeOptions& options = {},
-                         Location where = {});
+[[nodiscard]] WEFT_API Tensor new_empty(const Tensor& like, const Dims& shape, const LikeOptions& options = {},
+                                        Location where = {});
+[[nodiscard]] WEFT_API Tensor new_zeros(const Tensor& like, const Dims& shape, const LikeOptions& options = {},
+                                        Location where = {});
+[[nodiscard]] WEFT_API Tensor new_ones(const Tensor& like, const Dims& shape, const LikeOptions& options = {},
+                                       Location where = {});
+[[nodiscard]] WEFT_API Tensor new_full(const Tensor& like, const Dims& shape, Scalar value,
+                                       const LikeOptions& options = {}, Location where = {});
 /// start, start + step, … before stop: 1-d. i64 where all three are integers, else f32, unless a dtype is given.
 /// ValueError for a step of 0, and for one that leads away from stop.
-WEFT_API Tensor arange(Scalar stop, TensorOptions options = {}, Location where = {});
-WEFT_API Tensor arange(Scalar start, Scalar stop, Scalar step = 1, TensorOptions options = {}, Location where = {});
+[[nodiscard]] WEFT_API Tensor arange(Scalar stop, TensorOptions options = {}, Location where = {});
+[[nodiscard]] WEFT_API Tensor arange(Scalar start, Scalar stop, Scalar step = 1, TensorOptions options = {},
+                                     Location where = {});
 /// `count` equidistant values from first to last, both included: 1-d, c64 where one of them is complex. ValueError for
 /// a negative count.
-WEFT_API Tensor linspace(Scalar first, Scalar last, int64_t count, TensorOptions options = {}, Location where = {});
+[[nodiscard]] WEFT_API Tensor linspace(Scalar first, Scalar last, int64_t count, TensorOptions options = {},
+                                       Location where = {});
 /// [rows, columns], square unless columns are given: ones on the diagonal, zeros elsewhere.
-WEFT_API Tensor eye(int64_t rows, std::optional<int64_t> columns = {}, TensorOptions options = {}, Location where = {});
+[[nodiscard]] WEFT_API Tensor eye(int64_t rows, std::optional<int64_t> columns = {}, TensorOptions options = {},
+                                  Location where = {});
 
 // The same with a dtype or a device instead of options: `zeros({2, 3}, f64)`.
 template <TensorOption O>
@@ -83,10 +90,10 @@ Tensor eye(int64_t rows, std::optional<int64_t> columns, O option, Location wher
 }
 
 namespace detail {
-WEFT_API Tensor from_elements(const void* elements, DType element_type, const Dims& shape, TensorOptions options,
-                              Location where);
-WEFT_API Tensor wrap_memory(void* data, const Dims& shape, const Dims& strides, TensorOptions options, Owner owner,
-                            Location where);
+[[nodiscard]] WEFT_API Tensor from_elements(const void* elements, DType element_type, const Dims& shape,
+                                            TensorOptions options, Location where);
+[[nodiscard]] WEFT_API Tensor wrap_memory(void* data, const Dims& shape, const Dims& strides, TensorOptions options,
+                                          Owner owner, Location where);
 WEFT_API TensorOptions options_like(const Tensor& like, const LikeOptions& options, Location where);
 [[noreturn]] WEFT_API void raise_ragged(Location where);
 [[noreturn]] WEFT_API void raise_count(size_t values, const Dims& shape, Location where);

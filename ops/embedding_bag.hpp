@@ -32,7 +32,7 @@ struct EmbeddingBagOptions {
 /// DTypeError unless indices are integers and weight is floating. Raises ValueError for offsets that do not ascend from
 /// 0 within the list and for contradictory options, IndexError for an index or a padding_idx outside weight. On a
 /// device the host waits for indices and offsets.
-WEFT_API Tensor embedding_bag(const Tensor& indices, const Tensor& weight, const EmbeddingBagOptions& options = {},
-                              Location where = {});
+[[nodiscard]] WEFT_API Tensor embedding_bag(const Tensor& indices, const Tensor& weight,
+                                            const EmbeddingBagOptions& options = {}, Location where = {});
 
 }  // namespace weft

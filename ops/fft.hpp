@@ -23,16 +23,16 @@ struct Options {
 };
 
 /// Complex [..., n, ...] of real or complex x.
-WEFT_API Tensor fft(const Tensor& x, Options options = {}, Location where = {});
-WEFT_API Tensor ifft(const Tensor& x, Options options = {}, Location where = {});
+[[nodiscard]] WEFT_API Tensor fft(const Tensor& x, Options options = {}, Location where = {});
+[[nodiscard]] WEFT_API Tensor ifft(const Tensor& x, Options options = {}, Location where = {});
 /// The first n / 2 + 1 elements of the transform of real x; the others are their conjugates. Raises DTypeError for
 /// complex x.
-WEFT_API Tensor rfft(const Tensor& x, Options options = {}, Location where = {});
+[[nodiscard]] WEFT_API Tensor rfft(const Tensor& x, Options options = {}, Location where = {});
 /// The real inverse of rfft: of x the first n / 2 + 1 numbers are read, and no imaginary part of x[0] and x[n / 2].
-WEFT_API Tensor irfft(const Tensor& x, Options options = {}, Location where = {});
+[[nodiscard]] WEFT_API Tensor irfft(const Tensor& x, Options options = {}, Location where = {});
 /// The real transform of a signal x[-t] = conj(x[t]) of which x is the first half; and back.
-WEFT_API Tensor hfft(const Tensor& x, Options options = {}, Location where = {});
-WEFT_API Tensor ihfft(const Tensor& x, Options options = {}, Location where = {});
+[[nodiscard]] WEFT_API Tensor hfft(const Tensor& x, Options options = {}, Location where = {});
+[[nodiscard]] WEFT_API Tensor ihfft(const Tensor& x, Options options = {}, Location where = {});
 
 struct ManyOptions {
   /// The lengths along `dims`, -1 for x's own.
@@ -44,24 +44,24 @@ struct ManyOptions {
 
 /// One transform after the other; of the real ones the last dimension is the one that is halved. ValueError for a
 /// dimension named twice.
-WEFT_API Tensor fftn(const Tensor& x, const ManyOptions& options = {}, Location where = {});
-WEFT_API Tensor ifftn(const Tensor& x, const ManyOptions& options = {}, Location where = {});
-WEFT_API Tensor rfftn(const Tensor& x, const ManyOptions& options = {}, Location where = {});
-WEFT_API Tensor irfftn(const Tensor& x, const ManyOptions& options = {}, Location where = {});
-WEFT_API Tensor hfftn(const Tensor& x, const ManyOptions& options = {}, Location where = {});
-WEFT_API Tensor ihfftn(const Tensor& x, const ManyOptions& options = {}, Location where = {});
-WEFT_API Tensor fft2(const Tensor& x, const ManyOptions& options = {}, Location where = {});
-WEFT_API Tensor ifft2(const Tensor& x, const ManyOptions& options = {}, Location where = {});
-WEFT_API Tensor rfft2(const Tensor& x, const ManyOptions& options = {}, Location where = {});
-WEFT_API Tensor irfft2(const Tensor& x, const ManyOptions& options = {}, Location where = {});
-WEFT_API Tensor hfft2(const Tensor& x, const ManyOptions& options = {}, Location where = {});
-WEFT_API Tensor ihfft2(const Tensor& x, const ManyOptions& options = {}, Location where = {});
+[[nodiscard]] WEFT_API Tensor fftn(const Tensor& x, const ManyOptions& options = {}, Location where = {});
+[[nodiscard]] WEFT_API Tensor ifftn(const Tensor& x, const ManyOptions& options = {}, Location where = {});
+[[nodiscard]] WEFT_API Tensor rfftn(const Tensor& x, const ManyOptions& options = {}, Location where = {});
+[[nodiscard]] WEFT_API Tensor irfftn(const Tensor& x, const ManyOptions& options = {}, Location where = {});
+[[nodiscard]] WEFT_API Tensor hfftn(const Tensor& x, const ManyOptions& options = {}, Location where = {});
+[[nodiscard]] WEFT_API Tensor ihfftn(const Tensor& x, const ManyOptions& options = {}, Location where = {});
+[[nodiscard]] WEFT_API Tensor fft2(const Tensor& x, const ManyOptions& options = {}, Location where = {});
+[[nodiscard]] WEFT_API Tensor ifft2(const Tensor& x, const ManyOptions& options = {}, Location where = {});
+[[nodiscard]] WEFT_API Tensor rfft2(const Tensor& x, const ManyOptions& options = {}, Location where = {});
+[[nodiscard]] WEFT_API Tensor irfft2(const Tensor& x, const ManyOptions& options = {}, Location where = {});
+[[nodiscard]] WEFT_API Tensor hfft2(const Tensor& x, const ManyOptions& options = {}, Location where = {});
+[[nodiscard]] WEFT_API Tensor ihfft2(const Tensor& x, const ManyOptions& options = {}, Location where = {});
 
 /// The frequencies of the numbers of fft and of rfft, in cycles per unit of the spacing d. ValueError for n < 1.
-WEFT_API Tensor fftfreq(int64_t n, double d = 1, TensorOptions options = {}, Location where = {});
-WEFT_API Tensor rfftfreq(int64_t n, double d = 1, TensorOptions options = {}, Location where = {});
+[[nodiscard]] WEFT_API Tensor fftfreq(int64_t n, double d = 1, TensorOptions options = {}, Location where = {});
+[[nodiscard]] WEFT_API Tensor rfftfreq(int64_t n, double d = 1, TensorOptions options = {}, Location where = {});
 /// x with the number of frequency 0 in the middle of `dims` (all of them unless given), and back.
-WEFT_API Tensor fftshift(const Tensor& x, const std::optional<Dims>& dims = {}, Location where = {});
-WEFT_API Tensor ifftshift(const Tensor& x, const std::optional<Dims>& dims = {}, Location where = {});
+[[nodiscard]] WEFT_API Tensor fftshift(const Tensor& x, const std::optional<Dims>& dims = {}, Location where = {});
+[[nodiscard]] WEFT_API Tensor ifftshift(const Tensor& x, const std::optional<Dims>& dims = {}, Location where = {});
 
 }  // namespace weft::fft

@@ -20,22 +20,23 @@ WEFT_API std::tuple<Tensor, Tensor> fused_rms_norm_residual(const Tensor& x, con
 /// without `up`, both [H, 2 F], the gate first; down [F, H']. With `transposed_weights` each is stored [out, in], as
 /// linear has it. All are floats of one dtype; products are accumulated and activated in f32, and may be rounded to the
 /// dtype in between (Shazeer 2020). ShapeError, DTypeError.
-WEFT_API Tensor fused_mlp(const Tensor& x, const Tensor& proj, const Tensor& up, const Tensor& down,
-                          bool transposed_weights = false, Activation activation = Activation::silu,
-                          Location where = {});
+[[nodiscard]] WEFT_API Tensor fused_mlp(const Tensor& x, const Tensor& proj, const Tensor& up, const Tensor& down,
+                                        bool transposed_weights = false, Activation activation = Activation::silu,
+                                        Location where = {});
 
 /// fused_mlp(rms_norm(x, ln_weight, eps), proj, {}, down), proj with gate and up.
-WEFT_API Tensor fused_rms_mlp(const Tensor& x, const Tensor& ln_weight, const Tensor& proj, const Tensor& down,
-                              double eps, bool transposed_weights = false, Location where = {});
+[[nodiscard]] WEFT_API Tensor fused_rms_mlp(const Tensor& x, const Tensor& ln_weight, const Tensor& proj,
+                                            const Tensor& down, double eps, bool transposed_weights = false,
+                                            Location where = {});
 
 /// r = x + residual, rounded to their dtype: (fused_rms_mlp(r), r), the same bits as of the two ops.
 WEFT_API std::tuple<Tensor, Tensor> fused_rms_mlp_res(const Tensor& x, const Tensor& ln_weight, const Tensor& proj,
                                                       const Tensor& down, const Tensor& residual, double eps,
                                                       bool transposed_weights = false, Location where = {});
 /// The same with r written into `residual`. Shapes and dtypes are checked before; errors as of an in-place op.
-WEFT_API Tensor fused_rms_mlp_res_(const Tensor& x, const Tensor& ln_weight, const Tensor& proj, const Tensor& down,
-                                   const Tensor& residual, double eps, bool transposed_weights = false,
-                                   Location where = {});
+[[nodiscard]] WEFT_API Tensor fused_rms_mlp_res_(const Tensor& x, const Tensor& ln_weight, const Tensor& proj,
+                                                 const Tensor& down, const Tensor& residual, double eps,
+                                                 bool transposed_weights = false, Location where = {});
 
 /// The inputs of attention: rms_norm(src [B, S, H]) times the transpose of qkv_weight [(heads + 2 fewer) head_dim, H],
 /// with the rows of all q heads first, then k's, then v's. q [B, S, heads, head_dim] and k are rotated by rope as in

@@ -29,7 +29,7 @@ struct InterpolateOptions {
 /// or four elements along each dimension (Keys 1981, with -0.75, or -0.5 with antialias), or the mean of an area
 /// (adaptive_avg_pool). Raises ShapeError for other shapes and empty sizes, DTypeError for integers in modes other than
 /// nearest, ValueError for contradictory options.
-WEFT_API Tensor interpolate(const Tensor& x, const InterpolateOptions& options, Location where = {});
+[[nodiscard]] WEFT_API Tensor interpolate(const Tensor& x, const InterpolateOptions& options, Location where = {});
 
 enum class GridPadding : uint8_t { zeros, border, reflection };
 enum class GridMode : uint8_t { bilinear, nearest, bicubic };
@@ -43,10 +43,12 @@ struct GridSampleOptions {
 /// The elements of x [N, C, H, W] (or [N, C, D, H, W]) at the positions grid [N, H', W', 2] (or [N, D', H', W', 3]),
 /// which are (column, row) from -1 to 1: [N, C, H', W']. nearest rounds halves to even, and gives the grid no gradient.
 /// NaN positions give 0. Raises ShapeError if shapes do not fit, DTypeError unless both have one floating dtype.
-WEFT_API Tensor grid_sample(const Tensor& x, const Tensor& grid, GridSampleOptions options = {}, Location where = {});
+[[nodiscard]] WEFT_API Tensor grid_sample(const Tensor& x, const Tensor& grid, GridSampleOptions options = {},
+                                          Location where = {});
 
 /// The grid for grid_sample of the affine maps theta [N, 2, 3] (or [N, 3, 4]), for a result of `size` [N, C, H, W] (or
 /// [N, C, D, H, W]). Raises ShapeError if they do not fit, DTypeError unless theta is floating.
-WEFT_API Tensor affine_grid(const Tensor& theta, const Dims& size, bool align_corners = false, Location where = {});
+[[nodiscard]] WEFT_API Tensor affine_grid(const Tensor& theta, const Dims& size, bool align_corners = false,
+                                          Location where = {});
 
 }  // namespace weft

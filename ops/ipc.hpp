@@ -29,7 +29,7 @@ struct IpcHandle {
 
 /// A tensor of x's shape, values and dtype that `share` accepts: x itself on a device or already in shared memory, else
 /// a contiguous copy. Raises ValueError on meta.
-WEFT_API Tensor share_memory(const Tensor& x, Location where = {});
+[[nodiscard]] WEFT_API Tensor share_memory(const Tensor& x, Location where = {});
 /// x's values without its history. ValueError where its memory cannot be shared: a CPU tensor that `share_memory` did
 /// not make, memory from outside, meta.
 WEFT_API IpcHandle share(const Tensor& x, Location where = {});
@@ -37,6 +37,6 @@ WEFT_API IpcHandle share(const Tensor& x, Location where = {});
 /// Where the last tensor of it is dropped, its memory is unmapped, after a wait for the device. FormatError for bytes
 /// that are no handle; DeviceError where the memory is gone, the sharer's process is another user's, or may not be
 /// traced (ptrace) while the memory is a device's. CUDA opens no handle in the process that shared.
-WEFT_API Tensor open_shared(const IpcHandle& handle, Location where = {});
+[[nodiscard]] WEFT_API Tensor open_shared(const IpcHandle& handle, Location where = {});
 
 }  // namespace weft

@@ -128,14 +128,14 @@ struct CachedAttentionArguments {
 /// attention() of q [batch, Sq, H, D], the last Sq tokens of every sequence, over its cached keys and values, which are
 /// read once without a copy: [batch, Sq, H, Dv] in q's dtype, which may differ from the cache's. Raises ValueError if q
 /// requires a gradient that would be recorded, or if a sequence has fewer tokens than queries.
-WEFT_API Tensor attention(const Tensor& q, const KvCache& cache, const CachedAttentionArguments& arguments = {},
-                          Location where = {});
+[[nodiscard]] WEFT_API Tensor attention(const Tensor& q, const KvCache& cache,
+                                        const CachedAttentionArguments& arguments = {}, Location where = {});
 /// The same for the last counts[i] tokens of each sequence, concatenated in q [sum of counts, H, D].
-WEFT_API Tensor attention_varlen(const Tensor& q, std::span<const int64_t> counts, const KvCache& cache,
-                                 const CachedAttentionArguments& arguments = {}, Location where = {});
+[[nodiscard]] WEFT_API Tensor attention_varlen(const Tensor& q, std::span<const int64_t> counts, const KvCache& cache,
+                                               const CachedAttentionArguments& arguments = {}, Location where = {});
 /// Of these sequences of a paged cache.
-WEFT_API Tensor attention_varlen(const Tensor& q, std::span<const int64_t> counts, std::span<const int64_t> sequences,
-                                 const PagedKvCache& cache, const CachedAttentionArguments& arguments = {},
-                                 Location where = {});
+[[nodiscard]] WEFT_API Tensor attention_varlen(const Tensor& q, std::span<const int64_t> counts,
+                                               std::span<const int64_t> sequences, const PagedKvCache& cache,
+                                               const CachedAttentionArguments& arguments = {}, Location where = {});
 
 }  // namespace weft

@@ -38,8 +38,9 @@ class DTypes {
 /// The dtypes of arithmetic: all but the 8-bit floats.
 inline constexpr DTypes floating_dtypes = {f16, bf16, f32, f64};
 inline constexpr DTypes integer_dtypes = {u8, i8, u16, i16, u32, i32, u64, i64};
-inline constexpr DTypes all_dtypes = {boolean, u8,  i8,   u16, i16, u32,       i32,    u64,
-                                      i64,     f16, bf16, f32, f64, f8_e4m3fn, f8_e5m2};
+inline constexpr DTypes all_dtypes = {boolean, u8,        i8,      u16,         i16,         u32,
+                                      i32,     u64,       i64,     f16,         bf16,        f32,
+                                      f64,     f8_e4m3fn, f8_e5m2, f8_e4m3fnuz, f8_e5m2fnuz, f8_e8m0fnu};
 
 /// The action if the name is already registered. `error` raises ValueError with both locations. `override` uses the new
 /// definition for later calls by name; running calls finish with the old one. `keep` registers nothing.
@@ -382,7 +383,7 @@ template <class A, class B>
 Value box_result(const std::pair<A, B>& results) {
   return std::vector<Tensor>{results.first, results.second};
 }
-WEFT_API Tensor meta_tensor(const TensorMeta& meta);
+[[nodiscard]] WEFT_API Tensor meta_tensor(const TensorMeta& meta);
 inline Value box_result(const TensorMeta& meta) { return meta_tensor(meta); }
 inline Value box_result(const std::vector<TensorMeta>& metas) {
   std::vector<Tensor> tensors;

@@ -65,13 +65,14 @@ WEFT_API MoeGateDispatchOut moe_gate_dispatch(const Tensor& x, const Tensor& sco
 /// [S, H], of y's dtype: for each token the sum over j of weights[s, j] * y[scatter[j, s]], in f32 or f64; terms with a
 /// scatter of -1 are skipped, also if y or weights are NaN. y [rows, H], weights [S, k], floating, scatter [k, S],
 /// integers. Raises ShapeError, DTypeError; IndexError for a row that does not exist.
-WEFT_API Tensor moe_combine(const Tensor& y, const Tensor& weights, const Tensor& scatter, Location where = {});
+[[nodiscard]] WEFT_API Tensor moe_combine(const Tensor& y, const Tensor& weights, const Tensor& scatter,
+                                          Location where = {});
 
 /// linear with a weight for each block of rows: rows [counts[0] + …, + counts[e]) of x [R, in] times the transpose of
 /// weight[e], of weight [E, out, in]: [R, out]. Only rows that are there are computed. DTypeError; ShapeError unless
 /// counts are E numbers of rows that add up to R.
-WEFT_API Tensor grouped_linear(const Tensor& x, const Tensor& weight, std::span<const int64_t> counts,
-                               Location where = {});
+[[nodiscard]] WEFT_API Tensor grouped_linear(const Tensor& x, const Tensor& weight, std::span<const int64_t> counts,
+                                             Location where = {});
 
 /// How experts' weights are stored.
 enum class ExpertQuantisation : uint8_t { none, per_tensor, block };

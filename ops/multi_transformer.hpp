@@ -54,8 +54,8 @@ struct MultiTransformerOptions {
 /// requires one that would be recorded. Raises ValueError also for counts or a cache that do not fit the call, and for
 /// an all_reduce that returns another shape or dtype; IndexError if a sequence is full; ShapeError, DTypeError. After
 /// an error the cache is unchanged.
-WEFT_API Tensor fused_multi_transformer(const Tensor& x, std::span<const MultiTransformerLayer> layers,
-                                        LayeredKvCache& cache, const MultiTransformerOptions& options,
-                                        Location where = {});
+[[nodiscard]] WEFT_API Tensor fused_multi_transformer(const Tensor& x, std::span<const MultiTransformerLayer> layers,
+                                                      LayeredKvCache& cache, const MultiTransformerOptions& options,
+                                                      Location where = {});
 
 }  // namespace weft

@@ -26,8 +26,9 @@ WEFT_API std::pair<Tensor, Tensor> pad_packed_sequence(const Tensor& data, const
                                                        bool batch_first = false, double padding_value = 0,
                                                        std::optional<int64_t> total_length = {}, Location where = {});
 /// [longest, count, ...] of tensors [length, ...] that differ in length alone; padding_side is "right" or "left".
-WEFT_API Tensor pad_sequence(std::span<const Tensor> sequences, bool batch_first = false, double padding_value = 0,
-                             std::string_view padding_side = "right", Location where = {});
+[[nodiscard]] WEFT_API Tensor pad_sequence(std::span<const Tensor> sequences, bool batch_first = false,
+                                           double padding_value = 0, std::string_view padding_side = "right",
+                                           Location where = {});
 
 namespace detail {
 /// batch_sizes as numbers that fall or stay, of at least one step, and add up to `rows`; else ValueError. DTypeError

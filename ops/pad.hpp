@@ -22,9 +22,9 @@ enum class Padding : uint8_t { constant, reflect, replicate, circular };
 ///
 /// ShapeError where that is not so, for an odd number of numbers, for more than x has dimensions, and where a size
 /// would be negative.
-WEFT_API Tensor pad(const Tensor& x, std::span<const int64_t> padding, Padding mode = Padding::constant,
-                    Scalar value = 0, Location where = {});
-WEFT_API Tensor pad(const Tensor& x, std::initializer_list<int64_t> padding, Padding mode = Padding::constant,
-                    Scalar value = 0, Location where = {});
+[[nodiscard]] WEFT_API Tensor pad(const Tensor& x, std::span<const int64_t> padding, Padding mode = Padding::constant,
+                                  Scalar value = 0, Location where = {});
+[[nodiscard]] WEFT_API Tensor pad(const Tensor& x, std::initializer_list<int64_t> padding,
+                                  Padding mode = Padding::constant, Scalar value = 0, Location where = {});
 
 }  // namespace weft

@@ -10,6 +10,7 @@
 #include "detail/common.hpp"
 #include "detail/parts.hpp"
 #include "random.hpp"
+#include "../tensor/expect-inl.hpp"
 
 namespace weft {
 
@@ -123,7 +124,8 @@ std::string broadcast_notation(std::span<const Dims> shapes) {
 std::string matmul_notation(const Dims& a, const Dims& b, bool transpose_a, bool transpose_b, Location where) {
   if (a.size() < 2 || b.size() < 2) {
     raise<ShapeError>(
-        {.op = "matmul_notation", .problem = fmt::format("matrices have two axes, not {} and {}", a.size(), b.size())},
+        {.op = "matmul_notation",
+         .problem = mismatch_text("a and b", "at least 2 dimensions", fmt::format("{} and {}", a.size(), b.size()))},
         where);
   }
   const auto batch = [](const Dims& shape) {

@@ -271,12 +271,12 @@ Partition leading(const WholeCall& call) {
 }
 template Partition leading<2>(const WholeCall&);
 template <int n>
-Partition before_last(const WholeCall& call) {
+Partition all_but_last(const WholeCall& call) {
   return alike_before(call, std::max(0, call.inputs()[0].dim() - n));
 }
-template Partition before_last<1>(const WholeCall&);
-template Partition before_last<2>(const WholeCall&);
-template Partition before_last<3>(const WholeCall&);
+template Partition all_but_last<1>(const WholeCall&);
+template Partition all_but_last<2>(const WholeCall&);
+template Partition all_but_last<3>(const WholeCall&);
 
 Partition reordered(const WholeCall& call) {
   const Tensor& x = call.inputs()[0];

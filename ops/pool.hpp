@@ -88,9 +88,11 @@ WEFT_POOLS(Tensor, max_unpool, , const Tensor& x, const Tensor& indices, const D
 /// The largest elements of windows that begin at random, increasing places (Graham 2014), and where each was found.
 /// ValueError unless there is an output_size or an output_ratio. ShapeError where kernel_size + output_size - 1 is more
 /// than x's size.
-WEFT_API ValuesAndIndices fractional_max_pool2d(const Tensor& x, const Dims& kernel_size,
-                                                const FractionalPoolOptions& options, Location where = {});
-WEFT_API ValuesAndIndices fractional_max_pool3d(const Tensor& x, const Dims& kernel_size,
-                                                const FractionalPoolOptions& options, Location where = {});
+[[nodiscard]] WEFT_API ValuesAndIndices fractional_max_pool2d(const Tensor& x, const Dims& kernel_size,
+                                                              const FractionalPoolOptions& options,
+                                                              Location where = {});
+[[nodiscard]] WEFT_API ValuesAndIndices fractional_max_pool3d(const Tensor& x, const Dims& kernel_size,
+                                                              const FractionalPoolOptions& options,
+                                                              Location where = {});
 
 }  // namespace weft

@@ -175,7 +175,12 @@ double largest(DType t) {
     case DType::f8_e4m3fn:
       return 448;
     case DType::f8_e5m2:
+    case DType::f8_e5m2fnuz:
       return 57344;
+    case DType::f8_e4m3fnuz:
+      return 240;
+    case DType::f8_e8m0fnu:
+      return 0x1p127;
     case DType::f16:
       return 65504;
     case DType::bf16:

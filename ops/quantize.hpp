@@ -46,7 +46,8 @@ struct QuantOut {
 WEFT_API QuantOut quant_blockwise(const Tensor& x, QuantBlock block = QuantBlock::row_1x128,
                                   const QuantOptions& options = {}, Location where = {});
 /// q [m, n] · scale, in f16, bf16, f32 or f64; the blocks follow from scale's shape. ShapeError, DTypeError.
-WEFT_API Tensor dequant_blockwise(const Tensor& q, const Tensor& scale, DType dtype = DType::bf16, Location where = {});
+[[nodiscard]] WEFT_API Tensor dequant_blockwise(const Tensor& q, const Tensor& scale, DType dtype = DType::bf16,
+                                                Location where = {});
 
 /// Codes with their scales.
 struct Quantized {
@@ -56,7 +57,7 @@ struct QuantizedSplits {
   std::vector<Tensor> out, scale;
 };
 /// dequant_blockwise of rows of blocks, scale [m, ⌈n / 128⌉], to bf16.
-WEFT_API Tensor fused_act_dequant(const Tensor& q, const Tensor& scale, Location where = {});
+[[nodiscard]] WEFT_API Tensor fused_act_dequant(const Tensor& q, const Tensor& scale, Location where = {});
 /// The transpose of each expert's rows of x [m, k], quantised along 128 tokens: out [k, t], scale [t / 128, k], for
 /// each t of tokens_per_expert. x is bf16, f16 or f32, or an 8-bit float with a scale [m, ⌈k / 128⌉], which is rounded
 /// to bf16 first. ValueError unless every t is a multiple of 128 and they add up to m; ShapeError, DTypeError.
@@ -103,9 +104,9 @@ struct BlockwiseGemmOptions {
 /// a bᵀ, [m, n], for codes a [m, k] and b [n, k] with scales in rows or tiles of blocks: the sum over each 128 columns
 /// is computed in f32 and scaled; the total is rounded once to f16, bf16 or f32. Raises DTypeError, ShapeError;
 /// ValueError for accumulate without out or in f16, and for other blocks; NotImplementedError for a bias.
-WEFT_API Tensor gemm_fp8_blockwise(const Tensor& a, const Tensor& a_scale, const Tensor& b, const Tensor& b_scale,
-                                   DType out_dtype = DType::bf16, const BlockwiseGemmOptions& options = {},
-                                   Location where = {});
+[[nodiscard]] WEFT_API Tensor gemm_fp8_blockwise(const Tensor& a, const Tensor& a_scale, const Tensor& b,
+                                                 const Tensor& b_scale, DType out_dtype = DType::bf16,
+                                                 const BlockwiseGemmOptions& options = {}, Location where = {});
 
 struct Fp8MlpOptions {
   /// Each weight is stored [out, in], which products read as it is; else it is copied first.
@@ -121,8 +122,9 @@ struct Fp8MlpOptions {
 /// without it both [H, 2 F], the gate first; down [F, H']. x and the intermediate activations are quantised to
 /// float8_e4m3fn; sums, silu and the product of gate and up are in f32. Not differentiable. Raises ShapeError,
 /// DTypeError; ValueError unless 0 < fp8_max <= 448.
-WEFT_API Tensor fused_fp8_mlp(const Tensor& x, const Quantized& proj, const std::optional<Quantized>& up,
-                              const Quantized& down, const Fp8MlpOptions& options = {}, Location where = {});
+[[nodiscard]] WEFT_API Tensor fused_fp8_mlp(const Tensor& x, const Quantized& proj, const std::optional<Quantized>& up,
+                                            const Quantized& down, const Fp8MlpOptions& options = {},
+                                            Location where = {});
 
 // ---- weights of 8 and 4 bits ----------------------------------------------------------------------------------------
 
@@ -153,14 +155,14 @@ struct QuantizedLinearOptions {
   int64_t group_size = 128;
 };
 /// The weight [n, k] decoded from codes, scale and zero, in a floating dtype.
-WEFT_API Tensor dequantize_weight(const Tensor& codes, const Tensor& scale, int64_t columns,
-                                  const QuantizedLinearOptions& options = {}, DType dtype = DType::f32,
-                                  Location where = {});
+[[nodiscard]] WEFT_API Tensor dequantize_weight(const Tensor& codes, const Tensor& scale, int64_t columns,
+                                                const QuantizedLinearOptions& options = {}, DType dtype = DType::f32,
+                                                Location where = {});
 /// x [..., k] · weightᵀ + bias, [..., n], of x's dtype. Up to eight rows read the codes as they are, so that a call
 /// takes the time of reading them; more rows get the weight in panels of x's dtype. It has gradients by x and bias, and
 /// by scale and zero where these want one; scale and zero are f32, or f64.
 /// ShapeError, DTypeError, ValueError as quantize_weight.
-WEFT_API Tensor quantized_linear(const Tensor& x, const Tensor& codes, const Tensor& scale,
-                                 const QuantizedLinearOptions& options = {}, Location where = {});
+[[nodiscard]] WEFT_API Tensor quantized_linear(const Tensor& x, const Tensor& codes, const Tensor& scale,
+                                               const QuantizedLinearOptions& options = {}, Location where = {});
 
 }  // namespace weft

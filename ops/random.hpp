@@ -14,21 +14,22 @@
 namespace weft {
 
 /// Uniform in [0, 1), of complex numbers each part. DTypeError for integer types.
-WEFT_API Tensor rand(const Dims& shape, TensorOptions options = {}, Generator* generator = nullptr,
-                     Location where = {});
-WEFT_API Tensor rand_like(const Tensor& like, Generator* generator = nullptr, Location where = {});
+[[nodiscard]] WEFT_API Tensor rand(const Dims& shape, TensorOptions options = {}, Generator* generator = nullptr,
+                                   Location where = {});
+[[nodiscard]] WEFT_API Tensor rand_like(const Tensor& like, Generator* generator = nullptr, Location where = {});
 /// Normal with mean 0 and standard deviation 1; complex numbers have that of 1, too, the same in each direction.
 /// DTypeError for integer types.
-WEFT_API Tensor randn(const Dims& shape, TensorOptions options = {}, Generator* generator = nullptr,
-                      Location where = {});
-WEFT_API Tensor randn_like(const Tensor& like, Generator* generator = nullptr, Location where = {});
+[[nodiscard]] WEFT_API Tensor randn(const Dims& shape, TensorOptions options = {}, Generator* generator = nullptr,
+                                    Location where = {});
+[[nodiscard]] WEFT_API Tensor randn_like(const Tensor& like, Generator* generator = nullptr, Location where = {});
 /// Integers in [low, high), i64 unless a dtype is given. ValueError unless low < high and an integer dtype holds them
 /// all.
-WEFT_API Tensor randint(int64_t low, int64_t high, const Dims& shape, TensorOptions options = {},
-                        Generator* generator = nullptr, Location where = {});
+[[nodiscard]] WEFT_API Tensor randint(int64_t low, int64_t high, const Dims& shape, TensorOptions options = {},
+                                      Generator* generator = nullptr, Location where = {});
 /// 0 … n - 1 in random order (Fisher and Yates), i64 unless a dtype is given; made on the host. ValueError for a
 /// negative n.
-WEFT_API Tensor randperm(int64_t n, TensorOptions options = {}, Generator* generator = nullptr, Location where = {});
+[[nodiscard]] WEFT_API Tensor randperm(int64_t n, TensorOptions options = {}, Generator* generator = nullptr,
+                                       Location where = {});
 // The same with a dtype or a device instead of options.
 template <TensorOption O>
 Tensor rand(const Dims& shape, O option, Generator* generator = nullptr, Location where = {}) {
@@ -49,7 +50,8 @@ Tensor randperm(int64_t n, O option, Generator* generator = nullptr, Location wh
 }
 /// 1 with the probability in the element of `probabilities`, else 0; of its shape and dtype. No gradient. DTypeError
 /// unless it is floating, ValueError for a probability outside [0, 1], which waits for a device.
-WEFT_API Tensor bernoulli(const Tensor& probabilities, Generator* generator = nullptr, Location where = {});
+[[nodiscard]] WEFT_API Tensor bernoulli(const Tensor& probabilities, Generator* generator = nullptr,
+                                        Location where = {});
 
 /// Overwrite x with numbers uniform in [low, high) or normal, and return it. ValueError for low > high, a range that is
 /// not finite or deviation < 0, DTypeError unless x is floating, and the errors of in-place writes in
@@ -64,11 +66,11 @@ WEFT_API const Tensor& bernoulli_(const Tensor& x, double p = 0.5, Generator* ge
 /// In training, zeroes each element with probability p and scales the others by 1 / (1 - p); otherwise, and for p = 0,
 /// gives x itself (Srivastava et al. 2014). Backward uses the forward's mask. ValueError unless 0 <= p <= 1, DTypeError
 /// unless x is floating.
-WEFT_API Tensor dropout(const Tensor& x, double p = 0.5, bool training = true, Generator* generator = nullptr,
-                        Location where = {});
+[[nodiscard]] WEFT_API Tensor dropout(const Tensor& x, double p = 0.5, bool training = true,
+                                      Generator* generator = nullptr, Location where = {});
 
 /// The exact state of a device's default generator as a u8 tensor on the CPU.
-WEFT_API Tensor get_rng_state(Device device = {}, Location where = {});
+[[nodiscard]] WEFT_API Tensor get_rng_state(Device device = {}, Location where = {});
 /// Restores such a state. FormatError for any other tensor; the state then stays as it was.
 WEFT_API void set_rng_state(const Tensor& state, Device device = {}, Location where = {});
 

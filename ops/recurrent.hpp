@@ -54,11 +54,14 @@ struct LstmState {
 WEFT_API LstmState lstm_cell(const Tensor& x, const Tensor& h, const Tensor& c, const Tensor& weight_ih,
                              const Tensor& weight_hh, const Tensor& bias_ih = {}, const Tensor& bias_hh = {},
                              Location where = {});
-WEFT_API Tensor gru_cell(const Tensor& x, const Tensor& h, const Tensor& weight_ih, const Tensor& weight_hh,
-                         const Tensor& bias_ih = {}, const Tensor& bias_hh = {}, Location where = {});
-WEFT_API Tensor rnn_tanh_cell(const Tensor& x, const Tensor& h, const Tensor& weight_ih, const Tensor& weight_hh,
-                              const Tensor& bias_ih = {}, const Tensor& bias_hh = {}, Location where = {});
-WEFT_API Tensor rnn_relu_cell(const Tensor& x, const Tensor& h, const Tensor& weight_ih, const Tensor& weight_hh,
-                              const Tensor& bias_ih = {}, const Tensor& bias_hh = {}, Location where = {});
+[[nodiscard]] WEFT_API Tensor gru_cell(const Tensor& x, const Tensor& h, const Tensor& weight_ih,
+                                       const Tensor& weight_hh, const Tensor& bias_ih = {}, const Tensor& bias_hh = {},
+                                       Location where = {});
+[[nodiscard]] WEFT_API Tensor rnn_tanh_cell(const Tensor& x, const Tensor& h, const Tensor& weight_ih,
+                                            const Tensor& weight_hh, const Tensor& bias_ih = {},
+                                            const Tensor& bias_hh = {}, Location where = {});
+[[nodiscard]] WEFT_API Tensor rnn_relu_cell(const Tensor& x, const Tensor& h, const Tensor& weight_ih,
+                                            const Tensor& weight_hh, const Tensor& bias_ih = {},
+                                            const Tensor& bias_hh = {}, Location where = {});
 
 }  // namespace weft

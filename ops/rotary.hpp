@@ -36,20 +36,21 @@ struct RopeOptions {
 /// theta^(-2 i / dim) for i in [0, dim / 2), scaled: f64 [dim / 2], radians for each position. `length` is that of the
 /// text, which dynamic_ntk alone reads. ValueError unless dim is even and positive, theta and factor are positive, and
 /// the other options make sense.
-WEFT_API Tensor rope_frequencies(int64_t dim, const RopeOptions& options = {}, int64_t length = 0, Device device = {},
-                                 Location where = {});
+[[nodiscard]] WEFT_API Tensor rope_frequencies(int64_t dim, const RopeOptions& options = {}, int64_t length = 0,
+                                               Device device = {}, Location where = {});
 
 /// cos and sin of each position's angles, stacked: [2, B, S, 1, dim] of `dtype` on the device of positions [B, S] or
 /// [S], integers of any kind and order. Computed in f64 and rounded once. Element i and i + dim / 2 have one angle or,
 /// with `interleaved`, 2 i and 2 i + 1. The text of dynamic_ntk is as long as its row's largest position + 1. Errors
 /// as rope_frequencies; ShapeError, DTypeError.
-WEFT_API Tensor rope_table(const Tensor& positions, int64_t dim, const RopeOptions& options = {},
-                           bool interleaved = false, DType dtype = DType::f32, Location where = {});
+[[nodiscard]] WEFT_API Tensor rope_table(const Tensor& positions, int64_t dim, const RopeOptions& options = {},
+                                         bool interleaved = false, DType dtype = DType::f32, Location where = {});
 
 /// Pairs (a, b) of x's last dimension become (a cos - b sin, b cos + a sin): elements i and i + n / 2 or, with
 /// `interleaved`, 2 i and 2 i + 1. rope [2, ..., n] has cos and sin, which broadcast to x [..., d]; n is even, and
 /// elements of x from n on stay as they are. The result is new and contiguous, of x's dtype; 16-bit floats are computed
 /// in f32 and rounded once. The gradient of x is the inverse rotation. ShapeError, DTypeError, DeviceError.
-WEFT_API Tensor rotary_embedding(const Tensor& x, const Tensor& rope, bool interleaved = false, Location where = {});
+[[nodiscard]] WEFT_API Tensor rotary_embedding(const Tensor& x, const Tensor& rope, bool interleaved = false,
+                                               Location where = {});
 
 }  // namespace weft

@@ -28,18 +28,19 @@ struct UniqueOptions {
 
 /// The distinct elements of x in ascending order, or its distinct slices in lexicographic order. Each NaN is a value of
 /// its own; 0 and -0 are one. IndexError for a dimension that x lacks.
-WEFT_API Unique unique(const Tensor& x, UniqueOptions options = {}, Location where = {});
+[[nodiscard]] WEFT_API Unique unique(const Tensor& x, UniqueOptions options = {}, Location where = {});
 /// The same without sorting: of equal neighbours only the first stays.
-WEFT_API Unique unique_consecutive(const Tensor& x, UniqueOptions options = {}, Location where = {});
+[[nodiscard]] WEFT_API Unique unique_consecutive(const Tensor& x, UniqueOptions options = {}, Location where = {});
 
 /// How often each number occurs in x (1-d, integers >= 0): i64 of size max(max(x) + 1, minlength). With `weights` (1-d,
 /// of x's size) the sum of the weights for each number, in f32 for f32 and else in f64, differentiable. ValueError for
 /// negative numbers, ShapeError unless x and weights fit, DTypeError unless x holds integers.
-WEFT_API Tensor bincount(const Tensor& x, const Tensor& weights = {}, int64_t minlength = 0, Location where = {});
+[[nodiscard]] WEFT_API Tensor bincount(const Tensor& x, const Tensor& weights = {}, int64_t minlength = 0,
+                                       Location where = {});
 
 /// i64 [..., classes]: 1 at each index, else 0. classes = -1 means max(indices) + 1; raises ValueError without indices.
 /// ValueError for a negative index, IndexError for one from `classes` on, DTypeError unless they are integers.
-WEFT_API Tensor one_hot(const Tensor& indices, int64_t classes = -1, Location where = {});
+[[nodiscard]] WEFT_API Tensor one_hot(const Tensor& indices, int64_t classes = -1, Location where = {});
 
 struct SearchOptions {
   /// After equal elements rather than before them.
@@ -52,12 +53,14 @@ struct SearchOptions {
 /// Where each value would be inserted into the ascending `sorted` to keep it ascending; i64 in the values' shape.
 /// `sorted` is 1-d, or has the values' sizes except the last, and each of its lines is searched for the values of the
 /// same line (else ShapeError). NaN counts as largest. Dtypes may differ: elements are compared exactly.
-WEFT_API Tensor searchsorted(const Tensor& sorted, const Operand& values, const SearchOptions& options = {});
+[[nodiscard]] WEFT_API Tensor searchsorted(const Tensor& sorted, const Operand& values,
+                                           const SearchOptions& options = {});
 /// searchsorted with the operands exchanged: the bucket of each value between 1-d `boundaries` (else ShapeError).
-WEFT_API Tensor bucketize(const Operand& values, const Tensor& boundaries, bool right = false, bool out_int32 = false);
+[[nodiscard]] WEFT_API Tensor bucketize(const Operand& values, const Tensor& boundaries, bool right = false,
+                                        bool out_int32 = false);
 
 /// Which elements are among `tests`, or with `invert` are not: bool, in their shape. Both are of any shape and compared
 /// exactly; NaN is nowhere. DeviceError where devices differ.
-WEFT_API Tensor isin(const Operand& elements, const Operand& tests, bool invert = false);
+[[nodiscard]] WEFT_API Tensor isin(const Operand& elements, const Operand& tests, bool invert = false);
 
 }  // namespace weft

@@ -14,12 +14,12 @@
 namespace weft {
 
 /// The sparse matrix [rows, k] of `values` [n] times dense [k, m] or [k]: [rows, m] or [rows].
-WEFT_API Tensor csr_matmul(const Tensor& row_starts, const Tensor& columns, const Tensor& values, const Tensor& dense,
-                           Location where = {});
+[[nodiscard]] WEFT_API Tensor csr_matmul(const Tensor& row_starts, const Tensor& columns, const Tensor& values,
+                                         const Tensor& dense, Location where = {});
 
 /// Of the product of a [rows, m] and b [k, m] transposed those elements that a sparse matrix has: for each in row r and
 /// column c the sum of a[r] * b[c], [n].
-WEFT_API Tensor csr_sampled_product(const Tensor& row_starts, const Tensor& columns, const Tensor& a, const Tensor& b,
-                                    Location where = {});
+[[nodiscard]] WEFT_API Tensor csr_sampled_product(const Tensor& row_starts, const Tensor& columns, const Tensor& a,
+                                                  const Tensor& b, Location where = {});
 
 }  // namespace weft

@@ -29,9 +29,11 @@ struct StftOptions {
 /// x [length] or [batch, length], real or complex, as complex [frequencies, windows], with the batch before, in the
 /// dtype of the product of x and the window. ValueError for lengths that do not fit each other, ShapeError for a signal
 /// shorter than n_fft.
-WEFT_API Tensor stft(const Tensor& x, int64_t n_fft, const StftOptions& options = {}, Location where = {});
+[[nodiscard]] WEFT_API Tensor stft(const Tensor& x, int64_t n_fft, const StftOptions& options = {},
+                                   Location where = {});
 /// The signal with the stft x, or the least-squares estimate: inverse transforms of the windows are overlap-added and
 /// divided by the sum of the squared windows. Raises ValueError if that sum is 0 anywhere.
-WEFT_API Tensor istft(const Tensor& x, int64_t n_fft, const StftOptions& options = {}, Location where = {});
+[[nodiscard]] WEFT_API Tensor istft(const Tensor& x, int64_t n_fft, const StftOptions& options = {},
+                                    Location where = {});
 
 }  // namespace weft

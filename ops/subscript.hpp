@@ -21,7 +21,7 @@
 namespace weft {
 
 /// x[index].
-WEFT_API Tensor getitem(const Tensor& x, std::span<const Index> index, Location where = {});
+[[nodiscard]] WEFT_API Tensor getitem(const Tensor& x, std::span<const Index> index, Location where = {});
 
 /// x[index] = value; returns x. The value is broadcast to the selection (leading sizes of 1 beyond its rank are
 /// allowed) and cast to x's dtype: C++ numbers keep their exact value, floats lose their fraction in integers. A value
@@ -32,16 +32,17 @@ WEFT_API const Tensor& setitem(const Tensor& x, std::span<const Index> index, co
                                Location where = {});
 
 /// x[index]; a missing tensor is a full slice.
-WEFT_API Tensor index(const Tensor& x, const IndexList& index);
-WEFT_API Tensor index(const Tensor& x, std::span<const std::optional<Tensor>> index, Location where = {});
+[[nodiscard]] WEFT_API Tensor index(const Tensor& x, const IndexList& index);
+[[nodiscard]] WEFT_API Tensor index(const Tensor& x, std::span<const std::optional<Tensor>> index, Location where = {});
 
 /// A copy of x with x[index] = value, or with `accumulate` x[index] += value where every duplicate adds, in row-major
 /// order of the indices; bools are combined by or. The gradient of x is that of the result, without `accumulate` 0
 /// where something was written; each value gets the gradient at its position, unless a later one replaced it.
 /// Errors as setitem.
-WEFT_API Tensor index_put(const Tensor& x, const IndexList& index, const Operand& value, bool accumulate = false);
-WEFT_API Tensor index_put(const Tensor& x, std::span<const std::optional<Tensor>> index, const Operand& value,
-                          bool accumulate = false, Location where = {});
+[[nodiscard]] WEFT_API Tensor index_put(const Tensor& x, const IndexList& index, const Operand& value,
+                                        bool accumulate = false);
+[[nodiscard]] WEFT_API Tensor index_put(const Tensor& x, std::span<const std::optional<Tensor>> index,
+                                        const Operand& value, bool accumulate = false, Location where = {});
 /// In place; returns x. Errors as setitem.
 WEFT_API const Tensor& index_put_(const Tensor& x, const IndexList& index, const Operand& value,
                                   bool accumulate = false);
@@ -51,16 +52,17 @@ WEFT_API const Tensor& index_put_(const Tensor& x, std::span<const std::optional
 /// A copy of x with `value` in the slices from starts to ends by steps (1 where empty) along `axes`; bounds as in
 /// x[Slice(start, end, step)]. ValueError for lists of different length, an axis named twice or a step of 0, IndexError
 /// for an axis that x lacks.
-WEFT_API Tensor set_value(const Tensor& x, const Operand& value, const Dims& starts, const Dims& ends,
-                          const Dims& steps, const Dims& axes, Location where = {});
+[[nodiscard]] WEFT_API Tensor set_value(const Tensor& x, const Operand& value, const Dims& starts, const Dims& ends,
+                                        const Dims& steps, const Dims& axes, Location where = {});
 /// In place; returns x.
 WEFT_API const Tensor& set_value_(const Tensor& x, const Operand& value, const Dims& starts, const Dims& ends,
                                   const Dims& steps, const Dims& axes, Location where = {});
 
 /// A view of x from starts to ends along `axes`, bounds as in x[Slice(start, end)]; errors as set_value.
-WEFT_API Tensor slice(const Tensor& x, const Dims& axes, const Dims& starts, const Dims& ends, Location where = {});
+[[nodiscard]] WEFT_API Tensor slice(const Tensor& x, const Dims& axes, const Dims& starts, const Dims& ends,
+                                    Location where = {});
 /// The same by steps, negative ones included.
-WEFT_API Tensor strided_slice(const Tensor& x, const Dims& axes, const Dims& starts, const Dims& ends,
-                              const Dims& steps, Location where = {});
+[[nodiscard]] WEFT_API Tensor strided_slice(const Tensor& x, const Dims& axes, const Dims& starts, const Dims& ends,
+                                            const Dims& steps, Location where = {});
 
 }  // namespace weft

@@ -11,6 +11,7 @@
 #include "../ops/foreach.hpp"
 #include "../ops/pointwise.hpp"
 #include "../tensor/warning.hpp"
+#include "../tensor/expect-inl.hpp"
 
 namespace weft::optim {
 
@@ -81,7 +82,7 @@ void Averager::check_options(Location where) const {
   }
   const double decay = options_.decay.value_or(0);
   if (!(decay >= 0 && decay <= 1)) {
-    raise<ValueError>({.op = op, .problem = fmt::format("decay is {}: it must lie in [0, 1]", decay)}, where);
+    raise<ValueError>({.op = op, .problem = mismatch_text("decay", "a number in [0, 1]", decay)}, where);
   }
 }
 

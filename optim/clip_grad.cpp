@@ -18,6 +18,7 @@
 #include "../ops/reduce.hpp"
 #include "../tensor/overlap.hpp"
 #include "gradients-inl.hpp"
+#include "../tensor/expect-inl.hpp"
 
 namespace weft::optim {
 
@@ -25,7 +26,7 @@ namespace {
 
 void check_limit(const char* op, const char* what, double value, Location where) {
   if (value >= 0) return;
-  raise<ValueError>({.op = op, .problem = fmt::format("{} is {}: it must not be negative", what, value)}, where);
+  raise<ValueError>({.op = op, .problem = mismatch_text(what, "at least 0", value)}, where);
 }
 
 void check_order(const char* op, double order, Location where) {
@@ -139,7 +140,7 @@ void require_finite(const char* op, const Norms& all, std::span<const Gradient> 
 
 // Whether the host may read the norm. On a device, and while a step is recorded, short gradients are multiplied by 1
 // instead.
-bool may_look(const Tensor& total) { return total.device().is_cpu() && weft::detail::step_recorder == nullptr; }
+bool may_look(const Tensor& total) { return total.device().is_cpu() && weft::detail::capture_recorder == nullptr; }
 
 // 16-bit floats are multiplied in f32, to keep the precision of a small factor.
 void multiply(const Tensor& g, const Tensor& factor, Location where) {
@@ -198,8 +199,8 @@ void clip_grads_with_norm_(std::span<const Tensor> parameters, double max_norm, 
   constexpr const char* op = "clip_grads_with_norm_";
   check_limit(op, "max_norm", max_norm, where);
   if (checked(total_norm, op, where).numel() != 1 || !is_floating(total_norm.dtype())) {
-    raise<ValueError>({.op = op, .problem = "total_norm: expected one floating number, got " + describe(total_norm)},
-                      where);
+    raise<ValueError>(
+        {.op = op, .problem = mismatch_text("total_norm", "one floating-point number", describe(total_norm))}, where);
   }
   std::vector<Gradient> gradients = gradients_of(op, parameters, where);
   const NoGradGuard unrecorded;

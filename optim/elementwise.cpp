@@ -1,5 +1,6 @@
 // Elementwise steps. Each parameter has a cached slot of views; each kernel call processes the longest possible run of
-// slots. Parameters without a kernel are updated by the same formula over symbolic tensors.
+// slots. Parameters without a kernel are updated by the same formula over symbolic tensors. All that may run out of
+// memory is computed before the first write.
 #include <algorithm>
 
 #include "../autograd/program_watch.hpp"
@@ -21,7 +22,9 @@
 namespace weft::optim {
 
 struct ElementwiseOptimizer::Cache {
+  enum class Readiness : uint8_t { absent, computed, fused };
   std::vector<OptimizerSlot> slots;
+  std::vector<Readiness> readiness;  ///< of each parameter in the present step
   bool has_all_states = false;
 };
 
@@ -70,21 +73,37 @@ bool has_kernel(const Tensor& parameter) {
          (t == f32 || t == f64 || t == f16 || t == bf16);
 }
 
-/// Evaluates the formula over tensors; computes all results before the first write.
+/// Values of a parameter and its states that were computed and are not written yet.
+struct NewValues {
+  /// Each state, then the parameter.
+  std::vector<Tensor> targets, values;
+  /// The rows to write; undefined for all elements.
+  Tensor rows = {};
+
+  void write() const {
+    for (size_t k = 0; k < targets.size(); ++k) {
+      if (rows.defined()) index_copy_(targets[k], 0, rows, values[k]);
+      else targets[k].copy_(values[k]);
+    }
+  }
+};
+
+/// Evaluates the formula over tensors: the new value of each state, then that of the parameter.
 template <class F>
-void composite(const Tensor& parameter, const Tensor& gradient, std::span<const Tensor> state,
-               const OptimizerSettings& settings) {
-  NoGradGuard unrecorded;
+std::vector<Tensor> composite(const Tensor& parameter, const Tensor& gradient, std::span<const Tensor> state,
+                              const OptimizerSettings& settings) {
   const DType wide = compute_type(parameter.dtype());
   const auto factors = factors_in<Symbolic>(settings, [](double x) { return Symbolic(x); });
   const auto old = [&](size_t k) { return k < state.size() ? Symbolic(state[k]) : Symbolic(0.0); };
   Symbolic value(parameter.to(wide)), s[3] = {old(0), old(1), old(2)};
   F::template step<Symbolic>(value, Symbolic(gradient.to(wide)), s[0], s[1], s[2], factors);
-  const Tensor rounded = value.tensor.to(parameter.dtype());
-  for (size_t k = 0; k < state.size(); ++k) state[k].copy_(s[k].tensor);
-  parameter.copy_(rounded);
+  std::vector<Tensor> values;
+  for (size_t k = 0; k < state.size(); ++k) values.push_back(s[k].tensor);
+  values.push_back(value.tensor.to(parameter.dtype()));
+  return values;
 }
-using Composite = void (*)(const Tensor&, const Tensor&, std::span<const Tensor>, const OptimizerSettings&);
+using Composite = std::vector<Tensor> (*)(const Tensor&, const Tensor&, std::span<const Tensor>,
+                                          const OptimizerSettings&);
 constexpr Composite composites[] = {
 #define WEFT_ROW(row, F, ...) composite<functors::F>,
     WEFT_OPTIMIZER_STEPS(WEFT_ROW)
@@ -111,6 +130,7 @@ std::vector<size_t> ElementwiseOptimizer::kept_states(std::span<const double> va
 
 void ElementwiseOptimizer::forget() {
   cache_->slots.assign(states_.size(), {});
+  cache_->readiness.assign(states_.size(), Cache::Readiness::absent);
   cache_->has_all_states = false;
 }
 
@@ -122,8 +142,15 @@ struct ElementwiseOptimizer::Steps {
   OptimizerStep kind;
   Location where;
 
-  enum class Readiness : uint8_t { absent, composite, fused };
+  using Readiness = Cache::Readiness;
+  /// The results of one parameter, and its progress after the step.
+  struct Computed {
+    size_t parameter;
+    Progress at;
+    NewValues values;
+  };
 
+  size_t end() const { return begin + group.parameters.size(); }
   const Tensor& parameter(size_t i) const { return group.parameters[i - begin]; }
   State& state(size_t i) const { return self.states_[i]; }
   OptimizerSlot& slot(size_t i) const { return self.cache_->slots[i]; }
@@ -166,7 +193,7 @@ struct ElementwiseOptimizer::Steps {
     const View& gradient = node->grad.raw_view();
     if (WEFT_UNLIKELY(!is_current(i, gradient))) {
       rebuild(i, gradient);
-      if (slot(i).parameter.data == nullptr) return Readiness::composite;
+      if (slot(i).parameter.data == nullptr) return Readiness::computed;
     }
     slot(i).gradient.data = gradient.data;
     return Readiness::fused;
@@ -182,15 +209,17 @@ struct ElementwiseOptimizer::Steps {
     kernels(slot(first).parameter).optimizer_step(kind, {&slot(first), end - first}, settings);
     for (size_t i = first; i < end; ++i) done(i, at);
   }
-  void step_composite(size_t i) const {
-    Progress at = progress(i);
-    const OptimizerSettings settings = self.rule_->settings(group.values, at);
-    std::vector<Tensor> now = present_state(i);
+  Computed compute_all(size_t i) const {
+    Computed out{i, progress(i), {}};
+    const OptimizerSettings settings = self.rule_->settings(group.values, out.at);
     const NoGradGuard unrecorded;
     const auto parts = [](const Tensor& t) { return is_complex(t.dtype()) ? view_as_real(t) : t; };
-    for (Tensor& t : now) t = parts(t);
-    composites[static_cast<int>(kind)](parts(parameter(i)), parts(parameter(i).grad()), now, settings);
-    done(i, at);
+    std::vector<Tensor>& targets = out.values.targets;
+    for (const Tensor& t : present_state(i)) targets.push_back(parts(t));
+    const Tensor p = parts(parameter(i));
+    out.values.values = composites[static_cast<int>(kind)](p, parts(parameter(i).grad()), targets, settings);
+    targets.push_back(p);
+    return out;
   }
   /// The rows that this step updates, if it does not change the others.
   std::optional<GradientRows> rows_to_step(size_t i) const {
@@ -210,31 +239,36 @@ struct ElementwiseOptimizer::Steps {
     const Tensor ids = nonzero(moves).select(1, 0);
     return GradientRows{ids, index_select(gradient, 0, ids), true};
   }
-  /// Updates the rows as a parameter with their own state, then writes them back.
-  void step_rows(size_t i, const GradientRows& rows) const {
+  /// Updates copies of the rows, as a parameter with its own state.
+  Computed compute_rows(size_t i, const GradientRows& rows) const {
+    Computed out{i, progress(i), {}};
     const NoGradGuard unrecorded;
-    Progress at = progress(i);
-    const OptimizerSettings settings = self.rule_->settings(group.values, at);
-    const std::vector<Tensor> whole = present_state(i);
-    if (rows.ids.numel() != 0) {
-      const Tensor moved = index_select(parameter(i), 0, rows.ids), gradient = rows.values.contiguous();
-      OptimizerSlot slot{moved.raw_view(), gradient.raw_view(), {}};
-      std::vector<Tensor> states;
-      for (size_t k = 0; k < whole.size(); ++k) {
-        states.push_back(index_select(whole[k], 0, rows.ids));
-        slot.state[k] = states[k].raw_view();
-      }
-      if (has_kernel(moved)) kernels(slot.parameter).optimizer_step(kind, {&slot, 1}, settings);
-      else composites[static_cast<int>(kind)](moved, gradient, states, settings);
-      for (size_t k = 0; k < whole.size(); ++k) index_copy_(whole[k], 0, rows.ids, states[k]);
-      index_copy_(parameter(i), 0, rows.ids, moved);
+    const OptimizerSettings settings = self.rule_->settings(group.values, out.at);
+    std::vector<Tensor> whole = present_state(i);
+    if (rows.ids.numel() == 0) return out;
+    const Tensor moved = index_select(parameter(i), 0, rows.ids), gradient = rows.values.contiguous();
+    OptimizerSlot slot{moved.raw_view(), gradient.raw_view(), {}};
+    std::vector<Tensor> states;
+    for (size_t k = 0; k < whole.size(); ++k) {
+      states.push_back(index_select(whole[k], 0, rows.ids));
+      slot.state[k] = states[k].raw_view();
     }
-    done(i, at);
+    std::vector<Tensor> values;
+    if (has_kernel(moved)) {
+      kernels(slot.parameter).optimizer_step(kind, {&slot, 1}, settings);
+      values = states;
+      values.push_back(moved);
+    } else {
+      values = composites[static_cast<int>(kind)](moved, gradient, states, settings);
+    }
+    whole.push_back(parameter(i));
+    out.values = {std::move(whole), std::move(values), rows.ids};
+    return out;
   }
   /// Creates missing state of this step. Returns false if some parameters have none yet.
   bool make_states(std::vector<State>& states) const {
     bool all = true;
-    for (size_t i = begin; i < begin + group.parameters.size(); ++i) {
+    for (size_t i = begin; i < end(); ++i) {
       if (!states[i].tensors.empty()) continue;
       const AccumulationNode* node = accumulation_node(parameter(i).impl());
       const bool steps = node != nullptr && (node->grad.defined() || node->rows != nullptr);
@@ -243,23 +277,37 @@ struct ElementwiseOptimizer::Steps {
     }
     return all;
   }
-  /// Calls the kernel once for each maximal run of compatible parameters.
-  void run() const {
-    const size_t last = begin + group.parameters.size();
-    size_t first = begin;
-    for (size_t i = begin; i < last; ++i) {
+  /// Computes the results that need memory, and finds the parameters that a kernel updates.
+  void prepare(std::vector<Computed>& computed) const {
+    for (size_t i = begin; i < end(); ++i) {
+      Readiness& r = self.cache_->readiness[i];
       if (const auto rows = rows_to_step(i); WEFT_UNLIKELY(rows.has_value())) {
-        if (first < i) step_fused(first, i);
-        step_rows(i, *rows);
-        first = i + 1;
+        computed.push_back(compute_rows(i, *rows));
+        r = Readiness::computed;
         continue;
       }
-      const Readiness r = readiness(i);
-      const bool joins = r == Readiness::fused && (first == i || alike(first, i));
-      if (joins) continue;
+      r = readiness(i);
+      if (WEFT_UNLIKELY(r == Readiness::computed)) computed.push_back(compute_all(i));
+    }
+  }
+  /// Writes the results of this group's parameters.
+  void write(const std::vector<Computed>& computed) const {
+    const NoGradGuard unrecorded;
+    for (const Computed& c : computed) {
+      if (c.parameter < begin || c.parameter >= end()) continue;
+      c.values.write();
+      done(c.parameter, c.at);
+    }
+  }
+  /// Calls the kernel once for each maximal run of compatible parameters.
+  void run() const {
+    const size_t last = end();
+    size_t first = begin;
+    for (size_t i = begin; i < last; ++i) {
+      const bool is_fused = self.cache_->readiness[i] == Readiness::fused;
+      if (is_fused && (first == i || alike(first, i))) continue;
       if (first < i) step_fused(first, i);
-      first = r == Readiness::fused ? i : i + 1;
-      if (r == Readiness::composite) step_composite(i);
+      first = is_fused ? i : i + 1;
     }
     if (first < last) step_fused(first, last);
   }
@@ -285,11 +333,17 @@ void ElementwiseOptimizer::step(Location where) {
   const CallScope call(name_, where);
   const detail::MemoryUseScope use(detail::MemoryUse::optimizer);
   if (WEFT_UNLIKELY(!cache_->has_all_states)) make_states(where);
-  size_t begin = 0;
-  for (const Group& group : groups_) {
-    Steps{*this, group, begin, rule_->kind(group.values), where}.run();
-    begin += group.parameters.size();
-  }
+  std::vector<Steps::Computed> computed;
+  const auto each_group = [&](auto&& act) {
+    size_t begin = 0;
+    for (const Group& group : groups_) {
+      act(Steps{*this, group, begin, rule_->kind(group.values), where});
+      begin += group.parameters.size();
+    }
+  };
+  each_group([&](const Steps& steps) { steps.prepare(computed); });
+  each_group([&](const Steps& steps) { steps.write(computed); });
+  each_group([](const Steps& steps) { steps.run(); });
 }
 
 }  // namespace weft::optim

@@ -15,18 +15,19 @@
 #include "../tensor/warning.hpp"
 #include "optim.hpp"
 #include "gradients-inl.hpp"
+#include "../tensor/expect-inl.hpp"
 
 namespace weft::optim {
 
 namespace {
 
-void require(bool holds, const char* what, double value, Location where) {
+void require(bool holds, const char* name, const char* expected, double value, Location where) {
   if (holds) return;
-  raise<ValueError>({.op = "GradScaler", .problem = fmt::format("{}, not {}", what, value)}, where);
+  raise<ValueError>({.op = "GradScaler", .problem = mismatch_text(name, expected, value)}, where);
 }
 
 void check_scale(double scale, Location where) {
-  require(std::isfinite(scale) && scale > 0, "the scale must be positive and finite", scale, where);
+  require(std::isfinite(scale) && scale > 0, "scale", "a finite number above 0", scale, where);
 }
 
 /// The gradients. Raises ValueError if there are none, because a step would silently do nothing.
@@ -61,12 +62,12 @@ bool all_finite(const std::vector<Tensor>& gradients, Location where) {
 
 GradScaler::GradScaler(GradScalerOptions options, Location where) : options_(options), scale_(options.init_scale) {
   check_scale(options.init_scale, where);
-  require(options.growth_factor > 1 && std::isfinite(options.growth_factor), "growth_factor must be above 1",
+  require(options.growth_factor > 1 && std::isfinite(options.growth_factor), "growth_factor", "a finite number above 1",
           options.growth_factor, where);
-  require(options.backoff_factor > 0 && options.backoff_factor < 1, "backoff_factor must be in (0, 1)",
+  require(options.backoff_factor > 0 && options.backoff_factor < 1, "backoff_factor", "a number in (0, 1)",
           options.backoff_factor, where);
-  require(options.growth_interval >= 1, "growth_interval must be at least 1",
-          static_cast<double>(options.growth_interval), where);
+  require(options.growth_interval >= 1, "growth_interval", "at least 1", static_cast<double>(options.growth_interval),
+          where);
 }
 
 Tensor GradScaler::scale(const Tensor& loss, Location where) const {
@@ -164,8 +165,7 @@ void GradScaler::update(Location where) {
 
 void GradScaler::restore(State state, Location where) {
   check_scale(state.scale, where);
-  require(state.growth_tracker >= 0, "growth_tracker must not be negative", static_cast<double>(state.growth_tracker),
-          where);
+  require(state.growth_tracker >= 0, "growth_tracker", "at least 0", static_cast<double>(state.growth_tracker), where);
   scale_ = state.scale;
   growth_tracker_ = state.growth_tracker;
   unscaled_.clear();

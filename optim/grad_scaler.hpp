@@ -37,7 +37,8 @@ class WEFT_API GradScaler {
   /// and growth_interval < 1.
   explicit GradScaler(GradScalerOptions options = {}, Location where = {});
 
-  /// loss * scale, recorded; in f32 for an f16 loss, because f16 would overflow.
+  /// loss * scale, recorded; in f32 for an f16 loss, because f16 would overflow. Layers with auxiliary losses need an
+  /// nn::AuxiliaryLossScale(get_scale()) around backward, which train::Stepper sets.
   Tensor scale(const Tensor& loss, Location where = {}) const;
   /// Divides the gradients of the optimizer's parameters by the scale, in place, and checks whether all are finite.
   /// Waits for a device. May be called once between two updates. Raises ValueError for a second call, for gradients in

@@ -10,22 +10,22 @@
 #include "../tensor/call.hpp"
 #include "../tensor/error.hpp"
 #include "distinct_leaves-inl.hpp"
+#include "../tensor/expect-inl.hpp"
 
 namespace weft::optim {
 
 GradientMerge::GradientMerge(std::vector<Tensor> parameters, GradientMergeOptions options, Location where)
     : parameters_(std::move(parameters)), sums_(parameters_.size()), options_(options) {
   const CallScope call("GradientMerge", where);
-  if (options_.k < 1)
-    raise<ValueError>({.problem = fmt::format("k is {}: a step is of one backward at least", options_.k)});
+  expect_at_least("k", options_.k, 1);
   detail::check_distinct_leaves(parameters_);
 }
 
 bool GradientMerge::take(double weight, Location where) {
   const CallScope call("GradientMerge::take", where);
   if (!(weight >= 0 && std::isfinite(weight)) || (!options_.average && weight != 1)) {
-    raise<ValueError>({.problem = fmt::format("weight is {}", weight),
-                       .remedy = options_.average ? "it is finite and not negative" : "a sum has no weights"});
+    raise_value("weight", options_.average ? "a finite number of at least 0" : "1, because a sum has no weights",
+                weight);
   }
   const NoGradGuard unrecorded;
   const double unit = unit_ > 0 ? unit_ : weight, share = weight > 0 ? weight / unit : 0;
@@ -111,7 +111,7 @@ void GradientMerge::load_state_dict(const std::map<std::string, Tensor>& values,
   double unit = pending_now > 0 ? 1 : 0, units = static_cast<double>(pending_now);
   if (const auto weight = values.find("weight"); weight != values.end()) {
     ++known;
-    if (weight->second.numel() != 2) raise<ShapeError>({.problem = "\"weight\": expected two numbers"});
+    if (weight->second.numel() != 2) raise_rank("weight", "two numbers", weight->second);
     const std::vector<double> both = weight->second.to(f64).to_vector<double>();
     unit = both[0];
     units = both[1];

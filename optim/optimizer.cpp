@@ -12,6 +12,7 @@
 #include "../ops/create.hpp"
 #include "../ops/detail/common.hpp"
 #include "rule-inl.hpp"
+#include "../tensor/expect-inl.hpp"
 
 namespace weft::optim {
 
@@ -27,21 +28,19 @@ bool is_allowed(const OptionInfo& option, double value) {
 }
 
 std::string range_text(const OptionInfo& option) {
-  if (option.kind == OptionInfo::Kind::flag) return "it must be true or false";
-  const char* finite = option.kind == OptionInfo::Kind::whole ? "a whole number" : "finite";
+  if (option.kind == OptionInfo::Kind::flag) return "true or false";
+  const char* number = option.kind == OptionInfo::Kind::whole ? "a whole number" : "a finite number";
   const bool has_end = option.kind == OptionInfo::Kind::choice || option.most < 0x1p53;
-  if (!has_end && option.least == 0 && !option.least_open) return fmt::format("it must be {} and not negative", finite);
-  if (!has_end && option.least <= -0x1p53) return fmt::format("it must be {}", finite);
-  if (!has_end)
-    return fmt::format("it must be {} and {} {}", finite, option.least_open ? "above" : "at least", option.least);
+  if (!has_end && option.least <= -0x1p53) return number;
+  if (!has_end) return fmt::format("{} {} {}", number, option.least_open ? "above" : "of at least", option.least);
   const std::string least =
       option.least <= -0x1p53 ? "(-inf" : fmt::format("{}{}", option.least_open ? '(' : '[', option.least);
-  return fmt::format("it must lie in {}, {}{}", least, option.most, option.most_open ? ')' : ']');
+  return fmt::format("a number in {}, {}{}", least, option.most, option.most_open ? ')' : ']');
 }
 
 void check_value(const char* op, const OptionInfo& option, double value, Location where) {
   if (is_allowed(option, value)) return;
-  raise<ValueError>({.op = op, .problem = fmt::format("{} is {}: {}", option.name, value, range_text(option))}, where);
+  raise<ValueError>({.op = op, .problem = mismatch_text(option.name, range_text(option), value)}, where);
 }
 
 }  // namespace
@@ -137,7 +136,7 @@ static void check_parameters(const char* op, bool elementwise, const std::vector
                              std::unordered_set<const TensorImpl*>& present, Location where) {
   for (const Tensor& p : parameters) {
     const char* problem = nullptr;
-    if (!checked(p, op, where).is_leaf()) problem = "a parameter is the result of an op, not a leaf";
+    if (!checked(p, op, where).is_leaf()) problem = "a parameter is the result of an op; it must be a leaf";
     else if (is_complex(p.dtype()) && !elementwise) problem = "a parameter is complex";
     else if (!is_inexact(p.dtype()) || is_storage_only(p.dtype())) problem = "a parameter is not floating-point";
     else if (!present.insert(p.impl()).second) problem = "a parameter is given twice";
@@ -217,8 +216,8 @@ bool Optimizer::has_stepped() const {
 
 bool Optimizer::is_repeated(Location where) {
   stepped_ = true;
-  if (WEFT_LIKELY(detail::step_recorder == nullptr)) return false;
-  detail::step_recorder->repeat(name_, &repeat_owner_, [this, where] { step(where); });
+  if (WEFT_LIKELY(detail::capture_recorder == nullptr)) return false;
+  detail::capture_recorder->repeat(name_, &repeat_owner_, [this, where] { step(where); });
   return true;
 }
 

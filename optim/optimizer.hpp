@@ -12,7 +12,7 @@
 #include "../tensor/callback.hpp"
 #include "../tensor/index.hpp"
 #include "../tensor/pimpl.hpp"
-#include "../tensor/step_recorder.hpp"
+#include "../tensor/capture_recorder.hpp"
 
 namespace weft::optim {
 
@@ -44,7 +44,8 @@ class WEFT_API Optimizer {
   Optimizer(Optimizer&&) noexcept = default;
   Optimizer& operator=(Optimizer&&) noexcept = default;
 
-  /// Updates every parameter that has a gradient. If a kernel raises, the step counts of its parameters do not change.
+  /// Updates every parameter that has a gradient. Memory is allocated before the first write, so a step that raises
+  /// OutOfMemoryError changes nothing. If a kernel raises, the step counts of its parameters do not change.
   virtual void step(Location where = {}) = 0;
   /// Calls the closure with gradients enabled, steps, and returns the loss. LBFGS may call it several times.
   virtual Tensor step(const Closure& closure, Location where = {});

@@ -6,6 +6,7 @@
 #include "../tensor/error.hpp"
 #include "../tensor/warning.hpp"
 #include "schedules.hpp"
+#include "../tensor/expect-inl.hpp"
 
 namespace weft::optim {
 
@@ -24,7 +25,7 @@ double number_in(const SchedulerState& state, const std::string& name, const cha
 int64_t count_in(const SchedulerState& state, const std::string& name, const char* op, Location where) {
   const double value = number_in(state, name, op, where);
   if (!(value >= 0 && value < 0x1p53 && value == std::floor(value))) {
-    refuse(op, fmt::format("\"{}\" of the state is {}: it must be a count", name, value), where);
+    refuse(op, mismatch_text(fmt::format("\"{}\" of the state", name), "a count", value), where);
   }
   return static_cast<int64_t>(value);
 }
@@ -138,16 +139,16 @@ double worst(const PlateauOptions& o) {
 
 ReduceOnPlateau::ReduceOnPlateau(Optimizer& optimizer, PlateauOptions options, Location where)
     : optimizer_(&optimizer), options_(options), best_(worst(options)) {
-  const auto require = [&](bool holds, const char* name, double value, const char* what) {
-    if (!holds) refuse(plateau, fmt::format("{} is {}: it must {}", name, value, what), where);
+  const auto require = [&](bool holds, const char* name, double value, const char* expected) {
+    if (!holds) refuse(plateau, mismatch_text(name, expected, value), where);
   };
   const PlateauOptions& o = options;
-  require(o.factor > 0 && o.factor < 1, "factor", o.factor, "lie in (0, 1)");
-  require(o.patience >= 0, "patience", static_cast<double>(o.patience), "not be negative");
-  require(o.cooldown >= 0, "cooldown", static_cast<double>(o.cooldown), "not be negative");
-  require(std::isfinite(o.threshold) && o.threshold >= 0, "threshold", o.threshold, "be finite and not negative");
-  require(std::isfinite(o.min_lr) && o.min_lr >= 0, "min_lr", o.min_lr, "be finite and not negative");
-  require(std::isfinite(o.eps) && o.eps >= 0, "eps", o.eps, "be finite and not negative");
+  require(o.factor > 0 && o.factor < 1, "factor", o.factor, "a number in (0, 1)");
+  require(o.patience >= 0, "patience", static_cast<double>(o.patience), "at least 0");
+  require(o.cooldown >= 0, "cooldown", static_cast<double>(o.cooldown), "at least 0");
+  require(std::isfinite(o.threshold) && o.threshold >= 0, "threshold", o.threshold, "a finite number of at least 0");
+  require(std::isfinite(o.min_lr) && o.min_lr >= 0, "min_lr", o.min_lr, "a finite number of at least 0");
+  require(std::isfinite(o.eps) && o.eps >= 0, "eps", o.eps, "a finite number of at least 0");
 }
 
 bool ReduceOnPlateau::is_better(double value) const {

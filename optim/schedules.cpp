@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "../tensor/error.hpp"
+#include "../tensor/expect-inl.hpp"
 
 namespace weft::optim {
 
@@ -15,19 +16,21 @@ namespace {
 void require(bool holds, const char* op, const std::string& problem, Location where) {
   if (!holds) raise<ValueError>({.op = op, .problem = problem}, where);
 }
+template <class T>
+void require_value(bool holds, const char* op, const char* name, const char* expected, T value, Location where) {
+  if (!holds) require(false, op, mismatch_text(name, expected, value), where);
+}
 void require_count(const char* op, const char* name, int64_t value, int64_t least, Location where) {
-  require(value >= least, op, fmt::format("{} is {}: it must be at least {}", name, value, least), where);
+  if (value < least) require(false, op, mismatch_text(name, fmt::format("at least {}", least), value), where);
 }
 void require_positive(const char* op, const char* name, double value, Location where) {
-  require(std::isfinite(value) && value > 0, op, fmt::format("{} is {}: it must be finite and above 0", name, value),
-          where);
+  require_value(std::isfinite(value) && value > 0, op, name, "a finite number above 0", value, where);
 }
 void require_rate(const char* op, const char* name, double value, Location where) {
-  require(std::isfinite(value) && value >= 0, op,
-          fmt::format("{} is {}: it must be finite and not negative", name, value), where);
+  require_value(std::isfinite(value) && value >= 0, op, name, "a finite number of at least 0", value, where);
 }
 void require_share(const char* op, const char* name, double value, Location where) {
-  require(value >= 0 && value <= 1, op, fmt::format("{} is {}: it must lie in [0, 1]", name, value), where);
+  require_value(value >= 0 && value <= 1, op, name, "a number in [0, 1]", value, where);
 }
 
 double real(int64_t n) { return static_cast<double>(n); }
@@ -78,8 +81,8 @@ Schedule constant_lr(double factor, int64_t total_iters, Location where) {
 }
 
 Schedule linear_lr(LinearOptions o, Location where) {
-  require(o.start_factor > 0 && o.start_factor <= 1, "linear_lr",
-          fmt::format("start_factor is {}: it must lie in (0, 1]", o.start_factor), where);
+  require_value(o.start_factor > 0 && o.start_factor <= 1, "linear_lr", "start_factor", "a number in (0, 1]",
+                o.start_factor, where);
   require_share("linear_lr", "end_factor", o.end_factor, where);
   require_count("linear_lr", "total_iters", o.total_iters, 1, where);
   return [=](int64_t t, double base) {
@@ -266,10 +269,10 @@ Schedule chained(std::vector<Schedule> schedules, Location where) {
 
 Schedule sequential(std::vector<Schedule> schedules, std::vector<int64_t> milestones, Location where) {
   require(!schedules.empty(), "sequential", "there are no schedules", where);
-  require(
-      milestones.size() + 1 == schedules.size(), "sequential",
-      fmt::format("{} schedules need {} milestones, not {}", schedules.size(), schedules.size() - 1, milestones.size()),
-      where);
+  require(milestones.size() + 1 == schedules.size(), "sequential",
+          mismatch_text("milestones", fmt::format("{} for {} schedules", schedules.size() - 1, schedules.size()),
+                        milestones.size()),
+          where);
   for (size_t i = 0; i < milestones.size(); ++i) {
     require_count("sequential", "a milestone", milestones[i], i == 0 ? 1 : milestones[i - 1] + 1, where);
   }

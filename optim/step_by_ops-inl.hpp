@@ -28,19 +28,26 @@ void Optimizer::step_by_ops(const UpdateOf& update_of, Location where) {
     }
   }
   states_ = std::move(present);
+  // Every new value is computed before the first write, so that a step that runs out of memory changes nothing.
+  struct Stepped {
+    const Tensor& parameter;
+    State& state;
+    Update update;
+  };
+  std::vector<Stepped> stepped;
   i = 0;
   for (const Group& group : groups_) {
     for (const Tensor& p : group.parameters) {
       State& state = states_[i++];
-      if (!is_stepped(p)) continue;
-      const std::vector<Tensor>& now = state.tensors;
-      const Update update = update_of(group, p, now, state.steps + 1);
-      for (size_t k = 0; k < now.size(); ++k) {
-        if (now[k].defined()) now[k].copy_(update.states[k]);
-      }
-      p.copy_(update.parameter);
-      ++state.steps;
+      if (is_stepped(p)) stepped.push_back({p, state, update_of(group, p, state.tensors, state.steps + 1)});
     }
+  }
+  for (const auto& [p, state, update] : stepped) {
+    for (size_t k = 0; k < state.tensors.size(); ++k) {
+      if (state.tensors[k].defined()) state.tensors[k].copy_(update.states[k]);
+    }
+    p.copy_(update.parameter);
+    ++state.steps;
   }
 }
 

@@ -61,7 +61,7 @@ void python_backward(const Tensors& outputs, const Seeds& grad_outputs, std::opt
 Tensor gradient_from(PyObject* returned) {
   if (returned == Py_None) return {};
   if (is_tensor(returned)) return tensor_of(returned);
-  PyErr_Format(PyExc_TypeError, "a hook must return a Tensor or None, not %s", Py_TYPE(returned)->tp_name);
+  PyErr_Format(PyExc_TypeError, "result of a hook: expected a Tensor or None, got %s", Py_TYPE(returned)->tp_name);
   carry_error();
 }
 
@@ -110,12 +110,12 @@ Event event_of(const GradEvent& e) {
 
 void check_callable(nb::handle hook, const char* function) {
   if (PyCallable_Check(hook.ptr())) return;
-  throw_type_error(std::string(function) + "(): argument 'hook' must be callable, not " + type_name(hook.ptr()));
+  throw_type_error(std::string(function) + "(): argument 'hook': expected a callable, got " + type_name(hook.ptr()));
 }
 
 const Tensor& hooked_tensor(nb::handle object, const char* function) {
   if (is_tensor(object.ptr())) return tensor_of(object.ptr());
-  throw_type_error(std::string(function) + "(): argument 'tensor' must be a Tensor, not " + type_name(object.ptr()));
+  throw_type_error(std::string(function) + "(): argument 'tensor': expected a Tensor, got " + type_name(object.ptr()));
 }
 
 HookHandle hook_on(nb::handle object, nb::handle hook) {
@@ -182,7 +182,7 @@ GradcheckFunction checked_function(nb::handle function) {
     if (returned == nullptr) carry_error();
     const Ref result(returned);
     const auto outputs = tensors_from(result.get());
-    if (!outputs) throw_type_error("gradcheck(): the function must return a Tensor or several, not None");
+    if (!outputs) throw_type_error("gradcheck(): result of the function: expected a Tensor or several, got None");
     return *outputs;
   };
 }
@@ -191,7 +191,7 @@ template <auto check>
 bool python_check(nb::handle function, const Tensors& inputs, double eps, double atol, double rtol,
                   bool raise_exception) {
   if (!PyCallable_Check(function.ptr())) {
-    throw_type_error("gradcheck(): argument 'func' must be callable, not " + type_name(function.ptr()));
+    throw_type_error("gradcheck(): argument 'func': expected a callable, got " + type_name(function.ptr()));
   }
   return check(checked_function(function), inputs,
                GradcheckOptions{.step = eps, .relative = rtol, .absolute = atol, .raise_exception = raise_exception},
@@ -210,7 +210,7 @@ void bind_hooks(nb::module_& m) {
       .def("remove", remove, "True the first time, false when the hook is gone already. Safe inside the hook.")
       .def("__enter__", [](nb::object self) { return self; })
       .def("__exit__", [](HookHandle& self, nb::args) { remove(self); });
-  nb::class_<Event>(m, "GradEvent", "What a hook on a node is told.")
+  nb::class_<Event>(m, "GradEvent", "The argument of a hook on a node.")
       .def_ro("grad", &Event::grad)
       .def_ro("tensor", &Event::tensor)
       .def_ro("op", &Event::op)

@@ -2,7 +2,7 @@
 #include "../hooks/capture.hpp"
 
 #include "../tensor/configuration.hpp"
-#include "../tensor/step_recorder.hpp"
+#include "../tensor/capture_recorder.hpp"
 #include "caster.hpp"
 #include "step_reads.hpp"
 
@@ -46,8 +46,8 @@ struct CapturedStep {
     std::vector<Tensor> inputs;
     for (nb::handle argument : given) {
       if (!is_tensor(argument.ptr())) {
-        throw_type_error("a captured step takes tensors, not " + type_name(argument.ptr()) +
-                         ": capture what is no tensor");
+        throw_type_error("captured step: expected tensors, got " + type_name(argument.ptr()) +
+                         "; capture other values in the function");
       }
       inputs.push_back(tensor_of(argument.ptr()));
     }
@@ -107,7 +107,7 @@ void bind_capture(nb::module_& m) {
   m.def("_toggle_setting", detail::toggle_configuration);
   m.def("_change_settings", detail::change_configuration);
   m.def("_set_settings", [](uint64_t before, uint64_t now) {
-    if (detail::step_recorder != nullptr) return;  // the step's own
+    if (detail::capture_recorder != nullptr) return;  // the step's own
     detail::toggle_configuration(before);
     detail::toggle_configuration(now);
   });
@@ -121,7 +121,7 @@ void bind_capture(nb::module_& m) {
   m.def(
       "capture", [](const nb::callable& step, int most_recordings) { return CapturedStep(step, most_recordings); },
       nb::arg("step"), nb::arg("most_recordings") = CaptureOptions().most_recordings,
-      "Records what a step does, a function of tensors, and replays it with the same bits. It is a decorator, too.");
+      "Records a step, a function of tensors, and replays it with the same bits. It is a decorator, too.");
 }
 
 }  // namespace weft::python

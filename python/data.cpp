@@ -379,7 +379,7 @@ Generator* generator_from(nb::handle object) {
   if (object.is_none()) return nullptr;
   Generator* const generator = to_generator(object.ptr());
   if (generator == nullptr)
-    throw_type_error("argument 'generator' must be a Generator, not " + type_name(object.ptr()));
+    throw_type_error("argument 'generator': expected a Generator, got " + type_name(object.ptr()));
   return generator;
 }
 
@@ -451,7 +451,7 @@ void bind_data(nb::module_& m) {
   bind_samplers(m);
   m.def("_pad", [](const Tensors& samples, nb::handle value, int64_t multiple_of, int64_t length) {
     const std::optional<Scalar> number = to_scalar(value.ptr());
-    if (!number) throw_type_error("argument 'value' must be a number, not " + type_name(value.ptr()));
+    if (!number) throw_type_error("argument 'value': expected a number, got " + type_name(value.ptr()));
     const data::Padded p = data::detail::padded(samples, {*number, multiple_of, length});
     return std::pair(p.values, p.lengths);
   });

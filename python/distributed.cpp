@@ -62,8 +62,8 @@ void bind_groups(nb::module_& m) {
       .def("is_completed", &Work::is_done)
       .def(
           "wait", [](const Work& work) { return without_gil([&](Location) { return work.wait(); }); },
-          "Waits; raises what the collective did. The result, or None where it has none.");
-  nb::class_<DataParallel>(m, "Replicas", "Gradients that are averaged while backward goes on.")
+          "Waits, and raises the collective's error. Returns the result, or None.");
+  nb::class_<DataParallel>(m, "Replicas", "Gradients that are averaged during backward.")
       .def("__init__",
            [](DataParallel* self, const std::vector<Tensor>& parameters, const std::vector<Tensor>& buffers,
               int64_t bytes, const Group& group) {

@@ -102,7 +102,7 @@ void bind_layers_in_parts(nb::module_& m) {
 
 void bind_rng_tracker(nb::module_& m) {
   nb::class_<RngTracker::Guard>(m, "RngGuard");
-  nb::class_<RngTracker>(m, "RngTracker", "Named streams of random numbers, for what each rank draws for itself.")
+  nb::class_<RngTracker>(m, "RngTracker", "Named streams of random numbers, for draws that differ between ranks.")
       .def(nb::init<std::optional<uint64_t>>(), nb::arg("default_seed") = nb::none())
       .def(
           "add", [](const RngTracker& t, const std::string& name, uint64_t seed) { t.add(name, seed, here()); },
@@ -150,7 +150,7 @@ ShardDataLoaderOptions::LastBatch last_batch_of(const std::string& name) {
 
 void bind_batches_in_parts(nb::module_& m) {
   using Dim = std::pair<std::string, int>;
-  nb::class_<Parts>(m, "BatchParts", "Which input of a batch lies how on which mesh.")
+  nb::class_<Parts>(m, "BatchParts", "The placement of each input of a batch on a mesh.")
       .def("__init__",
            [](Parts* self, const std::vector<Mesh>& meshes, const std::vector<std::string>& keys,
               const std::vector<std::vector<Dim>>& inputs, bool already_split, const std::string& last_batch) {

@@ -14,7 +14,7 @@ class Given {
  public:
   explicit Given(nb::handle object) {
     if (!operand_.set(object.ptr(), here())) {
-      throw_type_error("a distribution takes tensors and numbers, not " + type_name(object.ptr()));
+      throw_type_error("parameter of a distribution: expected a tensor or a number, got " + type_name(object.ptr()));
     }
   }
   operator const Operand&() const { return operand_.get(); }

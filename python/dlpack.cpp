@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "../tensor/layout.hpp"
-#include "../tensor/step_recorder.hpp"
+#include "../tensor/capture_recorder.hpp"
 
 #include "dlpack.hpp"
 #include "window.hpp"
@@ -13,22 +13,33 @@ namespace weft::python {
 
 namespace {
 
-DType dtype_of_code(dlpack::TypeOf type) {
+dlpack::TypeCode code_of(DType t) {
   using namespace dlpack;
-  const auto is = [&](uint8_t code, int bits) { return type.code == code && type.bits == bits; };
+  switch (t) {
+    case DType::boolean:
+      return code_bool;
+    case DType::bf16:
+      return code_bfloat;
+    case DType::f8_e4m3fn:
+      return code_f8_e4m3fn;
+    case DType::f8_e5m2:
+      return code_f8_e5m2;
+    case DType::f8_e4m3fnuz:
+      return code_f8_e4m3fnuz;
+    case DType::f8_e5m2fnuz:
+      return code_f8_e5m2fnuz;
+    case DType::f8_e8m0fnu:
+      return code_f8_e8m0fnu;
+    default:
+      return is_floating(t) ? code_float : is_complex(t) ? code_complex : is_signed(t) ? code_int : code_uint;
+  }
+}
+
+DType dtype_of_code(dlpack::TypeOf type) {
   if (type.lanes == 1) {
     for (int i = 0; i < dtype_count; ++i) {
       const auto t = static_cast<DType>(i);
-      const int bits = static_cast<int>(8 * itemsize(t));
-      const uint8_t code = t == DType::boolean     ? code_bool
-                           : t == DType::bf16      ? code_bfloat
-                           : t == DType::f8_e4m3fn ? code_f8_e4m3fn
-                           : t == DType::f8_e5m2   ? code_f8_e5m2
-                           : is_floating(t)        ? code_float
-                           : is_complex(t)         ? code_complex
-                           : is_signed(t)          ? code_int
-                                                   : code_uint;
-      if (is(code, bits)) return t;
+      if (type.code == code_of(t) && type.bits == 8 * itemsize(t)) return t;
     }
   }
   throw_error(PyExc_BufferError, "from_dlpack(): elements of DLPack type " + std::to_string(type.code) + ", " +
@@ -125,13 +136,6 @@ struct Exported {
 
 dlpack::Array describe_for_others(Exported& e) {
   const Tensor& t = e.tensor;
-  const DType dtype = t.dtype();
-  uint8_t code = is_floating(dtype) ? dlpack::code_float : is_signed(dtype) ? dlpack::code_int : dlpack::code_uint;
-  if (dtype == DType::boolean) code = dlpack::code_bool;
-  if (is_complex(dtype)) code = dlpack::code_complex;
-  if (dtype == DType::bf16) code = dlpack::code_bfloat;
-  if (dtype == DType::f8_e4m3fn) code = dlpack::code_f8_e4m3fn;
-  if (dtype == DType::f8_e5m2) code = dlpack::code_f8_e5m2;
   const Dims strides = t.strides();
   for (int i = 0; i < t.dim(); ++i) {
     e.shape[i] = t.sizes()[static_cast<size_t>(i)];
@@ -140,7 +144,7 @@ dlpack::Array describe_for_others(Exported& e) {
   return {t.data_ptr(),
           {dlpack::kind_cpu, 0},
           t.dim(),
-          {code, static_cast<uint8_t>(8 * t.itemsize()), 1},
+          {code_of(t.dtype()), static_cast<uint8_t>(8 * t.itemsize()), 1},
           e.shape,
           e.strides,
           0};
@@ -171,19 +175,19 @@ DlpackRequest parse_request(PyObject* const* arguments, Py_ssize_t count, PyObje
     if (name == "max_version") {
       if (value == Py_None) continue;
       if (!PyTuple_Check(value) || PyTuple_GET_SIZE(value) != 2 || !PyLong_Check(PyTuple_GET_ITEM(value, 0))) {
-        throw_type_error("__dlpack__(): argument 'max_version' must be a pair of ints");
+        throw_type_error("__dlpack__(): argument 'max_version': expected a pair of ints, got " + type_name(value));
       }
       request.versioned = PyLong_AsLong(PyTuple_GET_ITEM(value, 0)) >= 1;
     } else if (name == "copy") {
       if (value != Py_None && !PyBool_Check(value))
-        throw_type_error("__dlpack__(): argument 'copy' must be a bool or None");
+        throw_type_error("__dlpack__(): argument 'copy': expected a bool or None, got " + type_name(value));
       request.copy = value;
     } else if (name == "stream") {
       if (value != Py_None) throw_error(PyExc_BufferError, "__dlpack__(): a tensor on the CPU has no stream");
     } else if (name == "dl_device") {
       if (value == Py_None) continue;
       if (!PyTuple_Check(value) || PyTuple_GET_SIZE(value) != 2) {
-        throw_type_error("__dlpack__(): argument 'dl_device' must be a pair of ints");
+        throw_type_error("__dlpack__(): argument 'dl_device': expected a pair of ints, got " + type_name(value));
       }
       const auto kind = to_integer(PyTuple_GET_ITEM(value, 0));
       if (!kind || *kind != dlpack::kind_cpu) throw_error(PyExc_BufferError, "__dlpack__(): only to the CPU");
@@ -201,7 +205,7 @@ Tensor from_dlpack_object(PyObject* object, Copying copying) {
   if (PyCapsule_CheckExact(object)) return from_capsule(object, copying);
   const Ref capsule = ask_for_capsule(object);
   if (!PyCapsule_CheckExact(capsule.get())) {
-    throw_type_error("from_dlpack(): __dlpack__ must give a capsule, not " + type_name(capsule.get()));
+    throw_type_error("from_dlpack(): result of __dlpack__: expected a capsule, got " + type_name(capsule.get()));
   }
   return from_capsule(capsule.get(), copying);
 }

@@ -1,4 +1,4 @@
-// The structures of DLPack 1.0, as other libraries lay them out.
+// The structures of DLPack 1.1, as other libraries lay them out.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,10 @@ enum TypeCode : uint8_t {
   code_complex = 5,
   code_bool = 6,
   code_f8_e4m3fn = 10,
-  code_f8_e5m2 = 12
+  code_f8_e4m3fnuz = 11,
+  code_f8_e5m2 = 12,
+  code_f8_e5m2fnuz = 13,
+  code_f8_e8m0fnu = 14
 };
 
 struct DeviceOf {

@@ -62,7 +62,7 @@ PyObject* device_new(PyTypeObject*, PyObject* arguments, PyObject* keywords) {
       throw PythonError();
     }
     auto made = to_device(device);
-    if (!made) throw_type_error("device(): argument 'device' must be a str or device, not " + type_name(device));
+    if (!made) throw_type_error("device(): argument 'device': expected a str or device, got " + type_name(device));
     if (index > 255 || index < -1) throw_error(PyExc_ValueError, "device(): argument 'index' is out of range");
     if (index >= 0) made->index = static_cast<uint8_t>(index);
     return from_device(*made);

@@ -1,13 +1,11 @@
-// The errors that Python has no type for.
+// Weft's errors in Python: each is a weft.Error, which is a RuntimeError, and Python's own kind where there is one.
 #pragma once
 
 #include <Python.h>
 
 namespace weft::python {
 
-/// weft.linalg.LinAlgError, a RuntimeError.
-PyObject* linalg_error() noexcept;
-/// weft.OutOfMemoryError, a MemoryError.
-PyObject* out_of_memory_error() noexcept;
+/// Adds weft.Error, weft.ShapeError, … to the module.
+void add_errors(PyObject* module);
 
 }  // namespace weft::python

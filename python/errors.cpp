@@ -77,11 +77,6 @@ PyGILState_STATE WithGil::ensure() noexcept {
   }
 }
 
-void throw_error(PyObject* kind, const std::string& text) {
-  PyErr_SetString(kind, shortened(text, 800).c_str());
-  throw PythonError();
-}
-
 std::string text_of(PyObject* text) {
   Py_ssize_t length = 0;
   const char* bytes = PyUnicode_AsUTF8AndSize(text, &length);
@@ -89,26 +84,70 @@ std::string text_of(PyObject* text) {
   return std::string(bytes, static_cast<size_t>(length));
 }
 
-PyObject* linalg_error() noexcept {
-  static PyObject* const kind = PyErr_NewException("weft.linalg.LinAlgError", PyExc_RuntimeError, nullptr);
-  return kind != nullptr ? kind : PyExc_RuntimeError;
+namespace {
+
+/// weft.NAME, an Error and, where there is one, Python's own kind. Python's kind alone if there is no memory.
+PyObject* new_kind(const char* name, PyObject* kind, const char* document) {
+  static PyObject* const base = PyErr_NewExceptionWithDoc(
+      "weft.Error", "The base of Weft's errors; PyTorch's programs catch them as RuntimeError.", PyExc_RuntimeError,
+      nullptr);
+  PyObject* made = nullptr;
+  if (base != nullptr && kind == nullptr) {
+    made = name == nullptr ? base : PyErr_NewExceptionWithDoc(name, document, base, nullptr);
+  } else if (PyObject* bases = base != nullptr ? PyTuple_Pack(2, base, kind) : nullptr) {
+    made = PyErr_NewExceptionWithDoc(name, document, bases, nullptr);
+    Py_DECREF(bases);
+  }
+  if (made == nullptr) PyErr_Clear();
+  return made != nullptr ? made : kind != nullptr ? kind : PyExc_RuntimeError;
 }
 
-PyObject* out_of_memory_error() noexcept {
-  static PyObject* const kind =
-      PyErr_NewExceptionWithDoc("weft.OutOfMemoryError",
-                                "A failed allocation. `requested`, `free`, `allocated`, `reserved` and `limit` are in "
-                                "bytes, `limit` is 0 where none "
-                                "was set; `device` is where the memory was asked for.",
-                                PyExc_MemoryError, nullptr);
-  return kind != nullptr ? kind : PyExc_MemoryError;
+struct Kinds {
+  PyObject* error = new_kind(nullptr, nullptr, nullptr);
+  PyObject* shape = new_kind("weft.ShapeError", PyExc_ValueError, "Sizes or ranks that do not match.");
+  PyObject* dtype = new_kind("weft.DTypeError", PyExc_TypeError, "A dtype that the op does not take.");
+  PyObject* device = new_kind("weft.DeviceError", nullptr, "No such device, or operands on different devices.");
+  PyObject* value = new_kind("weft.errors.ValueError", PyExc_ValueError, "Any other invalid argument.");
+  PyObject* key =
+      new_kind("weft.errors.KeyError", PyExc_KeyError, "No entry of this name in a file, a map or a state.");
+  PyObject* zero = new_kind("weft.errors.ZeroDivisionError", PyExc_ZeroDivisionError, "An integer divided by 0.");
+  PyObject* autograd = new_kind("weft.AutogradError", nullptr, "No graph, or one that was freed or overwritten.");
+  PyObject* format = new_kind("weft.FormatError", PyExc_ValueError, "Malformed bytes in a file or a saved state.");
+  PyObject* version = new_kind("weft.VersionError", PyExc_ValueError, "A file of a later version of Weft.");
+  PyObject* finite = new_kind("weft.NonFiniteError", nullptr, "The first NaN or infinity.");
+  PyObject* linalg = new_kind("weft.linalg.LinAlgError", nullptr, "A matrix that the function cannot take.");
+  PyObject* memory =
+      new_kind("weft.OutOfMemoryError", PyExc_MemoryError,
+               "A failed allocation. `requested`, `free`, `allocated`, `reserved` and `limit` are in bytes, `limit` is "
+               "0 if none was set; `device` is the memory's device.");
+};
+
+const Kinds& kinds() noexcept {
+  static const Kinds made;
+  return made;
+}
+
+}  // namespace
+
+void throw_error(PyObject* kind, const std::string& text) {
+  PyErr_SetString(kind == PyExc_ValueError ? kinds().value : kind, shortened(text, 800).c_str());
+  throw PythonError();
+}
+
+void add_errors(PyObject* module) {
+  const Kinds& k = kinds();
+  for (PyObject* kind : {k.error, k.shape, k.dtype, k.device, k.value, k.key, k.zero, k.autograd, k.format, k.version,
+                         k.finite, k.linalg, k.memory}) {
+    const Ref name(attribute(kind, "__name__"));
+    if (PyObject_SetAttr(module, name.get(), kind) != 0) throw PythonError();
+  }
 }
 
 namespace {
 
 /// Sets the attributes that memory allows; the error itself comes first.
 void set_out_of_memory(const OutOfMemoryError& e) noexcept {
-  PyErr_SetString(out_of_memory_error(), e.what());
+  PyErr_SetString(kinds().memory, e.what());
   PyObject *type, *value, *trace;
   PyErr_Fetch(&type, &value, &trace);
   PyErr_NormalizeException(&type, &value, &trace);
@@ -140,23 +179,27 @@ void set_error_from_exception() noexcept {
   } catch (const IndexError& e) {
     PyErr_SetString(PyExc_IndexError, e.what());
   } catch (const KeyError& e) {
-    PyErr_SetString(PyExc_KeyError, e.what());
+    PyErr_SetString(kinds().key, e.what());
   } catch (const DTypeError& e) {
-    PyErr_SetString(PyExc_TypeError, e.what());
+    PyErr_SetString(kinds().dtype, e.what());
   } catch (const ShapeError& e) {
-    PyErr_SetString(PyExc_ValueError, e.what());
+    PyErr_SetString(kinds().shape, e.what());
   } catch (const ZeroDivisionError& e) {
-    PyErr_SetString(PyExc_ZeroDivisionError, e.what());
+    PyErr_SetString(kinds().zero, e.what());
   } catch (const ValueError& e) {
-    PyErr_SetString(PyExc_ValueError, e.what());
+    PyErr_SetString(kinds().value, e.what());
   } catch (const LinAlgError& e) {
-    PyErr_SetString(linalg_error(), e.what());
+    PyErr_SetString(kinds().linalg, e.what());
   } catch (const DeviceError& e) {
-    PyErr_SetString(PyExc_RuntimeError, e.what());
+    PyErr_SetString(kinds().device, e.what());
+  } catch (const AutogradError& e) {
+    PyErr_SetString(kinds().autograd, e.what());
+  } catch (const NonFiniteError& e) {
+    PyErr_SetString(kinds().finite, e.what());
   } catch (const VersionError& e) {
-    PyErr_SetString(PyExc_ValueError, e.what());
+    PyErr_SetString(kinds().version, e.what());
   } catch (const FormatError& e) {
-    PyErr_SetString(PyExc_ValueError, e.what());
+    PyErr_SetString(kinds().format, e.what());
   } catch (const IoError& e) {
     PyErr_SetString(PyExc_OSError, e.what());
   } catch (const NotImplementedError& e) {
@@ -165,6 +208,8 @@ void set_error_from_exception() noexcept {
     PyErr_SetString(PyExc_TypeError, "an argument has a type that it cannot have");
   } catch (const std::bad_alloc&) {
     PyErr_NoMemory();
+  } catch (const Error& e) {
+    PyErr_SetString(kinds().error, e.what());
   } catch (const std::exception& e) {
     PyErr_SetString(PyExc_RuntimeError, e.what());
   } catch (...) {

@@ -35,7 +35,7 @@ func::Randomness randomness_named(const std::string& name) {
   if (name == "error") return func::Randomness::error;
   if (name == "different") return func::Randomness::different;
   if (name == "same") return func::Randomness::same;
-  throw_error(PyExc_ValueError, "randomness must be 'error', 'different' or 'same', not '" + name + "'");
+  throw_error(PyExc_ValueError, "randomness: expected 'error', 'different' or 'same', got '" + name + "'");
 }
 
 }  // namespace

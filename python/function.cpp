@@ -35,7 +35,7 @@ std::vector<Tensor> gradients_of(PyObject* returned, const std::vector<bool>& is
   for (size_t i = 0; i < count; ++i) {
     PyObject* item = PyTuple_GET_ITEM(items.get(), static_cast<Py_ssize_t>(i));
     if (item != Py_None && !is_tensor(item)) {
-      PyErr_Format(PyExc_TypeError, "backward must return a Tensor or None for each argument, not %s",
+      PyErr_Format(PyExc_TypeError, "result of backward: expected a Tensor or None for each argument, got %s",
                    Py_TYPE(item)->tp_name);
       carry_error();
     }
@@ -79,7 +79,7 @@ std::vector<Tensor> listed(PyObject* context, const char* name) {
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(items.get()); ++i) {
     PyObject* item = PyTuple_GET_ITEM(items.get(), i);
     if (item != Py_None && !is_tensor(item)) {
-      throw_type_error(std::string(name) + " takes tensors or None, not " + type_name(item));
+      throw_type_error(std::string(name) + ": expected tensors or None, got " + type_name(item));
     }
     tensors.push_back(item == Py_None ? Tensor() : tensor_of(item));
   }
@@ -113,7 +113,8 @@ nb::object apply(nb::handle cls, nb::handle context, nb::tuple arguments) {
   std::vector<Tensor> outputs;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(items.get()); ++i) {
     PyObject* item = PyTuple_GET_ITEM(items.get(), i);
-    if (!is_tensor(item)) throw_type_error("forward must return a Tensor or a tuple of them, not " + type_name(item));
+    if (!is_tensor(item))
+      throw_type_error("result of forward: expected a Tensor or a tuple of them, got " + type_name(item));
     outputs.push_back(tensor_of(item));
   }
   std::vector<Tensor> saved = listed(context.ptr(), "_to_save");

@@ -20,7 +20,8 @@ Tensor logits_of(const Callback& callable, const Tensor& tokens) {
   const Ref arguments(PyTuple_Pack(1, Ref(wrap(tokens)).get()));
   const Ref result(PyObject_Call(callable.get(), arguments.get(), nullptr));
   if (result.get() == nullptr) carry_error();
-  if (!is_tensor(result.get())) throw_type_error("a model gives a Tensor of logits, not a " + type_name(result.get()));
+  if (!is_tensor(result.get()))
+    throw_type_error("result of the model: expected a Tensor of logits, got " + type_name(result.get()));
   return tensor_of(result.get());
 }
 

@@ -15,7 +15,7 @@ std::optional<int64_t> bound(PyObject* object) {
   if (object == Py_None) return {};
   if (is_tensor(object) || !PyIndex_Check(object)) {
     const auto value = to_integer(object);
-    if (!value) throw_type_error("slice bounds must be integers or None, not " + type_name(object));
+    if (!value) throw_type_error("slice bounds: expected integers or None, got " + type_name(object));
     return value;
   }
   // As lists do: beyond 64 bits is simply far away.
@@ -34,7 +34,8 @@ bool is_numpy_bool(PyObject* object) { return std::strncmp(Py_TYPE(object)->tp_n
 
 const Tensor& whole(const Tensor& index) {
   if (index.defined() && is_floating(index.dtype())) {
-    throw_error(PyExc_IndexError, std::string("tensors of indices hold integers or bools, not ") + name(index.dtype()));
+    throw_error(PyExc_IndexError,
+                std::string("tensors of indices: expected integers or bools, got ") + name(index.dtype()));
   }
   return index;
 }
@@ -62,7 +63,7 @@ Index index_of(PyObject* object, Location where) {
     return index.numel() == 0 && sequence ? index.to(DType::i64, where) : whole(index);
   }
   throw_error(PyExc_IndexError,
-              "an index must be an integer, a slice, None, Ellipsis, a bool, a list, an array or a tensor, not " +
+              "index: expected an integer, a slice, None, Ellipsis, a bool, a list, an array or a tensor, got " +
                   type_name(object));
 }
 

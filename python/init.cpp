@@ -24,7 +24,7 @@ init::Nonlinearity nonlinearity_named(const std::string& name) {
 
 init::KaimingOptions kaiming(double a, const std::string& mode, const std::string& nonlinearity, Number generator) {
   if (mode != "fan_in" && mode != "fan_out") {
-    raise<ValueError>({.op = "nn.init", .problem = "mode is 'fan_in' or 'fan_out', not '" + mode + "'"}, here());
+    raise<ValueError>({.op = "nn.init", .problem = "mode: expected 'fan_in' or 'fan_out', got '" + mode + "'"}, here());
   }
   return {a, mode == "fan_in" ? init::Fan::in : init::Fan::out, nonlinearity_named(nonlinearity),
           find_generator(generator)};

@@ -7,7 +7,7 @@
 #include "../autograd/program_watch.hpp"
 #include "../ops/create.hpp"
 #include "../tensor/layout.hpp"
-#include "../tensor/step_recorder.hpp"
+#include "../tensor/capture_recorder.hpp"
 
 #include "window.hpp"
 
@@ -16,8 +16,9 @@ namespace weft::python {
 namespace {
 
 // Python's format characters, by dtype; null where there is none.
-constexpr const char* formats[dtype_count] = {"?", "B",     "b", "H", "h",     "I",     "i",  "Q", "q",
-                                              "e", nullptr, "f", "d", nullptr, nullptr, "Zf", "Zd"};
+constexpr const char* formats[dtype_count] = {"?",     "B",     "b",     "H",     "h",  "I", "i",
+                                              "Q",     "q",     "e",     nullptr, "f",  "d", nullptr,
+                                              nullptr, nullptr, nullptr, nullptr, "Zf", "Zd"};
 
 std::optional<DType> dtype_of_format(const char* format, Py_ssize_t size) {
   if (format == nullptr) return size == 1 ? std::optional(DType::u8) : std::nullopt;
@@ -78,11 +79,27 @@ Dims dims_of(const Py_ssize_t* values, int count) {
   return Dims(list);
 }
 
+// The integers in which the bits of a dtype without a buffer format travel.
+DType bits_of(DType dtype) { return itemsize(dtype) == 1 ? DType::u8 : DType::u16; }
+
+Tensor from_buffer(PyObject* object, Copying copying, Location where);
+
+// An array of ml_dtypes, whose dtypes have PyTorch's names. Undefined for another object.
+Tensor from_small_floats(PyObject* object, Copying copying, Location where) {
+  if (!has_attribute(object, "dtype")) return {};
+  const Ref type(attribute(object, "dtype")), text(PyObject_Str(type.get()));
+  const auto dtype = find_dtype(text_of(text.get()));
+  if (!dtype || formats[static_cast<int>(*dtype)] != nullptr) return {};
+  const Ref bits(PyObject_CallMethod(object, "view", "s", name(bits_of(*dtype))));
+  return from_buffer(bits.get(), copying, where).view_bytes(*dtype, where);
+}
+
 Tensor from_buffer(PyObject* object, Copying copying, Location where) {
   PyObject* view = PyMemoryView_FromObject(object);
   if (view == nullptr && PyErr_ExceptionMatches(PyExc_ValueError)) {
     // NumPy has arrays that it cannot describe, such as dates.
     PyErr_Clear();
+    if (const Tensor small = from_small_floats(object, copying, where); small.defined()) return small;
     throw_type_error("the elements of this " + type_name(object) + " have no dtype in weft");
   }
   const Ref memory(view);
@@ -148,6 +165,22 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
 }
 void release_buffer(PyObject*, Py_buffer* view) { PyMem_Free(view->internal); }
 
+namespace {
+
+// NumPy's dtype of this name, which ml_dtypes adds. TypeError where that is not installed.
+PyObject* dtype_of_ml_dtypes(DType dtype) {
+  PyObject* const imported = PyImport_ImportModule("ml_dtypes");
+  if (imported == nullptr) {
+    PyErr_Clear();
+    throw_type_error(std::string("numpy(): NumPy has no ") + name(dtype) +
+                     " without the package ml_dtypes: use .to(weft.float32)");
+  }
+  const Ref module(imported);
+  return attribute(module.get(), name(dtype)).release();
+}
+
+}  // namespace
+
 PyObject* to_numpy(PyObject* self, bool force) {
   const Tensor& x = tensor_of(self);
   const Location where = here();
@@ -157,14 +190,17 @@ PyObject* to_numpy(PyObject* self, bool force) {
   if (!force && !x.device().is_cpu()) {
     throw_error(PyExc_ValueError, "numpy(): the tensor is on " + x.device().name() + ": use .to('cpu') or force=True");
   }
-  if (formats[static_cast<int>(x.dtype())] == nullptr) {
-    throw_type_error(std::string("numpy(): NumPy has no ") + name(x.dtype()) + ": use .to(weft.float32)");
-  }
+  const bool travels_as_bits = formats[static_cast<int>(x.dtype())] == nullptr;
+  const Ref small(travels_as_bits ? dtype_of_ml_dtypes(x.dtype()) : Py_NewRef(Py_None));
   if (force) detail::tell_of_reading(x, "numpy", where);
   const detail::UnwatchedScope told;
-  const Ref source(force ? wrap(x.detach().to(Device(), where)) : Py_NewRef(self));
+  const Tensor here = force ? x.detach().to(Device(), where) : x;
+  const Ref source(travels_as_bits ? wrap(here.view_bytes(bits_of(x.dtype()), where))
+                   : force         ? wrap(here)
+                                   : Py_NewRef(self));
   const Ref module(PyImport_ImportModule("numpy")), convert(attribute(module.get(), "asarray"));
-  return PyObject_CallOneArg(convert.get(), source.get());
+  const Ref array(PyObject_CallOneArg(convert.get(), source.get()));
+  return travels_as_bits ? PyObject_CallMethod(array.get(), "view", "O", small.get()) : Py_NewRef(array.get());
 }
 
 Tensor from_memory(PyObject* object, Copying copying) {
@@ -304,7 +340,8 @@ namespace {
 
 Copying copying_of(PyObject* copy, const char* function) {
   if (copy == Py_None) return Copying::if_needed;
-  if (!PyBool_Check(copy)) throw_type_error(std::string(function) + "(): argument 'copy' must be a bool or None");
+  if (!PyBool_Check(copy))
+    throw_type_error(std::string(function) + "(): argument 'copy': expected a bool or None, got " + type_name(copy));
   return copy == Py_True ? Copying::always : Copying::never;
 }
 
@@ -319,8 +356,8 @@ PyObject* module_from_dlpack(PyObject*, PyObject* const* arguments, Py_ssize_t c
   return guarded<PyObject*>(nullptr, [&] {
     if (count != 2) throw_type_error("_from_dlpack() takes 2 arguments");
     if (!PyCapsule_CheckExact(arguments[0]) && !has_attribute(arguments[0], "__dlpack__")) {
-      throw_type_error("from_dlpack(): argument 'x' must be a capsule or have __dlpack__, which " +
-                       type_name(arguments[0]) + " lacks");
+      throw_type_error("from_dlpack(): argument 'x': expected a capsule or an object with __dlpack__, got " +
+                       type_name(arguments[0]));
     }
     return wrap(from_dlpack_object(arguments[0], copying_of(arguments[1], "from_dlpack")));
   });
@@ -332,7 +369,7 @@ PyObject* module_tensor(PyObject*, PyObject* const* arguments, Py_ssize_t count)
     std::optional<DType> dtype;
     if (arguments[1] != Py_None) {
       dtype = to_dtype(arguments[1]);
-      if (!dtype) throw_type_error("tensor(): argument 'dtype' must be a weft.dtype, not " + type_name(arguments[1]));
+      if (!dtype) throw_type_error("tensor(): argument 'dtype': expected a weft.dtype, got " + type_name(arguments[1]));
     }
     return wrap(from_object(arguments[0], dtype, here()));
   });

@@ -93,7 +93,8 @@ io::SaveOptions save_options(bool alias) { return {.tie = alias ? io::Tie::alias
 std::optional<DType> optional_dtype(nb::handle dtype) {
   if (dtype.is_none()) return std::nullopt;
   const auto found = to_dtype(dtype.ptr());
-  if (!found) throw_type_error("load_sharded(): argument 'dtype' must be a weft.dtype or None");
+  if (!found)
+    throw_type_error("load_sharded(): argument 'dtype': expected a weft.dtype or None, got " + type_name(dtype.ptr()));
   return found;
 }
 

@@ -124,7 +124,7 @@ DTypes dtypes_of(nb::handle list) {
   DTypes dtypes = {};
   for (const nb::handle item : list) {
     const auto dtype = to_dtype(item.ptr());
-    if (!dtype) throw_type_error("dtypes must be dtypes, not " + type_name(item.ptr()));
+    if (!dtype) throw_type_error("dtypes: expected dtypes, got " + type_name(item.ptr()));
     dtypes = dtypes | *dtype;
   }
   return dtypes;
@@ -134,12 +134,12 @@ OpPolicy policy_named(const std::string& name) {
   if (name == "error") return OpPolicy::error;
   if (name == "override") return OpPolicy::override;
   if (name == "keep") return OpPolicy::keep;
-  throw_error(PyExc_ValueError, "policy must be 'error', 'override' or 'keep', not '" + name + "'");
+  throw_error(PyExc_ValueError, "policy: expected 'error', 'override' or 'keep', got '" + name + "'");
 }
 
 DeviceType kind_named(nb::handle device) {
   const auto found = to_device(device.ptr());
-  if (!found) throw_type_error("a device must be given by its name");
+  if (!found) throw_type_error("device: expected the name of a device, got " + type_name(device.ptr()));
   return found->type;
 }
 
@@ -244,7 +244,7 @@ void bind_library(nb::module_& m) {
       nb::arg(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg());
   m.def("_has_kernel", [](const std::string& op, nb::handle device, nb::handle dtype) {
     const auto type = to_dtype(dtype.ptr());
-    if (!type) throw_type_error("has_kernel(): argument 'dtype' must be a dtype, not " + type_name(dtype.ptr()));
+    if (!type) throw_type_error("has_kernel(): argument 'dtype': expected a dtype, got " + type_name(dtype.ptr()));
     return has_kernel(OpName(op, here()), kind_named(device), *type);
   });
   m.def("_find_op", [](const std::string& name) { return nb::steal(find_op_object(name.c_str())); });

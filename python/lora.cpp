@@ -12,14 +12,14 @@ nn::LoraBias bias_of(const std::string& word) {
   if (word == "none") return nn::LoraBias::none;
   if (word == "all") return nn::LoraBias::all;
   if (word == "lora_only") return nn::LoraBias::lora_only;
-  throw_error(PyExc_ValueError, "bias must be 'none', 'all' or 'lora_only', not '" + word + "'");
+  throw_error(PyExc_ValueError, "bias: expected 'none', 'all' or 'lora_only', got '" + word + "'");
 }
 
 nn::LoraBase base_of(const std::string& word) {
   if (word == "cpu") return nn::LoraBase::cpu;
   if (word == "disk") return nn::LoraBase::disk;
   if (word == "recompute") return nn::LoraBase::recompute;
-  throw_error(PyExc_ValueError, "base must be 'cpu', 'disk' or 'recompute', not '" + word + "'");
+  throw_error(PyExc_ValueError, "base: expected 'cpu', 'disk' or 'recompute', got '" + word + "'");
 }
 
 nb::dict described(const nn::LoraLayer& layer) {

@@ -46,7 +46,7 @@ void bind_memory_history(nb::module_& m) {
           "The lines that keep more at the end of each step; empty where none does.")
       .def(
           "svg", [](History& self, Device device) { return self.open().svg(device); }, nb::arg("device") = Device(),
-          "The memory of the last step over time, by kind, and what stood where it was highest.");
+          "The memory of the last step over time, by kind, and the tensors at its highest point.");
   m.def("_memory_snapshot", [](Device device, const std::vector<std::pair<std::string, Tensor>>& named) {
     return memory_snapshot(device, NamedTensors(named.begin(), named.end()), here()).json();
   });

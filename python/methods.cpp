@@ -59,7 +59,7 @@ constexpr OpRecord functions[] = {
      false, OpRecord::Domain::any, nullptr, nullptr,
      boxed<+[](const Tensor& x, std::optional<Device> device, Location w) { return x.pin_memory(device, w); }>},
     {"is_pinned", "is_pinned(x, device=None)",
-     "Whether x lies in memory that is pinned for devices of that kind, or any.", false, OpRecord::Domain::any, nullptr,
+     "Whether x is in memory that is pinned for devices of that kind, or any.", false, OpRecord::Domain::any, nullptr,
      nullptr, boxed<+[](const Tensor& x, std::optional<Device> device, Location w) { return x.is_pinned(device, w); }>},
     {"fill_", "fill_(x, value)", "Writes one value everywhere.", false, OpRecord::Domain::any, nullptr, nullptr,
      boxed<+[](const Tensor& x, const Operand& value, Location w) -> Tensor {

@@ -1,5 +1,6 @@
 // Models as files, for Python; weft/_model.py builds Python's modules.
 #include "../io/model.hpp"
+#include "../nn/least_elements-inl.hpp"
 #include "../nn/memory_budget-inl.hpp"
 
 #include "caster.hpp"
@@ -47,16 +48,26 @@ Attribute attribute_from(const std::string& option, nb::handle value) {
   refuse(option, value);
 }
 
-/// The memory budget for building a model: the weights of a folder, and `others` elements that are not stored.
+/// Raises FormatError if a tree claims more elements than `stored`, or than its own tensors. Types in `others` are
+/// Python classes.
+void check_claims(const std::string& tree, const std::vector<std::string>& others, std::optional<int64_t> stored,
+                  const char* op, Location where) {
+  const auto is_weft = [&](const std::string& type) { return std::ranges::find(others, type) == others.end(); };
+  nn::detail::check_claims(io::read_model(tree, where), stored, is_weft, op, where);
+}
+
+/// The budget for building a model: the weights of a folder, and `unsaved` elements that are not stored.
 struct BuildBudget {
-  BuildBudget(const std::string& folder, int64_t others) {
+  BuildBudget(const std::string& folder, const std::string& tree, const std::vector<std::string>& others,
+              int64_t unsaved) {
     const Location where = here();
-    int64_t elements = others;
+    constexpr int64_t most_unsaved = int64_t{1} << 26;
+    int64_t elements = 0;
     const io::TensorStore store = io::open_sharded(folder, "model", false, where);
-    for (const auto& [name, info] : store.entries()) {
-      elements += info.shape.product();
-    }
-    budget.emplace(nn::detail::MemoryBudget::bytes_for(elements), "load_model", folder, where);
+    for (const auto& [name, info] : store.entries()) elements += info.shape.product();
+    check_claims(tree, others, elements, "load_model", where);
+    budget.emplace(elements + std::min(unsaved, most_unsaved), std::ssize(store.entries()), "load_model", folder,
+                   where);
   }
   std::optional<nn::detail::MemoryBudget> budget;
 };
@@ -77,8 +88,16 @@ void bind_models(nb::module_& m) {
         [](nb::handle state) { return io::to_json(module_of(state), nn::ModuleRegistry::standard(), here()); });
   // The text as to_json writes it, once it was found to be in order.
   m.def("_checked_model", [](const std::string& text) { return io::to_json(io::read_model(text, here()), here()); });
+  m.def("_check_native", [](nb::handle state) {
+    const nn::ModuleRegistry& registry = nn::ModuleRegistry::standard();
+    const nn::Module& module = module_of(state);
+    if (registry.contains(module.class_name())) registry.check_types(module, here());
+  });
+  m.def("_check_claims", [](const std::string& tree, const std::vector<std::string>& others) {
+    check_claims(tree, others, {}, "from_json", here());
+  });
   nb::class_<BuildBudget>(m, "_BuildBudget")
-      .def(nb::init<const std::string&, int64_t>())
+      .def(nb::init<const std::string&, const std::string&, const std::vector<std::string>&, int64_t>())
       .def("end", [](BuildBudget& b) { b.budget.reset(); });
   m.def("_save_model", [](const std::string& folder, nb::handle state, const std::string& tree,
                           const std::string& max_shard_size, const std::map<std::string, std::string>& documents) {

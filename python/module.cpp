@@ -85,16 +85,17 @@ void bind_types(nb::module_& m) {
   const auto object = [](DType t) { return nb::borrow(dtype_objects[static_cast<int>(t)]); };
   const auto dtype = [](nb::handle h, const char* function) {
     const auto t = to_dtype(h.ptr());
-    if (!t) throw_type_error(std::string(function) + "() takes dtypes, not " + type_name(h.ptr()));
+    if (!t) throw_type_error(std::string(function) + "(): expected a dtype, got " + type_name(h.ptr()));
     return *t;
   };
   m.def(
       "get_default_dtype", [=] { return object(default_dtype()); },
-      "The dtype of new tensors, of Python floats, and of what integers become where an op needs floats.");
+      "The dtype of new tensors, of Python floats, and of integers where an op needs floats.");
   m.def(
       "set_default_dtype",
       [=](nb::handle d) {
-        if (PyType_Check(d.ptr())) throw_type_error("set_default_dtype() takes a weft.dtype, not a type of Python's");
+        if (PyType_Check(d.ptr()))
+          throw_type_error("set_default_dtype(): expected a weft.dtype, got a type of Python's");
         set_default_dtype(dtype(d, "set_default_dtype"));
       },
       nb::arg("d"), "Sets get_default_dtype(): float16, bfloat16, float32 or float64.");
@@ -105,7 +106,7 @@ void bind_types(nb::module_& m) {
   m.def("_result_type", [=](nb::handle a, nb::handle b) {
     OperandOf first, second;
     if (!first.set(a.ptr(), here()) || !second.set(b.ptr(), here())) {
-      throw_type_error("result_type() takes tensors and numbers, not " + type_name(a.ptr()) + " and " +
+      throw_type_error("result_type(): expected tensors and numbers, got " + type_name(a.ptr()) + " and " +
                        type_name(b.ptr()));
     }
     return object(result_type(first.get(), second.get()));
@@ -127,8 +128,6 @@ void warn_in_python(const Warning& warning) {
 
 NB_MODULE(_core, m) {
   using namespace weft::python;
-  m.attr("LinAlgError") = nanobind::borrow(linalg_error());
-  m.attr("OutOfMemoryError") = nanobind::borrow(out_of_memory_error());
   nanobind::set_leak_warnings(false);
   nanobind::register_exception_translator([](const std::exception_ptr& p, void*) {
     try {
@@ -142,6 +141,7 @@ NB_MODULE(_core, m) {
     }
   });
   try {
+    add_errors(m.ptr());
     add_dtypes(m.ptr());
     add_tensor_type(m.ptr());
     add_interop(m.ptr());

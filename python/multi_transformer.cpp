@@ -18,7 +18,8 @@ Tensor reduced(const Callback& callable, const Tensor& part) {
   const Ref arguments(PyTuple_Pack(1, Ref(wrap(part)).get()));
   const Ref result(PyObject_Call(callable.get(), arguments.get(), nullptr));
   if (result.get() == nullptr) carry_error();
-  if (!is_tensor(result.get())) throw_type_error("all_reduce gives a Tensor, not a " + type_name(result.get()));
+  if (!is_tensor(result.get()))
+    throw_type_error("result of all_reduce: expected a Tensor, got " + type_name(result.get()));
   return tensor_of(result.get());
 }
 
@@ -43,7 +44,7 @@ void bind_caches(nb::module_& m) {
           "Each sequence keeps its first tokens alone.")
       .def(
           "take_rows", [](LayeredKvCache& c, const Counts& rows) { c.take_rows(rows, here()); }, nb::arg("rows"),
-          "Sequence i is now what sequence rows[i] was.");
+          "Sequence i becomes the former sequence rows[i].");
 }
 
 Tensor called(const Tensor& x, const std::vector<MultiTransformerLayer>& layers, LayeredKvCache& cache,

@@ -77,7 +77,7 @@ nb::object find(ModuleObject& self, nb::str name) {
 }
 
 const Tensor& checked_tensor(nb::handle object) {
-  if (!is_tensor(object.ptr())) throw_type_error("a Tensor is needed, not " + type_name(object.ptr()));
+  if (!is_tensor(object.ptr())) throw_type_error("expected a Tensor, got " + type_name(object.ptr()));
   return tensor_of(object.ptr());
 }
 
@@ -128,22 +128,25 @@ nb::dict modules_of(ModuleObject& self) {
 void move_to(ModuleObject& self, nb::handle device, nb::handle dtype) {
   const Location where = here();
   const std::optional<Device> place = device.is_none() ? std::nullopt : to_device(device.ptr());
-  if (!place && !device.is_none()) throw_type_error("to() takes a device, not " + type_name(device.ptr()));
+  if (!place && !device.is_none()) throw_type_error("to(): expected a device, got " + type_name(device.ptr()));
   const std::optional<DType> type = dtype.is_none() ? std::nullopt : to_dtype(dtype.ptr());
-  if (!type && !dtype.is_none()) throw_type_error("to() takes a dtype, not " + type_name(dtype.ptr()));
+  if (!type && !dtype.is_none()) throw_type_error("to(): expected a dtype, got " + type_name(dtype.ptr()));
   const WithoutGil others;
   if (place) self.module.to(*place, where);
   if (type) self.module.to(*type, where);
 }
 
-/// Forgets the Python objects of buffers that were replaced.
+/// Forgets the Python objects of parameters and buffers that were replaced.
 void forget_replaced(ModuleObject& self) {
-  for (const std::string& name : self.module.buffer_names()) {
-    const nb::str text(name.c_str());
-    PyObject* face = PyDict_GetItemWithError(self.faces.ptr(), text.ptr());
-    if (face == nullptr || tensor_of(face).impl() == self.module.buffer(name).impl()) continue;
-    nb::del(self.faces[text]);
-  }
+  const auto forget = [&](const std::vector<std::string>& names, auto&& now) {
+    for (const std::string& name : names) {
+      const nb::str text(name.c_str());
+      PyObject* face = PyDict_GetItemWithError(self.faces.ptr(), text.ptr());
+      if (face != nullptr && tensor_of(face).impl() != now(name).impl()) nb::del(self.faces[text]);
+    }
+  };
+  forget(self.module.parameter_names(), [&](const std::string& name) { return self.module.parameter(name); });
+  forget(self.module.buffer_names(), [&](const std::string& name) { return self.module.buffer(name); });
 }
 
 // ---- calls and hooks ----
@@ -318,16 +321,16 @@ const nn::detail::LowRank& adapter_of(const ModuleObject& self) {
 // ---- layers ----
 
 template <class L, class... Arguments>
-Layer made(Arguments&&... arguments) {
+Layer make_layer(Arguments&&... arguments) {
   return {L(std::forward<Arguments>(arguments)..., here()), {}};
 }
 
 /// The layer for so many spatial dimensions.
 template <class One, class Two, class Three, class... Arguments>
-Layer made_for(size_t dims, const Arguments&... arguments) {
-  if (dims == 1) return made<One>(arguments...);
-  if (dims == 2) return made<Two>(arguments...);
-  return made<Three>(arguments...);
+Layer make_layer_for(size_t dims, const Arguments&... arguments) {
+  if (dims == 1) return make_layer<One>(arguments...);
+  if (dims == 2) return make_layer<Two>(arguments...);
+  return make_layer<Three>(arguments...);
 }
 
 /// ValueError for another word; Python names the choices before.
@@ -405,47 +408,50 @@ void bind_sequence_layers(nb::module_& m) {
   m.def("_recurrent", [](const std::string& kind, int64_t in, int64_t hidden, int64_t layers, bool bias,
                          bool batch_first, double dropout, bool bidirectional, int64_t proj_size) {
     if (kind == "LSTM") {
-      return made<nn::LSTM>(in, hidden, nn::LSTMOptions{layers, bias, batch_first, dropout, bidirectional, proj_size});
+      return make_layer<nn::LSTM>(in, hidden,
+                                  nn::LSTMOptions{layers, bias, batch_first, dropout, bidirectional, proj_size});
     }
     if (kind == "GRU") {
-      return made<nn::GRU>(in, hidden, nn::RecurrentLayerOptions{layers, bias, batch_first, dropout, bidirectional});
+      return make_layer<nn::GRU>(in, hidden,
+                                 nn::RecurrentLayerOptions{layers, bias, batch_first, dropout, bidirectional});
     }
-    return made<nn::RNN>(in, hidden, nn::RNNOptions{layers, kind == "RELU", bias, batch_first, dropout, bidirectional});
+    return make_layer<nn::RNN>(in, hidden,
+                               nn::RNNOptions{layers, kind == "RELU", bias, batch_first, dropout, bidirectional});
   });
   m.def("_recurrent_cell", [](const std::string& kind, int64_t in, int64_t hidden, bool bias) {
-    if (kind == "LSTM") return made<nn::LSTMCell>(in, hidden, bias);
-    if (kind == "GRU") return made<nn::GRUCell>(in, hidden, bias);
-    return made<nn::RNNCell>(in, hidden, bias, kind == "RELU");
+    if (kind == "LSTM") return make_layer<nn::LSTMCell>(in, hidden, bias);
+    if (kind == "GRU") return make_layer<nn::GRUCell>(in, hidden, bias);
+    return make_layer<nn::RNNCell>(in, hidden, bias, kind == "RELU");
   });
   m.def("_multihead_attention", [](int64_t width, int64_t heads, double dropout, bool bias, bool add_bias_kv,
                                    bool add_zero_attn, int64_t kdim, int64_t vdim, bool batch_first) {
     const nn::MultiheadAttentionOptions options{dropout, bias, add_bias_kv, add_zero_attn, kdim, vdim, batch_first};
-    return made<nn::MultiheadAttention>(width, heads, options);
+    return make_layer<nn::MultiheadAttention>(width, heads, options);
   });
 }
 
 void bind_layers(nb::module_& m) {
   using Sizes = std::vector<int64_t>;
   nb::class_<Layer>(m, "_Layer");
-  m.def("_linear", [](int64_t in, int64_t out, bool bias) { return made<nn::Linear>(in, out, bias); });
+  m.def("_linear", [](int64_t in, int64_t out, bool bias) { return make_layer<nn::Linear>(in, out, bias); });
   m.def("_bilinear",
-        [](int64_t in1, int64_t in2, int64_t out, bool bias) { return made<nn::Bilinear>(in1, in2, out, bias); });
+        [](int64_t in1, int64_t in2, int64_t out, bool bias) { return make_layer<nn::Bilinear>(in1, in2, out, bias); });
   m.def(
       "_embedding",
       [](int64_t count, int64_t width, std::optional<int64_t> padding, bool sparse) {
-        return made<nn::Embedding>(count, width, EmbeddingOptions{padding, sparse}, 1.0);
+        return make_layer<nn::Embedding>(count, width, EmbeddingOptions{padding, sparse}, 1.0);
       },
       nb::arg(), nb::arg(), nb::arg().none(), nb::arg());
   m.def("_layer_norm", [](const Sizes& shape, double eps, bool affine, bool bias) {
-    return made<nn::LayerNorm>(dims_of(shape), eps, affine, bias);
+    return make_layer<nn::LayerNorm>(dims_of(shape), eps, affine, bias);
   });
   m.def(
       "_rms_norm",
       [](const Sizes& shape, std::optional<double> eps, bool affine) {
-        return made<nn::RMSNorm>(dims_of(shape), eps, affine);
+        return make_layer<nn::RMSNorm>(dims_of(shape), eps, affine);
       },
       nb::arg("shape"), nb::arg("eps").none(), nb::arg("affine"));
-  m.def("_dropout", [](double p) { return made<nn::Dropout>(p); });
+  m.def("_dropout", [](double p) { return make_layer<nn::Dropout>(p); });
   m.def("_conv", [](int64_t in, int64_t out, const Sizes& kernel, const Sizes& stride, nb::object padding,
                     const Sizes& dilation, int64_t groups, bool bias, const std::string& padding_mode) {
     nn::ConvOptions options{.stride = dims_of(stride),
@@ -455,7 +461,7 @@ void bind_layers(nb::module_& m) {
                             .padding_mode = padding_mode_of(padding_mode)};
     if (nb::isinstance<nb::str>(padding)) options.padding = ConvolutionPadding(nb::cast<std::string>(padding), here());
     else options.padding = dims_of(nb::cast<Sizes>(padding));
-    return made_for<nn::Conv1d, nn::Conv2d, nn::Conv3d>(kernel.size(), in, out, dims_of(kernel), options);
+    return make_layer_for<nn::Conv1d, nn::Conv2d, nn::Conv3d>(kernel.size(), in, out, dims_of(kernel), options);
   });
   m.def("_conv_transpose", [](int64_t in, int64_t out, const Sizes& kernel, const Sizes& stride, const Sizes& padding,
                               const Sizes& output_padding, int64_t groups, bool bias, const Sizes& dilation) {
@@ -465,8 +471,8 @@ void bind_layers(nb::module_& m) {
                                            .groups = groups,
                                            .bias = bias,
                                            .dilation = dims_of(dilation)};
-    return made_for<nn::ConvTranspose1d, nn::ConvTranspose2d, nn::ConvTranspose3d>(kernel.size(), in, out,
-                                                                                   dims_of(kernel), options);
+    return make_layer_for<nn::ConvTranspose1d, nn::ConvTranspose2d, nn::ConvTranspose3d>(kernel.size(), in, out,
+                                                                                         dims_of(kernel), options);
   });
   m.def(
       "_channel_norm",
@@ -474,13 +480,14 @@ void bind_layers(nb::module_& m) {
          bool track) {
         const nn::BatchNormSettings settings{eps, momentum, affine, track};
         return of_instances
-                   ? made_for<nn::InstanceNorm1d, nn::InstanceNorm2d, nn::InstanceNorm3d>(dims, channels, settings)
-                   : made_for<nn::BatchNorm1d, nn::BatchNorm2d, nn::BatchNorm3d>(dims, channels, settings);
+                   ? make_layer_for<nn::InstanceNorm1d, nn::InstanceNorm2d, nn::InstanceNorm3d>(dims, channels,
+                                                                                                settings)
+                   : make_layer_for<nn::BatchNorm1d, nn::BatchNorm2d, nn::BatchNorm3d>(dims, channels, settings);
       },
       nb::arg("of_instances"), nb::arg("dims"), nb::arg("channels"), nb::arg("eps"), nb::arg("momentum").none(),
       nb::arg("affine"), nb::arg("track"));
   m.def("_group_norm", [](int64_t groups, int64_t channels, double eps, bool affine) {
-    return made<nn::GroupNorm>(groups, channels, eps, affine);
+    return make_layer<nn::GroupNorm>(groups, channels, eps, affine);
   });
   m.def("_transformer_block", [](int64_t width, int64_t heads, int64_t hidden, bool causal, double dropout, bool bias) {
     const nn::TransformerBlock block(width, heads,
@@ -656,7 +663,8 @@ void bind_modules(nb::module_& m) {
       .def("set_dtype",
            [](ModuleObject& self, const std::string& name, nb::handle dtype) {
              const auto wanted = to_dtype(dtype.ptr());
-             if (!wanted) throw_type_error("set_dtype(): argument 'dtype' must be a weft.dtype");
+             if (!wanted)
+               throw_type_error("set_dtype(): argument 'dtype': expected a weft.dtype, got " + type_name(dtype.ptr()));
              self.module.set_dtype(name, *wanted, here());
            })
       .def("set_config",

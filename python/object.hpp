@@ -15,7 +15,7 @@
 
 namespace weft::python {
 
-/// weft.Tensor: a handle. Two objects may hold the same tensor.
+/// weft.Tensor: a handle. One object at a time holds a tensor (TensorImpl::foreign): while it lives, `wrap` returns it.
 struct TensorObject {
   PyObject ob_base;
   PyObject* weak_references;
@@ -27,9 +27,10 @@ inline bool is_tensor(PyObject* object) {
   return Py_TYPE(object) == tensor_type || PyType_IsSubtype(Py_TYPE(object), tensor_type);
 }
 inline const Tensor& tensor_of(PyObject* object) { return reinterpret_cast<TensorObject*>(object)->tensor; }
-/// A new reference; None for the undefined tensor, nullptr with MemoryError set where there is no memory.
+/// A new reference to the tensor's object; None for the undefined tensor, nullptr with MemoryError set where there is
+/// no memory.
 PyObject* wrap(Tensor tensor);
-/// A new object of a subclass of weft.Tensor, without calling __new__ and __init__.
+/// A new object of a subclass of weft.Tensor, without calling __new__ and __init__. It takes the place of an older one.
 PyObject* wrap_as(PyTypeObject* type, Tensor tensor);
 
 /// The collector of cycles looks at this tensor from now on, for hooks that hold their leaf.
@@ -41,6 +42,7 @@ struct PythonError {};
 [[noreturn]] void carry_error();
 /// Sets the indicator from the exception that is being handled.
 void set_error_from_exception() noexcept;
+/// A ValueError is Weft's, which is a RuntimeError too.
 [[noreturn]] void throw_error(PyObject* kind, const std::string& text);
 [[noreturn]] inline void throw_type_error(const std::string& text) { throw_error(PyExc_TypeError, text); }
 

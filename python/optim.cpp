@@ -95,7 +95,7 @@ optim::Anneal anneal_of(const std::string& name) {
   if (name == "cos") return optim::Anneal::cos;
   if (name == "linear") return optim::Anneal::linear;
   raise<ValueError>(
-      {.op = "lr_scheduler", .problem = "anneal_strategy is '" + name + "': it must be 'cos' or 'linear'"}, here());
+      {.op = "lr_scheduler", .problem = "anneal_strategy: expected 'cos' or 'linear', got '" + name + "'"}, here());
 }
 
 optim::Cycle cycle_of(const std::string& name) {
@@ -103,7 +103,7 @@ optim::Cycle cycle_of(const std::string& name) {
   if (name == "triangular2") return optim::Cycle::triangular2;
   if (name == "exp_range") return optim::Cycle::exp_range;
   raise<ValueError>({.op = "lr_scheduler",
-                     .problem = "mode is '" + name + "': it must be 'triangular', 'triangular2' or 'exp_range'"},
+                     .problem = "mode: expected 'triangular', 'triangular2' or 'exp_range', got '" + name + "'"},
                     here());
 }
 
@@ -182,7 +182,8 @@ auto averaging_function(nb::handle callable) {
   return [function = Callback(callable)](const Tensor& average, const Tensor& parameter, int64_t count) -> Tensor {
     const WithGil gil;
     const Ref own(wrap(average)), now(wrap(parameter)), result = called(function, own.get(), now.get(), count);
-    if (!is_tensor(result.get())) throw_type_error("avg_fn() gave " + type_name(result.get()) + ", not a tensor");
+    if (!is_tensor(result.get()))
+      throw_type_error("result of avg_fn: expected a Tensor, got " + type_name(result.get()));
     return tensor_of(result.get());
   };
 }

@@ -21,7 +21,7 @@ Tensor call(const Callback& callable, const Tensors&... tensors) {
   const Ref arguments(PyTuple_Pack(sizeof...(tensors), Ref(wrap(tensors)).get()...));
   const Ref result(PyObject_Call(callable.get(), arguments.get(), nullptr));
   if (result.get() == nullptr) carry_error();
-  if (!is_tensor(result.get())) throw_type_error("a Tensor is to be returned, not a " + type_name(result.get()));
+  if (!is_tensor(result.get())) throw_type_error("result: expected a Tensor, got " + type_name(result.get()));
   return tensor_of(result.get());
 }
 
@@ -61,7 +61,7 @@ PipelineSchedule schedule_of(const std::string& name) {
   if (name == "interleaved1f1b") return PipelineSchedule::interleaved;
   if (name == "zerobubble") return PipelineSchedule::zero_bubble;
   throw_error(PyExc_ValueError,
-              "schedule is '" + name + "': it must be '1F1B', 'GPipe', 'Interleaved1F1B' or 'ZeroBubble'");
+              "schedule: expected '1F1B', 'GPipe', 'Interleaved1F1B' or 'ZeroBubble', got '" + name + "'");
 }
 
 using Split = std::tuple<std::string, std::string, std::map<std::string, int64_t>>;

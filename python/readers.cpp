@@ -31,7 +31,7 @@ T choice(const std::string& text, const char* argument, std::initializer_list<st
     all += (all.empty() ? "'" : ", '") + std::string(name) + "'";
   }
   throw_error(PyExc_ValueError,
-              "argument '" + std::string(argument) + "' must be one of " + all + ", not '" + text + "'");
+              "argument '" + std::string(argument) + "': expected one of " + all + ", got '" + text + "'");
 }
 
 // ---- tables ---------------------------------------------------------------------------------------------------------
@@ -51,7 +51,8 @@ ColumnType column_type(const std::string& text) {
 std::optional<char> one_character(const std::string& text, const char* argument) {
   if (text.empty()) return {};
   if (text.size() == 1) return text[0];
-  throw_error(PyExc_ValueError, "argument '" + std::string(argument) + "' must be one ASCII character");
+  throw_error(PyExc_ValueError,
+              "argument '" + std::string(argument) + "': expected one ASCII character, got '" + text + "'");
 }
 
 /// (name, tensor or list of texts, categories) for each column.
@@ -272,7 +273,8 @@ template <class T>
 Tensor transformed(const T& transform, const Tensor& image, nb::handle generator) {
   const Location where = here();
   Generator* own = generator.is_none() ? &default_generator() : to_generator(generator.ptr());
-  if (own == nullptr) throw_type_error("argument 'generator' must be a weft.Generator or None");
+  if (own == nullptr)
+    throw_type_error("argument 'generator': expected a weft.Generator or None, got " + type_name(generator.ptr()));
   const WithoutGil others;
   return transform(image, *own, where);
 }

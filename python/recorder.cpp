@@ -116,9 +116,9 @@ void bind_log(nb::module_& m) {
            })
       .def(
           "save_page", [](io::GradientLog& self) { return self.save_page(here()).string(); },
-          "Writes the page with what is known so far and returns its path.")
+          "Writes the page so far and returns its path.")
       .def("set_note", &io::GradientLog::set_note, nb::arg("note"),
-           "What stands under the title of the pages from now on, such as why the run ended.");
+           "The text under the title of the pages from now on, such as why the run ended.");
 }
 
 }  // namespace

@@ -130,7 +130,7 @@ io::StepFunction step_of(nb::handle callable) {
     if (result.get() == Py_None) return {};
     if (PyUnicode_Check(result.get())) throw std::runtime_error(nb::cast<std::string>(nb::handle(result.get())));
     if (!is_tensor(result.get())) {
-      PyErr_Format(PyExc_TypeError, "a step returns its loss, a Tensor, or None, not %s",
+      PyErr_Format(PyExc_TypeError, "result of a step: expected its loss, a Tensor, or None, got %s",
                    Py_TYPE(result.get())->tp_name);
       carry_error();
     }

@@ -30,7 +30,7 @@ inline std::map<std::string, Generator*> generators_of(const nb::dict& given) {
   std::map<std::string, Generator*> out;
   for (const auto& [name, object] : given) {
     Generator* const generator = to_generator(object.ptr());
-    if (generator == nullptr) throw_type_error("argument 'generators' holds what is no weft.Generator");
+    if (generator == nullptr) throw_type_error("argument 'generators' has an element that is no weft.Generator");
     out.emplace(nb::cast<std::string>(name), generator);
   }
   return out;

@@ -11,7 +11,7 @@ using Sizes = std::vector<int64_t>;
 
 Dims shape_of(nb::handle object) {
   const auto shape = to_dims(object.ptr());
-  if (!shape) throw_type_error("a shape is several integers, not " + type_name(object.ptr()));
+  if (!shape) throw_type_error("shape: expected several integers, got " + type_name(object.ptr()));
   return *shape;
 }
 nb::tuple tuple_from(const Dims& shape) { return nb::tuple(nb::cast(Sizes(shape.begin(), shape.end()))); }

@@ -12,10 +12,10 @@
 
 namespace weft::python {
 
-/// Variables that a function reaches through its closure, globals and defaults, through attributes that its code names,
-/// also as literals of getattr and hasattr, and through context variables, thread locals and the environment. Numbers,
-/// strings, containers, NumPy arrays and partial functions are compared by value, other objects by identity. The caller
-/// holds the GIL.
+/// Variables that a function reaches through its closure, globals, defaults and attributes, through attributes that its
+/// code names, also as literals of getattr and hasattr, through special methods of the program's classes, and through
+/// context variables, thread locals, weak references and the environment. Values are compared as in host_values.hpp.
+/// The caller holds the GIL.
 class StepReads {
  public:
   explicit StepReads(PyObject* step) : step_(step) {}
@@ -29,10 +29,16 @@ class StepReads {
   void clear();
 
  private:
-  /// A cell, an entry of a dictionary, a slot of an object, or (without a key) the owner itself.
+  /// A cell, an entry of a dictionary, a slot of an object, or (without a key) the owner itself. `object` is its value
+  /// if that has a fixed hash.
   struct Variable {
-    Ref owner, key;
-    uint64_t value;
+    Ref owner, key, object;
+    uint64_t hash;
+  };
+  struct HashOfPair {
+    size_t operator()(const std::pair<PyObject*, PyObject*>& p) const {
+      return std::hash<PyObject*>()(p.first) * 31 + std::hash<PyObject*>()(p.second);
+    }
   };
   /// The names in a code that are globals; others are attributes.
   struct Globals {
@@ -43,13 +49,14 @@ class StepReads {
   void find_variables();
   void add_variable(PyObject* owner, PyObject* key);
   void meet(PyObject* value);
-  static Ref function_behind(PyObject* value);
   void warn_of_draws(PyObject* value);
   void meet_function(PyObject* function);
   void meet_code(PyObject* code, PyObject* globals);
   const std::vector<PyObject*>& globals_of(PyObject* code);
   void meet_attributes(PyObject* object);
+  void meet_special_methods(PyObject* object, const std::vector<Ref>& dicts);
   void meet_children(PyObject* object);
+  static bool is_unchanged(const Variable& v);
   bool is_own(const Variable& v) const;
 
   PyObject* step_;
@@ -59,6 +66,7 @@ class StepReads {
   std::vector<Ref> objects_;
   std::vector<PyObject*> names_, literals_;
   std::unordered_set<const void*> met_;
+  std::unordered_set<std::pair<PyObject*, PyObject*>, HashOfPair> added_;
   std::string settings_;
   bool found_ = false, warned_ = false;
   uint64_t configuration_ = 0;

@@ -40,7 +40,7 @@ void bind_stream(nb::module_& m) {
             const WithoutGil waiting;
             self.synchronize(where);
           },
-          "Waits until all work on it is done; raises what failed since the last wait.")
+          "Waits until all work on it is done; raises the first error since the last wait.")
       .def("query", &Stream::query, "Whether all work on it is done.")
       .def(
           "wait_event", [](const Stream& self, const Event& event) { self.wait_event(event, here()); },
@@ -112,7 +112,7 @@ void bind_event(nb::module_& m) {
             self.record(stream_of(stream, device), here());
           },
           nb::arg("stream").none() = nb::none(), nb::arg("device") = Device(),
-          "The point after what the stream has by now: the given one, or the current one of the device.")
+          "The point after the present work of the stream: the given one, or the current one of the device.")
       .def(
           "wait",
           [](const Event& self, const std::optional<Stream>& stream, Device device) {

@@ -13,7 +13,7 @@
 #include "../autograd/program_watch.hpp"
 #include "../ops/matmul.hpp"
 #include "../ops/pointwise.hpp"
-#include "../tensor/step_recorder.hpp"
+#include "../tensor/capture_recorder.hpp"
 
 namespace weft::python {
 
@@ -21,10 +21,14 @@ PyTypeObject* tensor_type = nullptr;
 
 PyObject* wrap(Tensor tensor) {
   if (!tensor.defined()) return Py_NewRef(Py_None);
+  // One without references is being destroyed.
+  auto* const living = static_cast<PyObject*>(tensor.impl()->foreign);
+  if (living != nullptr && Py_REFCNT(living) > 0) return Py_NewRef(living);
   auto* self = PyObject_GC_New(TensorObject, tensor_type);
   if (self == nullptr) return PyErr_NoMemory();
   self->weak_references = nullptr;
   new (&self->tensor) Tensor(std::move(tensor));
+  self->tensor.impl()->foreign = self;
   if (const TensorImpl* impl = self->tensor.impl(); WEFT_UNLIKELY(impl->accumulates)) {
     if (impl->node->hooks.load(MemoryOrder::acquire) != nullptr) track_hooks(&self->ob_base);
   }
@@ -37,7 +41,9 @@ void track_hooks(PyObject* tensor) {
 
 PyObject* wrap_as(PyTypeObject* type, Tensor tensor) {
   PyObject* self = type->tp_alloc(type, 0);
-  if (self != nullptr) new (&reinterpret_cast<TensorObject*>(self)->tensor) Tensor(std::move(tensor));
+  if (self == nullptr) return nullptr;
+  new (&reinterpret_cast<TensorObject*>(self)->tensor) Tensor(std::move(tensor));
+  if (TensorImpl* const impl = tensor_of(self).impl()) impl->foreign = self;
   return self;
 }
 
@@ -62,13 +68,15 @@ PyObject* tensor_new(PyTypeObject* type, PyObject* arguments, PyObject* keywords
 void tensor_dealloc(PyObject* self) {
   PyTypeObject* type = Py_TYPE(self);
   PyObject_GC_UnTrack(self);
+  if (TensorImpl* const impl = of(self)->tensor.impl(); impl != nullptr && impl->foreign == self)
+    impl->foreign = nullptr;
   if (of(self)->weak_references != nullptr) PyObject_ClearWeakRefs(self);
   of(self)->tensor.~Tensor();
   type->tp_free(self);
   Py_DECREF(type);
 }
 
-// A hook on a leaf may hold the leaf: a cycle that the collector sees through the leaf's hooks.
+// A hook on a tensor may hold the tensor: a cycle that the collector sees through the tensor's hooks.
 int tensor_traverse(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(self));
   struct Visit {
@@ -168,7 +176,7 @@ PyObject* invert(PyObject* self) {
   return guarded<PyObject*>(nullptr, [&]() -> PyObject* {
     const Tensor& x = tensor_of(self);
     if (x.dtype() == DType::boolean) return wrap(logical_not(Operand(x, here())));
-    if (is_inexact(x.dtype())) throw_type_error("~ takes integers and bool, not " + std::string(name(x.dtype())));
+    if (is_inexact(x.dtype())) throw_type_error("~: expected integers or bool, got " + std::string(name(x.dtype())));
     return by_name("~", self, nullptr);
   });
 }
@@ -216,8 +224,8 @@ Py_hash_t hash(PyObject* self) {
 const Tensor& of_one_element(PyObject* self, const char* what) {
   const Tensor& x = tensor_of(self);
   if (x.numel() != 1) {
-    throw_error(PyExc_ValueError, std::string(what) + ": the tensor has " + std::to_string(x.numel()) +
-                                      " elements, not one; its shape is " + x.shape().text());
+    throw_error(PyExc_ValueError, std::string(what) + ": expected one element, got " + std::to_string(x.numel()) +
+                                      " of shape " + x.shape().text());
   }
   return x;
 }
@@ -269,7 +277,7 @@ PyObject* as_int(PyObject* self) {
 PyObject* as_index(PyObject* self) {
   return guarded<PyObject*>(nullptr, [&]() -> PyObject* {
     if (!is_integer(tensor_of(self).dtype())) {
-      throw_type_error("only integer tensors of one element can be an index, not " +
+      throw_type_error("index: expected an integer tensor of one element, got " +
                        std::string(name(tensor_of(self).dtype())) + " " + tensor_of(self).shape().text());
     }
     return PyNumber_Long(Ref(from_scalar(only_element(self, "index"))).get());
@@ -360,7 +368,7 @@ PyObject* backward(PyObject* self, PyObject* const* arguments, Py_ssize_t count,
       }
       if (values[0] != nullptr && values[0] != Py_None) {
         if (!is_tensor(values[0])) {
-          throw_type_error("backward(): argument 'gradient' must be a Tensor, not " + type_name(values[0]));
+          throw_type_error("backward(): argument 'gradient': expected a Tensor, got " + type_name(values[0]));
         }
         seed = tensor_of(values[0]);
       }
@@ -382,7 +390,7 @@ PyObject* backward(PyObject* self, PyObject* const* arguments, Py_ssize_t count,
 
 int dimension(PyObject* object, const char* function) {
   const auto dim = to_integer(object);
-  if (!dim) throw_type_error(std::string(function) + "(): argument 'dim' must be an int, not " + type_name(object));
+  if (!dim) throw_type_error(std::string(function) + "(): argument 'dim': expected an int, got " + type_name(object));
   if (*dim != static_cast<int>(*dim)) throw_error(PyExc_IndexError, std::string(function) + "(): no such dimension");
   return static_cast<int>(*dim);
 }
@@ -471,7 +479,7 @@ Tensor grad_of(const Tensor& x) {
 int set_grad(PyObject* self, PyObject* value, void*) {
   return guarded<int>(-1, [&] {
     if (value != nullptr && value != Py_None && !is_tensor(value)) {
-      throw_type_error("grad must be a Tensor or None, not " + type_name(value));
+      throw_type_error("grad: expected a Tensor or None, got " + type_name(value));
     }
     tensor_of(self).set_grad(value == nullptr || value == Py_None ? Tensor() : tensor_of(value), here());
     return 0;
@@ -479,7 +487,10 @@ int set_grad(PyObject* self, PyObject* value, void*) {
 }
 int set_requires_grad(PyObject* self, PyObject* value, void*) {
   return guarded<int>(-1, [&] {
-    if (value == nullptr || !PyBool_Check(value)) throw_type_error("requires_grad must be a bool");
+    if (value == nullptr || !PyBool_Check(value)) {
+      throw_type_error("requires_grad: expected a bool, got " +
+                       (value == nullptr ? std::string("nothing") : type_name(value)));
+    }
     tensor_of(self).requires_grad_(value == Py_True, here());
     return 0;
   });

@@ -16,7 +16,7 @@ using Numbers = std::vector<double>;
 template <class Metric>
 nb::class_<Metric> bind_metric(nb::module_& m, const char* name, const char* document) {
   return nb::class_<Metric>(m, name, document)
-      .def("merge", &Metric::merge, nb::arg("other"), "Adds what another metric of the same options has seen.")
+      .def("merge", &Metric::merge, nb::arg("other"), "Adds the samples of another metric with the same options.")
       .def("reset", &Metric::reset, "Forgets everything.");
 }
 

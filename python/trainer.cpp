@@ -249,7 +249,7 @@ train::TrainerOptions options_from(const nb::dict& given) {
   if (given.contains("generators")) {
     for (const auto& [name, object] : nb::cast<nb::dict>(given["generators"])) {
       Generator* const generator = to_generator(object.ptr());
-      if (generator == nullptr) throw_type_error("argument 'generators' holds what is no weft.Generator");
+      if (generator == nullptr) throw_type_error("argument 'generators' has an element that is no weft.Generator");
       o.generators.emplace(nb::cast<std::string>(name), generator);
     }
   }

@@ -203,7 +203,7 @@ void write_out(const Function& f, const Tensor& out, const Tensor& result, Locat
                                       ", the result " + describe(result));
   }
   if (out.requires_grad() || result.requires_grad()) {
-    throw_error(PyExc_ValueError, std::string(f.record->name) + "(): argument 'out' is not for what autograd records");
+    throw_error(PyExc_ValueError, std::string(f.record->name) + "(): argument 'out' is not for recorded calls");
   }
   out.copy_(result, where);
 }
@@ -253,7 +253,8 @@ PyObject* call_general(OpObject* self, PyObject* const* arguments, size_t count,
   }
   const bool writes = bound.out != nullptr && bound.out != Py_None;
   if (writes && !are_tensors(bound.out)) {
-    throw_type_error(std::string(f.record->name) + "(): argument 'out' must be a Tensor, not " + type_name(bound.out));
+    throw_type_error(std::string(f.record->name) + "(): argument 'out': expected a Tensor, got " +
+                     type_name(bound.out));
   }
   if (writes && is_tensor(bound.out) && f.record->out.run != nullptr) {
     run(f, f.record->out, bound, &tensor_of(bound.out));
@@ -487,7 +488,8 @@ PyObject* op_repr(PyObject* self) { return PyUnicode_FromFormat("<op weft.%U>", 
 PyObject* op_reduce(PyObject* self, PyObject*) { return Py_NewRef(op_of(self)->name); }
 PyObject* op_accept_idle(PyObject* self, PyObject* keywords) {
   if (!PyDict_Check(keywords)) {
-    PyErr_SetString(PyExc_TypeError, "accept_idle(): argument 'keywords' must be a dict");
+    PyErr_Format(PyExc_TypeError, "accept_idle(): argument 'keywords': expected a dict, got %s",
+                 Py_TYPE(keywords)->tp_name);
     return nullptr;
   }
   Py_XSETREF(op_of(self)->idle_keywords, Py_NewRef(keywords));

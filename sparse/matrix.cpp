@@ -13,6 +13,7 @@
 #include "../ops/pointwise.hpp"
 #include "../ops/reduce.hpp"
 #include "../ops/sparse.hpp"
+#include "../tensor/expect-inl.hpp"
 
 namespace weft::sparse {
 
@@ -59,8 +60,8 @@ void check_within(const Tensor& indices, const Dims& shape) {
 
 void check_matrix(const Coo& a) {
   if (a.shape.size() == 2 && a.sparse_dims() == 2) return;
-  refuse_shapes(
-      fmt::format("needs a matrix of two sparse dimensions, not shape {} with {}", a.shape.text(), a.sparse_dims()));
+  refuse_shapes(mismatch_text("", "a matrix with 2 sparse dimensions",
+                              fmt::format("shape {} with {}", a.shape.text(), a.sparse_dims())));
 }
 
 void check_matrix(const Csr& a) {
@@ -113,7 +114,7 @@ Csr csr(const Tensor& row_starts, const Tensor& columns, const Tensor& values, c
   const CallScope call("sparse::csr", where);
   check_same_device({&checked(row_starts), &checked(columns), &checked(values)});
   if (shape.size() != 2 || shape[0] < 0 || shape[1] < 0) refuse_shapes("no matrix has the shape " + shape.text());
-  if (values.dim() != 1) refuse_shapes(fmt::format("the values are a list, not {}", values.shape().text()));
+  expect_rank("values", values, 1);
   const CsrPattern pattern(row_starts, columns, values.numel(), shape[1]);
   if (pattern.rows != shape[0]) refuse_shapes(fmt::format("{} rows are started of {}", pattern.rows, shape[0]));
   return {pattern.starts, pattern.columns, values, shape};
@@ -157,7 +158,7 @@ Coo to_coo(const Csr& a, Location where) {
 
 Csr to_csr(const Tensor& dense, Location where) {
   const CallScope call("sparse::to_csr", where);
-  if (checked(dense).dim() != 2) refuse_shapes(fmt::format("needs a matrix, not shape {}", dense.shape().text()));
+  expect_matrix("dense", checked(dense));
   return to_csr(to_coo(dense));
 }
 

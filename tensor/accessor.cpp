@@ -2,7 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "step_recorder.hpp"
+#include "capture_recorder.hpp"
+#include "expect-inl.hpp"
 
 namespace weft::detail {
 
@@ -12,8 +13,8 @@ void check_accessor(const Tensor& tensor, DType type, int rank, Location where) 
   if (!tensor.defined()) raise<ValueError>({.op = op, .problem = "the tensor is undefined"}, where);
   if (tensor.dtype() != type) {
     raise<DTypeError>({.op = op,
-                       .problem = fmt::format("elements are {}, not {}", name(tensor.dtype()), name(type)),
-                       .remedy = "convert with to(dtype) or ask for the element type"},
+                       .problem = mismatch_text("elements", type, tensor.dtype()),
+                       .remedy = "convert with to(dtype) or use the element type"},
                       where);
   }
   if (tensor.dim() != rank) {

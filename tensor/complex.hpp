@@ -39,11 +39,11 @@ template <class T>
 WEFT_FN Complex<T> operator*(Complex<T> a, Complex<T> b) {
   return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
 }
-/// Avoids overflow of |b|² (Smith 1962). Division by 0 divides each part by 0.
+/// Avoids overflow of |b|² (Smith 1962). Division by 0 of any sign divides each part by +0.
 template <class T>
 WEFT_FN Complex<T> operator/(Complex<T> a, Complex<T> b) {
   const T c = b.re < 0 ? -b.re : b.re, d = b.im < 0 ? -b.im : b.im;
-  if (c == 0 && d == 0) return {a.re / c, a.im / c};
+  if (c == 0 && d == 0) return {a.re / T(0), a.im / T(0)};
   if (c >= d) {
     const T ratio = b.im / b.re, divisor = b.re + b.im * ratio;
     return {(a.re + a.im * ratio) / divisor, (a.im - a.re * ratio) / divisor};

@@ -1,7 +1,7 @@
 #include "configuration.hpp"
 
 #include "atomic.hpp"
-#include "step_recorder.hpp"
+#include "capture_recorder.hpp"
 
 namespace weft::detail {
 
@@ -29,7 +29,7 @@ void toggle_configuration(uint64_t setting) {
 }
 
 void change_configuration() {
-  if (step_recorder == nullptr) toggle_configuration(new_setting());
+  if (capture_recorder == nullptr) toggle_configuration(new_setting());
 }
 
 Changes::~Changes() {
@@ -37,7 +37,7 @@ Changes::~Changes() {
 }
 
 void Changes::note() {
-  if (step_recorder != nullptr) return;
+  if (capture_recorder != nullptr) return;
   if (number_ != 0) toggle_configuration(number_);
   toggle_configuration(number_ = new_setting());
 }

@@ -22,8 +22,10 @@ const char* version() {
 
 namespace {
 constexpr const char* dtype_names[dtype_count] = {
-    "bool",    "uint8",    "int8",    "uint16",  "int16",         "uint32",      "int32",     "uint64",    "int64",
-    "float16", "bfloat16", "float32", "float64", "float8_e4m3fn", "float8_e5m2", "complex64", "complex128"};
+    "bool",      "uint8",         "int8",        "uint16",          "int16",           "uint32",
+    "int32",     "uint64",        "int64",       "float16",         "bfloat16",        "float32",
+    "float64",   "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu",
+    "complex64", "complex128"};
 // Names of plug-in types are null until the plug-in is loaded.
 constinit Atomic<const char*> device_names[device_type_count] = {"cpu", "cuda", "hpu", "meta"};
 

@@ -18,23 +18,24 @@ namespace weft {
 using enum DType;
 
 namespace detail {
-inline constexpr uint8_t item_sizes[dtype_count] = {1, 1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 8, 1, 1, 8, 16};
+inline constexpr uint8_t item_sizes[dtype_count] = {1, 1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 8, 1, 1, 1, 1, 1, 8, 16};
 }
 /// Size of the largest element, and of one element, in bytes.
 inline constexpr int64_t max_item = 16;
 constexpr int64_t itemsize(DType t) { return detail::item_sizes[static_cast<int>(t)]; }
 /// Real floating-point types.
-constexpr bool is_floating(DType t) { return t >= DType::f16 && t <= DType::f8_e5m2; }
+constexpr bool is_floating(DType t) { return t >= DType::f16 && t <= DType::f8_e8m0fnu; }
 constexpr bool is_complex(DType t) { return t >= DType::c64; }
 /// Real and complex floating-point types: the ones that have gradients.
 constexpr bool is_inexact(DType t) { return t >= DType::f16; }
 /// Signed and unsigned integer types, without bool.
 constexpr bool is_integer(DType t) { return t >= DType::u8 && t <= DType::i64; }
 constexpr bool is_signed(DType t) {
-  return is_inexact(t) || t == DType::i8 || t == DType::i16 || t == DType::i32 || t == DType::i64;
+  return (is_inexact(t) && t != DType::f8_e8m0fnu) || t == DType::i8 || t == DType::i16 || t == DType::i32 ||
+         t == DType::i64;
 }
 /// The 8-bit floats: they support storage and conversion, but no arithmetic.
-constexpr bool is_storage_only(DType t) { return t == DType::f8_e4m3fn || t == DType::f8_e5m2; }
+constexpr bool is_storage_only(DType t) { return t >= DType::f8_e4m3fn && t <= DType::f8_e8m0fnu; }
 /// The type used for arithmetic: f32 for the smaller floats, u64 for u16 and u32, else `t` itself.
 constexpr DType compute_type(DType t) {
   if (t == DType::u16 || t == DType::u32) return DType::u64;
@@ -47,8 +48,8 @@ constexpr DType complex_type(DType t) { return is_complex(t) ? t : t == DType::f
 
 /// How a conversion to a floating-point dtype treats values beyond its largest. NaN always stays NaN.
 enum class Overflow : uint8_t {
-  by_format,  ///< infinity; in f8_e4m3fn, which has none, the largest value of the same sign
-  ieee,       ///< infinity; in f8_e4m3fn NaN
+  by_format,  ///< as ieee, but in f8_e4m3fn the largest value of the same sign
+  ieee,       ///< infinity; NaN in 8-bit floats without one: all but f8_e5m2
   saturate    ///< the largest value of the same sign, for infinities too
 };
 
@@ -87,7 +88,8 @@ concept ComplexNumber = requires(const T& z) {
 template <class T>
 concept Element = std::is_integral_v<T> || std::is_same_v<T, float> || std::is_same_v<T, double> ||
     std::is_same_v<T, float16> || std::is_same_v<T, bfloat16> || std::is_same_v<T, float8_e4m3fn> ||
-    std::is_same_v<T, float8_e5m2> || ComplexNumber<T>;
+    std::is_same_v<T, float8_e5m2> || std::is_same_v<T, float8_e4m3fnuz> || std::is_same_v<T, float8_e5m2fnuz> ||
+    std::is_same_v<T, float8_e8m0fnu> || ComplexNumber<T>;
 
 /// The DType of a C++ type; integers are mapped by size and sign.
 template <class T>
@@ -100,6 +102,9 @@ constexpr DType dtype_of() {
   else if constexpr (std::is_same_v<U, bfloat16>) return DType::bf16;
   else if constexpr (std::is_same_v<U, float8_e4m3fn>) return DType::f8_e4m3fn;
   else if constexpr (std::is_same_v<U, float8_e5m2>) return DType::f8_e5m2;
+  else if constexpr (std::is_same_v<U, float8_e4m3fnuz>) return DType::f8_e4m3fnuz;
+  else if constexpr (std::is_same_v<U, float8_e5m2fnuz>) return DType::f8_e5m2fnuz;
+  else if constexpr (std::is_same_v<U, float8_e8m0fnu>) return DType::f8_e8m0fnu;
   else if constexpr (ComplexNumber<U>) return sizeof(U) == 8 ? DType::c64 : DType::c128;
   else {
     static_assert(std::is_integral_v<U>, "not an element type");
@@ -145,6 +150,12 @@ decltype(auto) visit_dtype(DType t, F&& f) {
       return f.template operator()<float8_e4m3fn>();
     case DType::f8_e5m2:
       return f.template operator()<float8_e5m2>();
+    case DType::f8_e4m3fnuz:
+      return f.template operator()<float8_e4m3fnuz>();
+    case DType::f8_e5m2fnuz:
+      return f.template operator()<float8_e5m2fnuz>();
+    case DType::f8_e8m0fnu:
+      return f.template operator()<float8_e8m0fnu>();
     case DType::c64:
       return f.template operator()<Complex<float>>();
     default:

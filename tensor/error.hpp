@@ -65,6 +65,7 @@ struct ErrorText {
   const char* event = "";
 };
 
+/// The message: "[op] problem: details; remedy", with the line of the call.
 WEFT_API std::string format_error(const ErrorText& text, Location where = detail::current_call.where);
 
 template <class E>

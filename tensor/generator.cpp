@@ -8,8 +8,9 @@
 
 #include "device_kinds.hpp"
 #include "error.hpp"
-#include "step_recorder.hpp"
+#include "capture_recorder.hpp"
 #include "word_lock.hpp"
+#include "expect-inl.hpp"
 
 namespace weft {
 
@@ -33,7 +34,7 @@ T read(std::span<const uint8_t> bytes, size_t at) {
 [[noreturn]] void raise_format(std::string problem, Location where) {
   raise<FormatError>({.op = "set_rng_state",
                       .problem = std::move(problem),
-                      .remedy = "pass what get_rng_state gave; the generator is unchanged"},
+                      .remedy = "pass the result of get_rng_state; the generator is unchanged"},
                      where);
 }
 
@@ -68,7 +69,7 @@ void Generator::set_state(GeneratorState state) {
     const detail::WordLock lock(locked_);
     std::swap(before, state_);
   }
-  if (WEFT_UNLIKELY(detail::step_recorder != nullptr)) detail::step_recorder->moved(*this, before, state);
+  if (WEFT_UNLIKELY(detail::capture_recorder != nullptr)) detail::capture_recorder->moved(*this, before, state);
 }
 
 GeneratorState Generator::reserve(uint64_t blocks) {
@@ -78,7 +79,7 @@ GeneratorState Generator::reserve(uint64_t blocks) {
     first = state_;
     state_.offset += blocks;
   }
-  if (WEFT_UNLIKELY(detail::step_recorder != nullptr)) detail::step_recorder->drew(*this, first);
+  if (WEFT_UNLIKELY(detail::capture_recorder != nullptr)) detail::capture_recorder->drew(*this, first);
   return first;
 }
 
@@ -96,13 +97,13 @@ std::vector<uint8_t> Generator::state_bytes() const {
 
 void Generator::set_state_bytes(std::span<const uint8_t> bytes, Location where) {
   if (bytes.size() != state_size) {
-    raise_format(fmt::format("a random state has {} bytes, not {}", state_size, bytes.size()), where);
+    raise_format(mismatch_text("state", fmt::format("{} bytes", state_size), bytes.size()), where);
   }
   if (const auto found = read<uint32_t>(bytes, 0); found != algorithm) {
     raise_format(fmt::format("random state of an unknown algorithm {}", found), where);
   }
   if (const auto found = read<uint32_t>(bytes, 4); found != state_version) {
-    raise_format(fmt::format("random state of version {}, not {}", found, state_version), where);
+    raise_format(mismatch_text("version of the state", state_version, found), where);
   }
   set_state({read<uint64_t>(bytes, 8), read<uint64_t>(bytes, 16), read<uint64_t>(bytes, 24)});
 }

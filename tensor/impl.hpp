@@ -39,6 +39,9 @@ struct TensorImpl {
   /// For views that autograd tracks: the base tensor, never itself a view; counted reference. Unless the view is
   /// movable, it holds no reference to the storage: the base does.
   TensorImpl* base = nullptr;
+  /// The living object of another language for this tensor, which owns a reference to it: Python's `x.grad is x.grad`.
+  /// Read and written under that language's lock.
+  void* foreign = nullptr;
 };
 
 /// Data of up to this size is stored beside the head, without an allocator.

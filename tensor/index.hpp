@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "../autograd/mode.hpp"
+#include "grad_mode.hpp"
 #include "tensor.hpp"
 
 namespace weft {

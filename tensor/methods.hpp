@@ -10,152 +10,158 @@
 // IndexError for a dimension that x does not have, ShapeError if the result would have more than 8 dimensions ----
 /// The elements in row-major order with another shape. One size may be -1: it is inferred. Raises ShapeError if the
 /// element count differs, or if the strides require a copy.
-Tensor view(const Dims& shape, Location where = {}) const;
+[[nodiscard]] Tensor view(const Dims& shape, Location where = {}) const;
 /// The same bytes as elements of another dtype, not recorded; PyTorch's view(dtype). If the element size differs, the
 /// last dimension grows or shrinks. Raises ShapeError if that dimension is not contiguous or its size is not divisible,
 /// if another stride is not divisible, or if x is 0-d.
-Tensor view_bytes(DType dtype, Location where = {}) const;
-Tensor real(Location where = {}) const;
-Tensor imag(Location where = {}) const;
-Tensor view_as_real(Location where = {}) const;
-Tensor view_as_complex(Location where = {}) const;
+[[nodiscard]] Tensor view_bytes(DType dtype, Location where = {}) const;
+[[nodiscard]] Tensor real(Location where = {}) const;
+[[nodiscard]] Tensor imag(Location where = {}) const;
+[[nodiscard]] Tensor view_as_real(Location where = {}) const;
+[[nodiscard]] Tensor view_as_complex(Location where = {}) const;
 /// As view, but returns a contiguous copy if the strides do not allow a view.
-Tensor reshape(const Dims& shape, Location where = {}) const;
+[[nodiscard]] Tensor reshape(const Dims& shape, Location where = {}) const;
 /// Swaps two dimensions.
-Tensor transpose(int dim0, int dim1, Location where = {}) const;
+[[nodiscard]] Tensor transpose(int dim0, int dim1, Location where = {}) const;
 /// Transpose: [m, n] -> [n, m]. Returns a tensor of rank 0 or 1 unchanged. Raises ShapeError above rank 2.
-Tensor t(Location where = {}) const;
+[[nodiscard]] Tensor t(Location where = {}) const;
 /// Dimension i of the result is x's dimension dims[i]. Raises ShapeError unless `dims` contains each dimension once.
-Tensor permute(const Dims& dims, Location where = {}) const;
+[[nodiscard]] Tensor permute(const Dims& dims, Location where = {}) const;
 /// Elements start, start + step, … before stop along dim, with Python's rules for bounds (see Slice); the step may be
 /// negative. Raises ValueError for a step of 0, IndexError for a 0-d tensor.
-Tensor slice(int dim, std::optional<int64_t> start = {}, std::optional<int64_t> stop = {}, int64_t step = 1,
-             Location where = {}) const;
+[[nodiscard]] Tensor slice(int dim, std::optional<int64_t> start = {}, std::optional<int64_t> stop = {},
+                           int64_t step = 1, Location where = {}) const;
 /// `length` elements along dim, beginning at `start`; a negative start counts from the end. Raises IndexError unless
 /// all of them exist.
-Tensor narrow(int dim, int64_t start, int64_t length, Location where = {}) const;
+[[nodiscard]] Tensor narrow(int dim, int64_t start, int64_t length, Location where = {}) const;
 /// As above, with a one-element integer tensor as start; the host waits for its value. Raises DTypeError for another
 /// dtype, ValueError for another number of elements.
-Tensor narrow(int dim, const Tensor& start, int64_t length, Location where = {}) const;
+[[nodiscard]] Tensor narrow(int dim, const Tensor& start, int64_t length, Location where = {}) const;
 /// Element `index` along dim, with that dimension removed; a negative index counts from the end. Raises IndexError if
 /// it is out of range, and for a 0-d tensor.
-Tensor select(int dim, int64_t index, Location where = {}) const;
+[[nodiscard]] Tensor select(int dim, int64_t index, Location where = {}) const;
 /// Inserts a dimension of size 1 before dimension dim, in [-rank - 1, rank].
-Tensor unsqueeze(int dim, Location where = {}) const;
+[[nodiscard]] Tensor unsqueeze(int dim, Location where = {}) const;
 /// Removes all dimensions of size 1, or only dim, which stays if its size is not 1.
-Tensor squeeze(Location where = {}) const;
-Tensor squeeze(int dim, Location where = {}) const;
+[[nodiscard]] Tensor squeeze(Location where = {}) const;
+[[nodiscard]] Tensor squeeze(int dim, Location where = {}) const;
 /// Repeats dimensions of size 1 with stride 0 and adds leading dimensions to match `shape`; -1 keeps a size. Raises
 /// ShapeError if any other size would change. Writing to repeated elements raises ValueError.
-Tensor expand(const Dims& shape, Location where = {}) const;
+[[nodiscard]] Tensor expand(const Dims& shape, Location where = {}) const;
 /// The diagonal of dim0 and dim1, elements (i, i + offset), as the last dimension in place of those two. Empty if the
 /// offset is outside of the matrix. Raises ShapeError if dim0 and dim1 are the same.
-Tensor diagonal(int64_t offset = 0, int dim0 = 0, int dim1 = 1, Location where = {}) const;
+[[nodiscard]] Tensor diagonal(int64_t offset = 0, int dim0 = 0, int dim1 = 1, Location where = {}) const;
 /// Merges dimensions start_dim to end_dim, both included; [1] for a 0-d tensor. Returns a contiguous copy if the
 /// strides do not allow a view. Raises ValueError if end_dim is before start_dim.
-Tensor flatten(int start_dim = 0, int end_dim = -1, Location where = {}) const;
-Tensor unfold(int dim, int64_t size, int64_t step, Location where = {}) const;
+[[nodiscard]] Tensor flatten(int start_dim = 0, int end_dim = -1, Location where = {}) const;
+[[nodiscard]] Tensor unfold(int dim, int64_t size, int64_t step, Location where = {}) const;
 /// The storage with any shape, strides and offset, in elements; the default offset is that of x. Raises ShapeError if
 /// an element is outside of the storage, or if the number of strides differs from that of sizes.
-Tensor as_strided(const Dims& shape, const Dims& strides, std::optional<int64_t> storage_offset = {},
-                  Location where = {}) const;
+[[nodiscard]] Tensor as_strided(const Dims& shape, const Dims& strides, std::optional<int64_t> storage_offset = {},
+                                Location where = {}) const;
 /// Consecutive pieces of `size` elements along dim. The last one is smaller if the size does not divide the dimension;
 /// an empty dimension gives one empty piece. Raises ValueError unless size > 0, and for a 0-d tensor. This and the next
 /// two raise ShapeError for more than 2^24 pieces, AutogradError for more than 65535 recorded pieces.
-std::vector<Tensor> split(int64_t size, int dim = 0, Location where = {}) const;
+[[nodiscard]] std::vector<Tensor> split(int64_t size, int dim = 0, Location where = {}) const;
 /// Splits into pieces of ceil(size(dim) / chunks) elements, so at most `chunks` pieces. Raises ValueError unless chunks
 /// > 0, and for a 0-d tensor.
-std::vector<Tensor> chunk(int64_t chunks, int dim = 0, Location where = {}) const;
+[[nodiscard]] std::vector<Tensor> chunk(int64_t chunks, int dim = 0, Location where = {}) const;
 /// select(dim, i) for every i. Raises ShapeError for a 0-d tensor.
-std::vector<Tensor> unbind(int dim = 0, Location where = {}) const;
-Tensor movedim(const Dims& source, const Dims& destination, Location where = {}) const;
-Tensor moveaxis(const Dims& source, const Dims& destination, Location where = {}) const;
-Tensor swapaxes(int dim0, int dim1, Location where = {}) const;
-Tensor swapdims(int dim0, int dim1, Location where = {}) const;
-Tensor unflatten(int dim, const Dims& sizes, Location where = {}) const;
-Tensor ravel(Location where = {}) const;
-Tensor atleast_1d(Location where = {}) const;
-Tensor atleast_2d(Location where = {}) const;
-Tensor atleast_3d(Location where = {}) const;
-Tensor broadcast_to(const Dims& shape, Location where = {}) const;
-std::vector<Tensor> split_with_sizes(std::span<const int64_t> sizes, int dim = 0, Location where = {}) const;
-std::vector<Tensor> split_with_sizes(std::initializer_list<int64_t> sizes, int dim = 0, Location where = {}) const;
-std::vector<Tensor> tensor_split(int64_t sections, int dim = 0, Location where = {}) const;
-std::vector<Tensor> tensor_split(std::span<const int64_t> indices, int dim = 0, Location where = {}) const;
-std::vector<Tensor> tensor_split(std::initializer_list<int64_t> indices, int dim = 0, Location where = {}) const;
-std::vector<Tensor> hsplit(int64_t sections, Location where = {}) const;
-std::vector<Tensor> hsplit(std::span<const int64_t> indices, Location where = {}) const;
-std::vector<Tensor> hsplit(std::initializer_list<int64_t> indices, Location where = {}) const;
-std::vector<Tensor> vsplit(int64_t sections, Location where = {}) const;
-std::vector<Tensor> vsplit(std::span<const int64_t> indices, Location where = {}) const;
-std::vector<Tensor> vsplit(std::initializer_list<int64_t> indices, Location where = {}) const;
-std::vector<Tensor> dsplit(int64_t sections, Location where = {}) const;
-std::vector<Tensor> dsplit(std::span<const int64_t> indices, Location where = {}) const;
-std::vector<Tensor> dsplit(std::initializer_list<int64_t> indices, Location where = {}) const;
+[[nodiscard]] std::vector<Tensor> unbind(int dim = 0, Location where = {}) const;
+[[nodiscard]] Tensor movedim(const Dims& source, const Dims& destination, Location where = {}) const;
+[[nodiscard]] Tensor moveaxis(const Dims& source, const Dims& destination, Location where = {}) const;
+[[nodiscard]] Tensor swapaxes(int dim0, int dim1, Location where = {}) const;
+[[nodiscard]] Tensor swapdims(int dim0, int dim1, Location where = {}) const;
+[[nodiscard]] Tensor unflatten(int dim, const Dims& sizes, Location where = {}) const;
+[[nodiscard]] Tensor ravel(Location where = {}) const;
+[[nodiscard]] Tensor atleast_1d(Location where = {}) const;
+[[nodiscard]] Tensor atleast_2d(Location where = {}) const;
+[[nodiscard]] Tensor atleast_3d(Location where = {}) const;
+[[nodiscard]] Tensor broadcast_to(const Dims& shape, Location where = {}) const;
+[[nodiscard]] std::vector<Tensor> split_with_sizes(std::span<const int64_t> sizes, int dim = 0,
+                                                   Location where = {}) const;
+[[nodiscard]] std::vector<Tensor> split_with_sizes(std::initializer_list<int64_t> sizes, int dim = 0,
+                                                   Location where = {}) const;
+[[nodiscard]] std::vector<Tensor> tensor_split(int64_t sections, int dim = 0, Location where = {}) const;
+[[nodiscard]] std::vector<Tensor> tensor_split(std::span<const int64_t> indices, int dim = 0,
+                                               Location where = {}) const;
+[[nodiscard]] std::vector<Tensor> tensor_split(std::initializer_list<int64_t> indices, int dim = 0,
+                                               Location where = {}) const;
+[[nodiscard]] std::vector<Tensor> hsplit(int64_t sections, Location where = {}) const;
+[[nodiscard]] std::vector<Tensor> hsplit(std::span<const int64_t> indices, Location where = {}) const;
+[[nodiscard]] std::vector<Tensor> hsplit(std::initializer_list<int64_t> indices, Location where = {}) const;
+[[nodiscard]] std::vector<Tensor> vsplit(int64_t sections, Location where = {}) const;
+[[nodiscard]] std::vector<Tensor> vsplit(std::span<const int64_t> indices, Location where = {}) const;
+[[nodiscard]] std::vector<Tensor> vsplit(std::initializer_list<int64_t> indices, Location where = {}) const;
+[[nodiscard]] std::vector<Tensor> dsplit(int64_t sections, Location where = {}) const;
+[[nodiscard]] std::vector<Tensor> dsplit(std::span<const int64_t> indices, Location where = {}) const;
+[[nodiscard]] std::vector<Tensor> dsplit(std::initializer_list<int64_t> indices, Location where = {}) const;
 /// The same elements outside of the graph: no gradient flows through the result.
-Tensor detach(Location where = {}) const;
+[[nodiscard]] Tensor detach(Location where = {}) const;
 
 // ---- copies: new contiguous tensors, recorded ----
-Tensor clone(Location where = {}) const;
+[[nodiscard]] Tensor clone(Location where = {}) const;
 /// Returns x itself if it is contiguous.
-Tensor contiguous(Location where = {}) const;
+[[nodiscard]] Tensor contiguous(Location where = {}) const;
 /// Converts to another dtype or device; returns x itself if nothing changes. Conversions to floating point round to
 /// nearest even, conversions to integers truncate. Gradients flow between floating-point dtypes. Raises DeviceError if
 /// the device does not exist, and for a copy from meta.
-Tensor to(DType dtype, Location where = {}) const;
-Tensor to(Device device, Location where = {}) const;
-Tensor to(Device device, DType dtype, Location where = {}) const;
+[[nodiscard]] Tensor to(DType dtype, Location where = {}) const;
+[[nodiscard]] Tensor to(Device device, Location where = {}) const;
+[[nodiscard]] Tensor to(Device device, DType dtype, Location where = {}) const;
 /// As `to(device)`. With .non_blocking, and pinned memory on the CPU's side, the copy is only queued on the current
 /// streams of both devices. A CPU source must not change until the device has read it. A CPU result is pinned and valid
 /// after `synchronize` or an event.
-Tensor to(Device device, CopyOptions options, Location where = {}) const;
+[[nodiscard]] Tensor to(Device device, CopyOptions options, Location where = {}) const;
 /// A copy in pinned CPU memory, which devices of one type access directly: the type of `device`, or the first type that
 /// has a device. Returns x itself if it is already pinned. Raises DeviceError if the device does not exist.
-Tensor pin_memory(std::optional<Device> device = {}, Location where = {}) const;
+[[nodiscard]] Tensor pin_memory(std::optional<Device> device = {}, Location where = {}) const;
 /// Whether x is pinned for the type of `device`, or for any type if none is given.
 bool is_pinned(std::optional<Device> device = {}, Location where = {}) const;
 /// As to(dtype), with a choice for values beyond the largest.
-Tensor cast(DType dtype, Overflow overflow = Overflow::by_format, Location where = {}) const;
-Tensor flip(const Dims& dims, Location where = {}) const;
-Tensor fliplr(Location where = {}) const;
-Tensor flipud(Location where = {}) const;
-Tensor roll(const Dims& shifts, const Dims& dims = {}, Location where = {}) const;
-Tensor repeat(const Dims& repeats, Location where = {}) const;
-Tensor tile(const Dims& repeats, Location where = {}) const;
-Tensor repeat_interleave(int64_t repeats, std::optional<int64_t> dim = {}, Location where = {}) const;
-Tensor repeat_interleave(const Tensor& repeats, std::optional<int64_t> dim = {},
-                         std::optional<int64_t> output_size = {}, Location where = {}) const;
-Tensor angle(Location where = {}) const;
-Tensor sgn(Location where = {}) const;
-Tensor rot90(int64_t k = 1, const Dims& dims = {0, 1}, Location where = {}) const;
-Tensor pad(std::span<const int64_t> padding, Padding mode = {}, Scalar value = 0, Location where = {}) const;
-Tensor pad(std::initializer_list<int64_t> padding, Padding mode = {}, Scalar value = 0, Location where = {}) const;
-Tensor pixel_shuffle(int64_t upscale_factor, Location where = {}) const;
-Tensor pixel_unshuffle(int64_t downscale_factor, Location where = {}) const;
-Tensor channel_shuffle(int64_t groups, Location where = {}) const;
-Tensor diag(int64_t diagonal = 0, Location where = {}) const;
-Tensor diag_embed(int64_t offset = 0, int dim1 = -2, int dim2 = -1, Location where = {}) const;
-Tensor trace(Location where = {}) const;
-Tensor tril(int64_t diagonal = 0, Location where = {}) const;
-Tensor triu(int64_t diagonal = 0, Location where = {}) const;
+[[nodiscard]] Tensor cast(DType dtype, Overflow overflow = Overflow::by_format, Location where = {}) const;
+[[nodiscard]] Tensor flip(const Dims& dims, Location where = {}) const;
+[[nodiscard]] Tensor fliplr(Location where = {}) const;
+[[nodiscard]] Tensor flipud(Location where = {}) const;
+[[nodiscard]] Tensor roll(const Dims& shifts, const Dims& dims = {}, Location where = {}) const;
+[[nodiscard]] Tensor repeat(const Dims& repeats, Location where = {}) const;
+[[nodiscard]] Tensor tile(const Dims& repeats, Location where = {}) const;
+[[nodiscard]] Tensor repeat_interleave(int64_t repeats, std::optional<int64_t> dim = {}, Location where = {}) const;
+[[nodiscard]] Tensor repeat_interleave(const Tensor& repeats, std::optional<int64_t> dim = {},
+                                       std::optional<int64_t> output_size = {}, Location where = {}) const;
+[[nodiscard]] Tensor angle(Location where = {}) const;
+[[nodiscard]] Tensor sgn(Location where = {}) const;
+[[nodiscard]] Tensor rot90(int64_t k = 1, const Dims& dims = {0, 1}, Location where = {}) const;
+[[nodiscard]] Tensor pad(std::span<const int64_t> padding, Padding mode = {}, Scalar value = 0,
+                         Location where = {}) const;
+[[nodiscard]] Tensor pad(std::initializer_list<int64_t> padding, Padding mode = {}, Scalar value = 0,
+                         Location where = {}) const;
+[[nodiscard]] Tensor pixel_shuffle(int64_t upscale_factor, Location where = {}) const;
+[[nodiscard]] Tensor pixel_unshuffle(int64_t downscale_factor, Location where = {}) const;
+[[nodiscard]] Tensor channel_shuffle(int64_t groups, Location where = {}) const;
+[[nodiscard]] Tensor diag(int64_t diagonal = 0, Location where = {}) const;
+[[nodiscard]] Tensor diag_embed(int64_t offset = 0, int dim1 = -2, int dim2 = -1, Location where = {}) const;
+[[nodiscard]] Tensor trace(Location where = {}) const;
+[[nodiscard]] Tensor tril(int64_t diagonal = 0, Location where = {}) const;
+[[nodiscard]] Tensor triu(int64_t diagonal = 0, Location where = {}) const;
 WEFT_WRITES(tril_(int64_t diagonal = 0, Location where = {}));
 WEFT_WRITES(triu_(int64_t diagonal = 0, Location where = {}));
-Tensor diagonal_scatter(const Tensor& source, int64_t offset = 0, int dim1 = 0, int dim2 = 1,
-                        Location where = {}) const;
-Tensor select_scatter(const Tensor& source, int dim, int64_t index, Location where = {}) const;
-Tensor slice_scatter(const Tensor& source, int dim = 0, std::optional<int64_t> start = {},
-                     std::optional<int64_t> stop = {}, int64_t step = 1, Location where = {}) const;
-Tensor combinations(int64_t r = 2, bool with_replacement = false, Location where = {}) const;
-Tensor vander(std::optional<int64_t> count = {}, bool increasing = false, Location where = {}) const;
+[[nodiscard]] Tensor diagonal_scatter(const Tensor& source, int64_t offset = 0, int dim1 = 0, int dim2 = 1,
+                                      Location where = {}) const;
+[[nodiscard]] Tensor select_scatter(const Tensor& source, int dim, int64_t index, Location where = {}) const;
+[[nodiscard]] Tensor slice_scatter(const Tensor& source, int dim = 0, std::optional<int64_t> start = {},
+                                   std::optional<int64_t> stop = {}, int64_t step = 1, Location where = {}) const;
+[[nodiscard]] Tensor combinations(int64_t r = 2, bool with_replacement = false, Location where = {}) const;
+[[nodiscard]] Tensor vander(std::optional<int64_t> count = {}, bool increasing = false, Location where = {}) const;
 
 // ---- elementwise: name(…), and name_(…) in place, which raises the version and is recorded ----
-#define WEFT_UNARY_METHOD(name, ...)      \
-  Tensor name(Location where = {}) const; \
+#define WEFT_UNARY_METHOD(name, ...)                    \
+  [[nodiscard]] Tensor name(Location where = {}) const; \
   WEFT_WRITES(name##_(Location where = {}));
 WEFT_UNARY_OPS(WEFT_UNARY_METHOD)
 #undef WEFT_UNARY_METHOD
-#define WEFT_BINARY_METHOD(name, ...)      \
-  Tensor name(const Operand& other) const; \
+#define WEFT_BINARY_METHOD(name, ...)                    \
+  [[nodiscard]] Tensor name(const Operand& other) const; \
   WEFT_WRITES(name##_(const Operand& other));
 WEFT_BINARY_OPS(WEFT_BINARY_METHOD)
 WEFT_INTEGER_OPS(WEFT_BINARY_METHOD)
@@ -163,177 +169,191 @@ WEFT_INTEGER_OPS(WEFT_BINARY_METHOD)
 #define WEFT_COMPARE_METHOD(name, ...) Tensor name(const Operand& other) const;
 WEFT_COMPARE_OPS(WEFT_COMPARE_METHOD)
 #undef WEFT_COMPARE_METHOD
-Tensor polygamma(int64_t n, Location where = {}) const;
-Tensor mvlgamma(int64_t p, Location where = {}) const;
-Tensor nextafter(const Operand& other) const;
-MantissaAndExponent frexp(Location where = {}) const;
-Tensor positive(Location where = {}) const;
-Tensor bitwise_not(Location where = {}) const;
+[[nodiscard]] Tensor polygamma(int64_t n, Location where = {}) const;
+[[nodiscard]] Tensor mvlgamma(int64_t p, Location where = {}) const;
+[[nodiscard]] Tensor nextafter(const Operand& other) const;
+[[nodiscard]] MantissaAndExponent frexp(Location where = {}) const;
+[[nodiscard]] Tensor positive(Location where = {}) const;
+[[nodiscard]] Tensor bitwise_not(Location where = {}) const;
 WEFT_WRITES(bitwise_not_(Location where = {}));
-Tensor round(int64_t decimals, Location where = {}) const;
+[[nodiscard]] Tensor round(int64_t decimals, Location where = {}) const;
 WEFT_WRITES(round_(int64_t decimals, Location where = {}));
-Tensor softplus(double beta, double threshold = 20, Location where = {}) const;
-Tensor gelu(Location where = {}) const;
-Tensor gelu(Approximate approximate, Location where = {}) const;
+[[nodiscard]] Tensor softplus(double beta, double threshold = 20, Location where = {}) const;
+[[nodiscard]] Tensor gelu(Location where = {}) const;
+[[nodiscard]] Tensor gelu(Approximate approximate, Location where = {}) const;
 /// Clamps to [low, high]; also called clip. `{}` or `none` omits a bound. Raises ValueError if both are omitted.
-Tensor clamp(std::optional<Scalar> low = {}, std::optional<Scalar> high = {}, Location where = {}) const;
+[[nodiscard]] Tensor clamp(std::optional<Scalar> low = {}, std::optional<Scalar> high = {}, Location where = {}) const;
 /// As above with tensors as bounds, which broadcast; an undefined tensor omits the bound. Raises ValueError if both are
 /// omitted.
-Tensor clamp(const Tensor& low, const Tensor& high = {}, Location where = {}) const;
-Tensor clip(std::optional<Scalar> low = {}, std::optional<Scalar> high = {}, Location where = {}) const;
-Tensor clip(const Tensor& low, const Tensor& high = {}, Location where = {}) const;
+[[nodiscard]] Tensor clamp(const Tensor& low, const Tensor& high = {}, Location where = {}) const;
+[[nodiscard]] Tensor clip(std::optional<Scalar> low = {}, std::optional<Scalar> high = {}, Location where = {}) const;
+[[nodiscard]] Tensor clip(const Tensor& low, const Tensor& high = {}, Location where = {}) const;
 /// Clamps in place. Raises DTypeError if promotion with a bound gives a dtype that x cannot store.
 WEFT_WRITES(clamp_(std::optional<Scalar> low = {}, std::optional<Scalar> high = {}, Location where = {}));
 WEFT_WRITES(clamp_(const Tensor& low, const Tensor& high = {}, Location where = {}));
 WEFT_WRITES(clip_(std::optional<Scalar> low = {}, std::optional<Scalar> high = {}, Location where = {}));
 WEFT_WRITES(clip_(const Tensor& low, const Tensor& high = {}, Location where = {}));
-Tensor add(const Operand& other, Scalar alpha) const;
-Tensor sub(const Operand& other, Scalar alpha) const;
-Tensor addcmul(const Operand& b, const Operand& c, Scalar value = 1) const;
-Tensor lerp(const Operand& end, const Operand& weight) const;
-Tensor addcdiv(const Operand& b, const Operand& c, Scalar value = 1) const;
-Tensor threshold(const Operand& edge, const Operand& value) const;
-Tensor hardtanh(Location where = {}) const;
-Tensor hardtanh(const Operand& low, const Operand& high) const;
-Tensor prelu(const Tensor& weight, Location where = {}) const;
-Tensor logit(std::optional<double> eps = {}, Location where = {}) const;
-Tensor glu(int64_t dim = -1, Location where = {}) const;
-Tensor nan_to_num(double nan = 0, std::optional<double> posinf = {}, std::optional<double> neginf = {},
-                  Location where = {}) const;
-Tensor float_power(const Operand& exponent) const;
-Tensor ldexp(const Operand& exponent) const;
+[[nodiscard]] Tensor add(const Operand& other, Scalar alpha) const;
+[[nodiscard]] Tensor sub(const Operand& other, Scalar alpha) const;
+[[nodiscard]] Tensor addcmul(const Operand& b, const Operand& c, Scalar value = 1) const;
+[[nodiscard]] Tensor lerp(const Operand& end, const Operand& weight) const;
+[[nodiscard]] Tensor addcdiv(const Operand& b, const Operand& c, Scalar value = 1) const;
+[[nodiscard]] Tensor threshold(const Operand& edge, const Operand& value) const;
+[[nodiscard]] Tensor hardtanh(Location where = {}) const;
+[[nodiscard]] Tensor hardtanh(const Operand& low, const Operand& high) const;
+[[nodiscard]] Tensor prelu(const Tensor& weight, Location where = {}) const;
+[[nodiscard]] Tensor logit(std::optional<double> eps = {}, Location where = {}) const;
+[[nodiscard]] Tensor glu(int64_t dim = -1, Location where = {}) const;
+[[nodiscard]] Tensor nan_to_num(double nan = 0, std::optional<double> posinf = {}, std::optional<double> neginf = {},
+                                Location where = {}) const;
+[[nodiscard]] Tensor float_power(const Operand& exponent) const;
+[[nodiscard]] Tensor ldexp(const Operand& exponent) const;
 /// Elements of x where `condition` (bool) is true, else of `other`.
-Tensor where(const Operand& condition, const Operand& other) const;
-Tensor masked_fill(const Operand& mask, const Operand& value) const;
+[[nodiscard]] Tensor where(const Operand& condition, const Operand& other) const;
+[[nodiscard]] Tensor masked_fill(const Operand& mask, const Operand& value) const;
 WEFT_WRITES(masked_fill_(const Tensor& mask, const Operand& value));
-Tensor logical_not(Location where = {}) const;
-Tensor isnan(Location where = {}) const;
-Tensor isinf(Location where = {}) const;
-Tensor isfinite(Location where = {}) const;
-Tensor isposinf(Location where = {}) const;
-Tensor isneginf(Location where = {}) const;
-Tensor isreal(Location where = {}) const;
-Tensor signbit(Location where = {}) const;
-Tensor isclose(const Operand& other, double relative = 1e-5, double absolute = 1e-8, bool equal_nan = false) const;
+[[nodiscard]] Tensor logical_not(Location where = {}) const;
+[[nodiscard]] Tensor isnan(Location where = {}) const;
+[[nodiscard]] Tensor isinf(Location where = {}) const;
+[[nodiscard]] Tensor isfinite(Location where = {}) const;
+[[nodiscard]] Tensor isposinf(Location where = {}) const;
+[[nodiscard]] Tensor isneginf(Location where = {}) const;
+[[nodiscard]] Tensor isreal(Location where = {}) const;
+[[nodiscard]] Tensor signbit(Location where = {}) const;
+[[nodiscard]] Tensor isclose(const Operand& other, double relative = 1e-5, double absolute = 1e-8,
+                             bool equal_nan = false) const;
 bool allclose(const Tensor& other, double relative = 1e-5, double absolute = 1e-8, bool equal_nan = false,
               Location where = {}) const;
 bool equal(const Tensor& other, Location where = {}) const;
 
 // ---- reductions and scans ----
-Tensor sum(Location where = {}) const;
-Tensor sum(const Dims& dims, bool keepdim = false, std::optional<DType> dtype = {}, Location where = {}) const;
-Tensor mean(Location where = {}) const;
-Tensor mean(const Dims& dims, bool keepdim = false, std::optional<DType> dtype = {}, Location where = {}) const;
-Tensor prod(Location where = {}) const;
-Tensor prod(const Dims& dims, bool keepdim = false, std::optional<DType> dtype = {}, Location where = {}) const;
-Tensor max(Location where = {}) const;
-ValuesAndIndices max(int dim, bool keepdim = false, Location where = {}) const;
-Tensor min(Location where = {}) const;
-ValuesAndIndices min(int dim, bool keepdim = false, Location where = {}) const;
-Tensor max(const Tensor& other, Location where = {}) const;
-Tensor min(const Tensor& other, Location where = {}) const;
-Tensor amax(const Dims& dims = {}, bool keepdim = false, Location where = {}) const;
-Tensor amin(const Dims& dims = {}, bool keepdim = false, Location where = {}) const;
-Tensor argmax(std::optional<int64_t> dim = {}, bool keepdim = false, Location where = {}) const;
-Tensor argmin(std::optional<int64_t> dim = {}, bool keepdim = false, Location where = {}) const;
-Tensor any(Location where = {}) const;
-Tensor any(const Dims& dims, bool keepdim = false, Location where = {}) const;
-Tensor all(Location where = {}) const;
-Tensor all(const Dims& dims, bool keepdim = false, Location where = {}) const;
-Tensor var(Location where = {}) const;
-Tensor var(const Dims& dims, double correction = 1, bool keepdim = false, Location where = {}) const;
-Tensor std(Location where = {}) const;
-Tensor std(const Dims& dims, double correction = 1, bool keepdim = false, Location where = {}) const;
-Tensor logsumexp(const Dims& dims, bool keepdim = false, Location where = {}) const;
-Tensor norm(Location where = {}) const;
-Tensor norm(const Dims& dims, Location where = {}) const;
+[[nodiscard]] Tensor sum(Location where = {}) const;
+[[nodiscard]] Tensor sum(const Dims& dims, bool keepdim = false, std::optional<DType> dtype = {},
+                         Location where = {}) const;
+[[nodiscard]] Tensor mean(Location where = {}) const;
+[[nodiscard]] Tensor mean(const Dims& dims, bool keepdim = false, std::optional<DType> dtype = {},
+                          Location where = {}) const;
+[[nodiscard]] Tensor prod(Location where = {}) const;
+[[nodiscard]] Tensor prod(const Dims& dims, bool keepdim = false, std::optional<DType> dtype = {},
+                          Location where = {}) const;
+[[nodiscard]] Tensor max(Location where = {}) const;
+[[nodiscard]] ValuesAndIndices max(int dim, bool keepdim = false, Location where = {}) const;
+[[nodiscard]] Tensor min(Location where = {}) const;
+[[nodiscard]] ValuesAndIndices min(int dim, bool keepdim = false, Location where = {}) const;
+[[nodiscard]] Tensor max(const Tensor& other, Location where = {}) const;
+[[nodiscard]] Tensor min(const Tensor& other, Location where = {}) const;
+[[nodiscard]] Tensor amax(const Dims& dims = {}, bool keepdim = false, Location where = {}) const;
+[[nodiscard]] Tensor amin(const Dims& dims = {}, bool keepdim = false, Location where = {}) const;
+[[nodiscard]] Tensor argmax(std::optional<int64_t> dim = {}, bool keepdim = false, Location where = {}) const;
+[[nodiscard]] Tensor argmin(std::optional<int64_t> dim = {}, bool keepdim = false, Location where = {}) const;
+[[nodiscard]] Tensor any(Location where = {}) const;
+[[nodiscard]] Tensor any(const Dims& dims, bool keepdim = false, Location where = {}) const;
+[[nodiscard]] Tensor all(Location where = {}) const;
+[[nodiscard]] Tensor all(const Dims& dims, bool keepdim = false, Location where = {}) const;
+[[nodiscard]] Tensor var(Location where = {}) const;
+[[nodiscard]] Tensor var(const Dims& dims, double correction = 1, bool keepdim = false, Location where = {}) const;
+[[nodiscard]] Tensor std(Location where = {}) const;
+[[nodiscard]] Tensor std(const Dims& dims, double correction = 1, bool keepdim = false, Location where = {}) const;
+[[nodiscard]] Tensor logsumexp(const Dims& dims, bool keepdim = false, Location where = {}) const;
+[[nodiscard]] Tensor norm(Location where = {}) const;
+[[nodiscard]] Tensor norm(const Dims& dims, Location where = {}) const;
 template <std::same_as<bool> B>
-Tensor norm(const Dims& dims, B keepdim, Location where = {}) const {
+[[nodiscard]] Tensor norm(const Dims& dims, B keepdim, Location where = {}) const {
   return vector_norm(2, dims, keepdim, {}, where);
 }
 /// A number is the order: x.norm(1) is the sum of magnitudes, x.norm({1}) reduces dimension 1.
 template <Arithmetic P>
-Tensor norm(P p, const Dims& dims = {}, bool keepdim = false, std::optional<DType> dtype = {},
-            Location where = {}) const {
+[[nodiscard]] Tensor norm(P p, const Dims& dims = {}, bool keepdim = false, std::optional<DType> dtype = {},
+                          Location where = {}) const {
   return vector_norm(static_cast<double>(p), dims, keepdim, dtype, where);
 }
 template <Arithmetic P, std::same_as<bool> B>
-Tensor norm(P dim, B keepdim, Location where = {}) const = delete;  // x.norm({dim}, keepdim)
-Tensor vector_norm(double order = 2, const Dims& dims = {}, bool keepdim = false, std::optional<DType> dtype = {},
-                   Location where = {}) const;
-Tensor cumsum(std::optional<int64_t> dim, bool exclusive = false, bool reverse = false, std::optional<DType> dtype = {},
-              Location where = {}) const;
+[[nodiscard]] Tensor norm(P dim, B keepdim, Location where = {}) const = delete;  // x.norm({dim}, keepdim)
+[[nodiscard]] Tensor vector_norm(double order = 2, const Dims& dims = {}, bool keepdim = false,
+                                 std::optional<DType> dtype = {}, Location where = {}) const;
+[[nodiscard]] Tensor cumsum(std::optional<int64_t> dim, bool exclusive = false, bool reverse = false,
+                            std::optional<DType> dtype = {}, Location where = {}) const;
 WEFT_WRITES(cumsum_(int64_t dim, bool exclusive = false, bool reverse = false, Location where = {}));
-Tensor softmax(int dim, std::optional<DType> dtype = {}, Location where = {}) const;
-Tensor log_softmax(int dim, std::optional<DType> dtype = {}, Location where = {}) const;
-Tensor softmin(int dim, std::optional<DType> dtype = {}, Location where = {}) const;
-Tensor cumprod(int dim, std::optional<DType> dtype = {}, Location where = {}) const;
-Tensor logcumsumexp(int dim, Location where = {}) const;
-ValuesAndIndices cummax(int dim, Location where = {}) const;
-ValuesAndIndices cummin(int dim, Location where = {}) const;
+[[nodiscard]] Tensor softmax(int dim, std::optional<DType> dtype = {}, Location where = {}) const;
+[[nodiscard]] Tensor log_softmax(int dim, std::optional<DType> dtype = {}, Location where = {}) const;
+[[nodiscard]] Tensor softmin(int dim, std::optional<DType> dtype = {}, Location where = {}) const;
+[[nodiscard]] Tensor cumprod(int dim, std::optional<DType> dtype = {}, Location where = {}) const;
+[[nodiscard]] Tensor logcumsumexp(int dim, Location where = {}) const;
+[[nodiscard]] ValuesAndIndices cummax(int dim, Location where = {}) const;
+[[nodiscard]] ValuesAndIndices cummin(int dim, Location where = {}) const;
 
 // ---- order and statistics ----
-ValuesAndIndices sort(int dim = -1, bool descending = false, Location where = {}) const;
-Tensor argsort(int dim = -1, bool descending = false, Location where = {}) const;
-Tensor msort(Location where = {}) const;
-ValuesAndIndices topk(int64_t k, int dim = -1, bool largest = true, Location where = {}) const;
-ValuesAndIndices kthvalue(int64_t k, int dim = -1, bool keepdim = false, Location where = {}) const;
-ValuesAndIndices mode(int dim = -1, bool keepdim = false, Location where = {}) const;
-Tensor median(Location where = {}) const;
-ValuesAndIndices median(int dim, bool keepdim = false, Location where = {}) const;
-Tensor nanmedian(Location where = {}) const;
-ValuesAndIndices nanmedian(int dim, bool keepdim = false, Location where = {}) const;
-Tensor quantile(const Operand& q, std::optional<int64_t> dim = {}, bool keepdim = false) const;
-Tensor quantile(const Operand& q, std::optional<int64_t> dim, bool keepdim, QuantileInterpolation interpolation) const;
-Tensor nanquantile(const Operand& q, std::optional<int64_t> dim = {}, bool keepdim = false) const;
-Tensor nanquantile(const Operand& q, std::optional<int64_t> dim, bool keepdim,
-                   QuantileInterpolation interpolation) const;
-Tensor nansum(const Dims& dims = {}, bool keepdim = false, std::optional<DType> dtype = {}, Location where = {}) const;
-Tensor nanmean(const Dims& dims = {}, bool keepdim = false, std::optional<DType> dtype = {}, Location where = {}) const;
-Extremes aminmax(std::optional<int64_t> dim = {}, bool keepdim = false, Location where = {}) const;
-SpreadAndMean var_mean(const Dims& dims = {}, double correction = 1, bool keepdim = false, Location where = {}) const;
-SpreadAndMean std_mean(const Dims& dims = {}, double correction = 1, bool keepdim = false, Location where = {}) const;
-Tensor dist(const Tensor& other, double p = 2, Location where = {}) const;
-Tensor renorm(double p, int dim, double maxnorm, Location where = {}) const;
-Tensor cov(int64_t correction = 1, const Tensor& fweights = {}, const Tensor& aweights = {}, Location where = {}) const;
-Tensor corrcoef(Location where = {}) const;
-Tensor histc(int64_t bins = 100, double low = 0, double high = 0, Location where = {}) const;
-Binned histogram(int64_t bins, Location where = {}) const;
-Binned histogram(int64_t bins, const HistogramOptions& options, Location where = {}) const;
-Binned histogram(const Tensor& edges, Location where = {}) const;
-Binned histogram(const Tensor& edges, const HistogramOptions& options, Location where = {}) const;
-Tensor diff(int64_t n = 1, int dim = -1, const Tensor& prepend = {}, const Tensor& append = {},
-            Location where = {}) const;
-Tensor trapezoid(double dx = 1, int dim = -1, Location where = {}) const;
-Tensor trapezoid(const Tensor& points, int dim = -1, Location where = {}) const;
-Tensor cumulative_trapezoid(double dx = 1, int dim = -1, Location where = {}) const;
-Tensor cumulative_trapezoid(const Tensor& points, int dim = -1, Location where = {}) const;
+[[nodiscard]] ValuesAndIndices sort(int dim = -1, bool descending = false, Location where = {}) const;
+[[nodiscard]] Tensor argsort(int dim = -1, bool descending = false, Location where = {}) const;
+[[nodiscard]] Tensor msort(Location where = {}) const;
+[[nodiscard]] ValuesAndIndices topk(int64_t k, int dim = -1, bool largest = true, Location where = {}) const;
+[[nodiscard]] ValuesAndIndices kthvalue(int64_t k, int dim = -1, bool keepdim = false, Location where = {}) const;
+[[nodiscard]] ValuesAndIndices mode(int dim = -1, bool keepdim = false, Location where = {}) const;
+[[nodiscard]] Tensor median(Location where = {}) const;
+[[nodiscard]] ValuesAndIndices median(int dim, bool keepdim = false, Location where = {}) const;
+[[nodiscard]] Tensor nanmedian(Location where = {}) const;
+[[nodiscard]] ValuesAndIndices nanmedian(int dim, bool keepdim = false, Location where = {}) const;
+[[nodiscard]] Tensor quantile(const Operand& q, std::optional<int64_t> dim = {}, bool keepdim = false) const;
+[[nodiscard]] Tensor quantile(const Operand& q, std::optional<int64_t> dim, bool keepdim,
+                              QuantileInterpolation interpolation) const;
+[[nodiscard]] Tensor nanquantile(const Operand& q, std::optional<int64_t> dim = {}, bool keepdim = false) const;
+[[nodiscard]] Tensor nanquantile(const Operand& q, std::optional<int64_t> dim, bool keepdim,
+                                 QuantileInterpolation interpolation) const;
+[[nodiscard]] Tensor nansum(const Dims& dims = {}, bool keepdim = false, std::optional<DType> dtype = {},
+                            Location where = {}) const;
+[[nodiscard]] Tensor nanmean(const Dims& dims = {}, bool keepdim = false, std::optional<DType> dtype = {},
+                             Location where = {}) const;
+[[nodiscard]] MinMax aminmax(std::optional<int64_t> dim = {}, bool keepdim = false, Location where = {}) const;
+[[nodiscard]] DispersionAndMean var_mean(const Dims& dims = {}, double correction = 1, bool keepdim = false,
+                                         Location where = {}) const;
+[[nodiscard]] DispersionAndMean std_mean(const Dims& dims = {}, double correction = 1, bool keepdim = false,
+                                         Location where = {}) const;
+[[nodiscard]] Tensor dist(const Tensor& other, double p = 2, Location where = {}) const;
+[[nodiscard]] Tensor renorm(double p, int dim, double maxnorm, Location where = {}) const;
+[[nodiscard]] Tensor cov(int64_t correction = 1, const Tensor& fweights = {}, const Tensor& aweights = {},
+                         Location where = {}) const;
+[[nodiscard]] Tensor corrcoef(Location where = {}) const;
+[[nodiscard]] Tensor histc(int64_t bins = 100, double low = 0, double high = 0, Location where = {}) const;
+[[nodiscard]] HistogramResult histogram(int64_t bins, Location where = {}) const;
+[[nodiscard]] HistogramResult histogram(int64_t bins, const HistogramOptions& options, Location where = {}) const;
+[[nodiscard]] HistogramResult histogram(const Tensor& edges, Location where = {}) const;
+[[nodiscard]] HistogramResult histogram(const Tensor& edges, const HistogramOptions& options,
+                                        Location where = {}) const;
+[[nodiscard]] Tensor diff(int64_t n = 1, int dim = -1, const Tensor& prepend = {}, const Tensor& append = {},
+                          Location where = {}) const;
+[[nodiscard]] Tensor trapezoid(double dx = 1, int dim = -1, Location where = {}) const;
+[[nodiscard]] Tensor trapezoid(const Tensor& points, int dim = -1, Location where = {}) const;
+[[nodiscard]] Tensor cumulative_trapezoid(double dx = 1, int dim = -1, Location where = {}) const;
+[[nodiscard]] Tensor cumulative_trapezoid(const Tensor& points, int dim = -1, Location where = {}) const;
 
 // ---- products and layers ----
-Tensor matmul(const Tensor& other, Location where = {}) const;
-Tensor mm(const Tensor& other, Location where = {}) const;
-Tensor bmm(const Tensor& other, Location where = {}) const;
-Tensor mv(const Tensor& other, Location where = {}) const;
-Tensor dot(const Tensor& other, Location where = {}) const;
-Tensor outer(const Tensor& other, Location where = {}) const;
-Tensor addmm(const Tensor& a, const Tensor& b, Scalar beta = 1, Scalar alpha = 1, Location where = {}) const;
-Tensor tensordot(const Tensor& other, int64_t count = 2, Location where = {}) const;
-Tensor tensordot(const Tensor& other, const Dims& dims, const Dims& dims_of_other, Location where = {}) const;
-Tensor linear(const Tensor& weight, const Tensor& bias = {}, Location where = {}) const;
-Tensor embedding(const Tensor& indices, int64_t padding_idx = -1, Location where = {}) const;
-Tensor layer_norm(const Dims& normalized_shape, const Tensor& weight = {}, const Tensor& bias = {}, double eps = 1e-5,
-                  Location where = {}) const;
-Tensor rms_norm(const Dims& normalized_shape, const Tensor& weight = {}, std::optional<double> eps = {},
-                Location where = {}) const;
-Tensor scaled_dot_product_attention(const Tensor& k, const Tensor& v, Location where = {}) const;
-Tensor scaled_dot_product_attention(const Tensor& k, const Tensor& v, const AttentionOptions& options,
-                                    Location where = {}) const;
-Tensor dropout(double p = 0.5, bool training = true, Generator* generator = nullptr, Location where = {}) const;
+[[nodiscard]] Tensor matmul(const Tensor& other, Location where = {}) const;
+[[nodiscard]] Tensor mm(const Tensor& other, Location where = {}) const;
+[[nodiscard]] Tensor bmm(const Tensor& other, Location where = {}) const;
+[[nodiscard]] Tensor mv(const Tensor& other, Location where = {}) const;
+[[nodiscard]] Tensor dot(const Tensor& other, Location where = {}) const;
+[[nodiscard]] Tensor outer(const Tensor& other, Location where = {}) const;
+[[nodiscard]] Tensor addmm(const Tensor& a, const Tensor& b, Scalar beta = 1, Scalar alpha = 1,
+                           Location where = {}) const;
+[[nodiscard]] Tensor tensordot(const Tensor& other, int64_t count = 2, Location where = {}) const;
+[[nodiscard]] Tensor tensordot(const Tensor& other, const Dims& dims, const Dims& dims_of_other,
+                               Location where = {}) const;
+[[nodiscard]] Tensor linear(const Tensor& weight, const Tensor& bias = {}, Location where = {}) const;
+[[nodiscard]] Tensor embedding(const Tensor& indices, int64_t padding_idx = -1, Location where = {}) const;
+[[nodiscard]] Tensor layer_norm(const Dims& normalized_shape, const Tensor& weight = {}, const Tensor& bias = {},
+                                double eps = 1e-5, Location where = {}) const;
+[[nodiscard]] Tensor rms_norm(const Dims& normalized_shape, const Tensor& weight = {}, std::optional<double> eps = {},
+                              Location where = {}) const;
+[[nodiscard]] Tensor scaled_dot_product_attention(const Tensor& k, const Tensor& v, Location where = {}) const;
+[[nodiscard]] Tensor scaled_dot_product_attention(const Tensor& k, const Tensor& v, const AttentionOptions& options,
+                                                  Location where = {}) const;
+[[nodiscard]] Tensor dropout(double p = 0.5, bool training = true, Generator* generator = nullptr,
+                             Location where = {}) const;
 
 // ---- losses; the tensor is the input, or the logits ----
-#define WEFT_LOSS_METHOD(name, Options)     \
-  Tensor name(const Operand& target) const; \
-  Tensor name(const Operand& target, const Options& options) const;
+#define WEFT_LOSS_METHOD(name, Options)                   \
+  [[nodiscard]] Tensor name(const Operand& target) const; \
+  [[nodiscard]] Tensor name(const Operand& target, const Options& options) const;
 WEFT_LOSS_METHOD(cross_entropy, CrossEntropyOptions)
 WEFT_LOSS_METHOD(nll_loss, NllOptions)
 WEFT_LOSS_METHOD(mse_loss, LossOptions)
@@ -350,78 +370,83 @@ WEFT_LOSS_METHOD(multi_margin_loss, MultiMarginOptions)
 WEFT_LOSS_METHOD(multilabel_margin_loss, LossOptions)
 WEFT_LOSS_METHOD(multilabel_soft_margin_loss, PlainBinaryOptions)
 #undef WEFT_LOSS_METHOD
-#define WEFT_LOSS_METHOD(name, Options, a, b)            \
-  Tensor name(const Operand& a, const Operand& b) const; \
-  Tensor name(const Operand& a, const Operand& b, const Options& options) const;
+#define WEFT_LOSS_METHOD(name, Options, a, b)                          \
+  [[nodiscard]] Tensor name(const Operand& a, const Operand& b) const; \
+  [[nodiscard]] Tensor name(const Operand& a, const Operand& b, const Options& options) const;
 WEFT_LOSS_METHOD(gaussian_nll_loss, GaussianNllOptions, target, variance)
 WEFT_LOSS_METHOD(cosine_embedding_loss, MarginOptions, other, target)
 WEFT_LOSS_METHOD(margin_ranking_loss, MarginOptions, other, target)
 WEFT_LOSS_METHOD(triplet_margin_loss, TripletOptions, positive, negative)
 #undef WEFT_LOSS_METHOD
-Tensor ctc_loss(const Operand& targets, const Operand& input_lengths, const Operand& target_lengths) const;
-Tensor ctc_loss(const Operand& targets, const Operand& input_lengths, const Operand& target_lengths,
-                const CtcOptions& options) const;
+[[nodiscard]] Tensor ctc_loss(const Operand& targets, const Operand& input_lengths,
+                              const Operand& target_lengths) const;
+[[nodiscard]] Tensor ctc_loss(const Operand& targets, const Operand& input_lengths, const Operand& target_lengths,
+                              const CtcOptions& options) const;
 
 // ---- distances ----
-Tensor normalize(Location where = {}) const;
-Tensor normalize(const NormalizeOptions& options, Location where = {}) const;
-Tensor cosine_similarity(const Operand& other, int dim = 1, double eps = 1e-8) const;
-Tensor pairwise_distance(const Operand& other, double p = 2, double eps = 1e-6, bool keepdim = false) const;
-Tensor cdist(const Tensor& other, double p = 2, DistanceMode mode = DistanceMode{}, Location where = {}) const;
-Tensor pdist(double p = 2, Location where = {}) const;
+[[nodiscard]] Tensor normalize(Location where = {}) const;
+[[nodiscard]] Tensor normalize(const NormalizeOptions& options, Location where = {}) const;
+[[nodiscard]] Tensor cosine_similarity(const Operand& other, int dim = 1, double eps = 1e-8) const;
+[[nodiscard]] Tensor pairwise_distance(const Operand& other, double p = 2, double eps = 1e-6,
+                                       bool keepdim = false) const;
+[[nodiscard]] Tensor cdist(const Tensor& other, double p = 2, DistanceMode mode = DistanceMode{},
+                           Location where = {}) const;
+[[nodiscard]] Tensor pdist(double p = 2, Location where = {}) const;
 
 // ---- indexing ----
-Tensor index(const IndexList& index) const;
-Tensor index_put(const IndexList& index, const Operand& value, bool accumulate = false) const;
+[[nodiscard]] Tensor index(const IndexList& index) const;
+[[nodiscard]] Tensor index_put(const IndexList& index, const Operand& value, bool accumulate = false) const;
 /// x[index] = value; with `accumulate`, values of repeated indices are added.
 WEFT_WRITES(index_put_(const IndexList& index, const Operand& value, bool accumulate = false));
-Tensor index_select(int dim, const Tensor& index, Location where = {}) const;
-Tensor index_add(int dim, const Tensor& index, const Tensor& source, Scalar alpha = 1, Location where = {}) const;
+[[nodiscard]] Tensor index_select(int dim, const Tensor& index, Location where = {}) const;
+[[nodiscard]] Tensor index_add(int dim, const Tensor& index, const Tensor& source, Scalar alpha = 1,
+                               Location where = {}) const;
 WEFT_WRITES(index_add_(int dim, const Tensor& index, const Tensor& source, Scalar alpha = 1, Location where = {}));
-Tensor index_copy(int dim, const Tensor& index, const Tensor& source, Location where = {}) const;
+[[nodiscard]] Tensor index_copy(int dim, const Tensor& index, const Tensor& source, Location where = {}) const;
 WEFT_WRITES(index_copy_(int dim, const Tensor& index, const Tensor& source, Location where = {}));
-Tensor index_fill(int dim, const Tensor& index, const Operand& value) const;
+[[nodiscard]] Tensor index_fill(int dim, const Tensor& index, const Operand& value) const;
 WEFT_WRITES(index_fill_(int dim, const Tensor& index, const Operand& value));
-Tensor take(const Tensor& index, std::optional<int64_t> axis = {}, Location where = {}) const;
-Tensor put(const Tensor& index, const Tensor& source, bool accumulate = false, Location where = {}) const;
+[[nodiscard]] Tensor take(const Tensor& index, std::optional<int64_t> axis = {}, Location where = {}) const;
+[[nodiscard]] Tensor put(const Tensor& index, const Tensor& source, bool accumulate = false, Location where = {}) const;
 WEFT_WRITES(put_(const Tensor& index, const Tensor& source, bool accumulate = false, Location where = {}));
-Tensor set_value(const Operand& value, const Dims& starts, const Dims& ends, const Dims& steps, const Dims& axes,
-                 Location where = {}) const;
+[[nodiscard]] Tensor set_value(const Operand& value, const Dims& starts, const Dims& ends, const Dims& steps,
+                               const Dims& axes, Location where = {}) const;
 WEFT_WRITES(set_value_(const Operand& value, const Dims& starts, const Dims& ends, const Dims& steps, const Dims& axes,
                        Location where = {}));
-Tensor slice(const Dims& axes, const Dims& starts, const Dims& ends, Location where = {}) const;
-Tensor strided_slice(const Dims& axes, const Dims& starts, const Dims& ends, const Dims& steps,
-                     Location where = {}) const;
-Tensor gather(int dim, const Tensor& index, Location where = {}) const;
-Tensor take_along_dim(const Tensor& indices, std::optional<int64_t> dim = {}, Location where = {}) const;
-Tensor scatter(int dim, const Tensor& index, const Operand& source) const;
+[[nodiscard]] Tensor slice(const Dims& axes, const Dims& starts, const Dims& ends, Location where = {}) const;
+[[nodiscard]] Tensor strided_slice(const Dims& axes, const Dims& starts, const Dims& ends, const Dims& steps,
+                                   Location where = {}) const;
+[[nodiscard]] Tensor gather(int dim, const Tensor& index, Location where = {}) const;
+[[nodiscard]] Tensor take_along_dim(const Tensor& indices, std::optional<int64_t> dim = {}, Location where = {}) const;
+[[nodiscard]] Tensor scatter(int dim, const Tensor& index, const Operand& source) const;
 WEFT_WRITES(scatter_(int dim, const Tensor& index, const Operand& source));
-Tensor scatter(int dim, const Tensor& index, const Operand& source, ScatterReduction reduction) const;
+[[nodiscard]] Tensor scatter(int dim, const Tensor& index, const Operand& source, ScatterReduction reduction) const;
 WEFT_WRITES(scatter_(int dim, const Tensor& index, const Operand& source, ScatterReduction reduction));
-Tensor scatter_add(int dim, const Tensor& index, const Tensor& source, Location where = {}) const;
+[[nodiscard]] Tensor scatter_add(int dim, const Tensor& index, const Tensor& source, Location where = {}) const;
 WEFT_WRITES(scatter_add_(int dim, const Tensor& index, const Tensor& source, Location where = {}));
-Tensor scatter_reduce(int dim, const Tensor& index, const Tensor& source, ScatterReduction reduction,
-                      bool include_self = true, Location where = {}) const;
+[[nodiscard]] Tensor scatter_reduce(int dim, const Tensor& index, const Tensor& source, ScatterReduction reduction,
+                                    bool include_self = true, Location where = {}) const;
 WEFT_WRITES(scatter_reduce_(int dim, const Tensor& index, const Tensor& source, ScatterReduction reduction,
                             bool include_self = true, Location where = {}));
-Tensor masked_select(const Tensor& mask, Location where = {}) const;
-Tensor masked_scatter(const Tensor& mask, const Tensor& source, Location where = {}) const;
+[[nodiscard]] Tensor masked_select(const Tensor& mask, Location where = {}) const;
+[[nodiscard]] Tensor masked_scatter(const Tensor& mask, const Tensor& source, Location where = {}) const;
 WEFT_WRITES(masked_scatter_(const Tensor& mask, const Tensor& source, Location where = {}));
 
 // ---- sets and positions ----
-Tensor nonzero(Location where = {}) const;
-Tensor argwhere(Location where = {}) const;
-Tensor count_nonzero(const Dims& dims = {}, bool keepdim = false, Location where = {}) const;
-Unique unique(Location where = {}) const;
-Unique unique(const UniqueOptions& options, Location where = {}) const;
-Unique unique_consecutive(Location where = {}) const;
-Unique unique_consecutive(const UniqueOptions& options, Location where = {}) const;
-Tensor bincount(const Tensor& weights = {}, int64_t minlength = 0, Location where = {}) const;
-Tensor one_hot(int64_t classes = -1, Location where = {}) const;
-Tensor searchsorted(const Operand& values) const;
-Tensor searchsorted(const Operand& values, const SearchOptions& options) const;
-Tensor bucketize(const Tensor& boundaries, bool right = false, bool out_int32 = false, Location where = {}) const;
-Tensor isin(const Operand& tests, bool invert = false) const;
+[[nodiscard]] Tensor nonzero(Location where = {}) const;
+[[nodiscard]] Tensor argwhere(Location where = {}) const;
+[[nodiscard]] Tensor count_nonzero(const Dims& dims = {}, bool keepdim = false, Location where = {}) const;
+[[nodiscard]] Unique unique(Location where = {}) const;
+[[nodiscard]] Unique unique(const UniqueOptions& options, Location where = {}) const;
+[[nodiscard]] Unique unique_consecutive(Location where = {}) const;
+[[nodiscard]] Unique unique_consecutive(const UniqueOptions& options, Location where = {}) const;
+[[nodiscard]] Tensor bincount(const Tensor& weights = {}, int64_t minlength = 0, Location where = {}) const;
+[[nodiscard]] Tensor one_hot(int64_t classes = -1, Location where = {}) const;
+[[nodiscard]] Tensor searchsorted(const Operand& values) const;
+[[nodiscard]] Tensor searchsorted(const Operand& values, const SearchOptions& options) const;
+[[nodiscard]] Tensor bucketize(const Tensor& boundaries, bool right = false, bool out_int32 = false,
+                               Location where = {}) const;
+[[nodiscard]] Tensor isin(const Operand& tests, bool invert = false) const;
 
 // ---- new values in place. While recording, these raise AutogradError for a leaf that requires a gradient and for a
 // view of one. ValueError if several positions share one element of memory (an expanded tensor). So do all in-place
@@ -441,22 +466,23 @@ WEFT_WRITES(sub_(const Operand& other, Scalar alpha));
 WEFT_WRITES(uniform_(double low = 0, double high = 1, Generator* generator = nullptr, Location where = {}));
 WEFT_WRITES(normal_(double mean = 0, double deviation = 1, Generator* generator = nullptr, Location where = {}));
 WEFT_WRITES(bernoulli_(double p = 0.5, Generator* generator = nullptr, Location where = {}));
-Tensor bernoulli(Generator* generator = nullptr, Location where = {}) const;
+[[nodiscard]] Tensor bernoulli(Generator* generator = nullptr, Location where = {}) const;
 WEFT_WRITES(exponential_(double rate = 1, Generator* generator = nullptr, Location where = {}));
 WEFT_WRITES(geometric_(double p, Generator* generator = nullptr, Location where = {}));
 WEFT_WRITES(cauchy_(double median = 0, double scale = 1, Generator* generator = nullptr, Location where = {}));
 WEFT_WRITES(log_normal_(double mean = 1, double deviation = 2, Generator* generator = nullptr, Location where = {}));
-Tensor poisson(Generator* generator = nullptr, Location where = {}) const;
-Tensor standard_gamma(Generator* generator = nullptr, Location where = {}) const;
-Tensor binomial(const Tensor& p, Generator* generator = nullptr, Location where = {}) const;
-Tensor multinomial(int64_t samples, bool replacement = false, Generator* generator = nullptr,
-                   Location where = {}) const;
+[[nodiscard]] Tensor poisson(Generator* generator = nullptr, Location where = {}) const;
+[[nodiscard]] Tensor standard_gamma(Generator* generator = nullptr, Location where = {}) const;
+[[nodiscard]] Tensor binomial(const Tensor& p, Generator* generator = nullptr, Location where = {}) const;
+[[nodiscard]] Tensor multinomial(int64_t samples, bool replacement = false, Generator* generator = nullptr,
+                                 Location where = {}) const;
 
 // ---- new tensors of this dtype and device ----
-Tensor new_empty(const Dims& shape, const LikeOptions& options = {}, Location where = {}) const;
-Tensor new_zeros(const Dims& shape, const LikeOptions& options = {}, Location where = {}) const;
-Tensor new_ones(const Dims& shape, const LikeOptions& options = {}, Location where = {}) const;
-Tensor new_full(const Dims& shape, Scalar value, const LikeOptions& options = {}, Location where = {}) const;
+[[nodiscard]] Tensor new_empty(const Dims& shape, const LikeOptions& options = {}, Location where = {}) const;
+[[nodiscard]] Tensor new_zeros(const Dims& shape, const LikeOptions& options = {}, Location where = {}) const;
+[[nodiscard]] Tensor new_ones(const Dims& shape, const LikeOptions& options = {}, Location where = {}) const;
+[[nodiscard]] Tensor new_full(const Dims& shape, Scalar value, const LikeOptions& options = {},
+                              Location where = {}) const;
 
 #include "more_methods.hpp"
 

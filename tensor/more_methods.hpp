@@ -30,20 +30,28 @@ T* data_ptr(Location where = {}) const {
 }
 
 // ---- relative to another tensor ----
-Tensor expand_as(const Tensor& other, Location where = {}) const { return expand(other.shape(where), where); }
-Tensor view_as(const Tensor& other, Location where = {}) const { return view(other.shape(where), where); }
-Tensor reshape_as(const Tensor& other, Location where = {}) const { return reshape(other.shape(where), where); }
+[[nodiscard]] Tensor expand_as(const Tensor& other, Location where = {}) const {
+  return expand(other.shape(where), where);
+}
+[[nodiscard]] Tensor view_as(const Tensor& other, Location where = {}) const { return view(other.shape(where), where); }
+[[nodiscard]] Tensor reshape_as(const Tensor& other, Location where = {}) const {
+  return reshape(other.shape(where), where);
+}
 /// On other's device, in its dtype.
-Tensor type_as(const Tensor& other, Location where = {}) const {
+[[nodiscard]] Tensor type_as(const Tensor& other, Location where = {}) const {
   return to(other.device(where), other.dtype(where), where);
 }
-Tensor to(const Tensor& other, Location where = {}) const { return to(other.device(where), other.dtype(where), where); }
-Tensor cpu(Location where = {}) const { return to(Device(), where); }
-Tensor cuda(int index = 0, Location where = {}) const { return to(Device(DeviceType::cuda, index), where); }
+[[nodiscard]] Tensor to(const Tensor& other, Location where = {}) const {
+  return to(other.device(where), other.dtype(where), where);
+}
+[[nodiscard]] Tensor cpu(Location where = {}) const { return to(Device(), where); }
+[[nodiscard]] Tensor cuda(int index = 0, Location where = {}) const {
+  return to(Device(DeviceType::cuda, index), where);
+}
 
 // ---- other names ----
-#define WEFT_UNARY_NAME(name, op)                              \
-  Tensor name(Location where = {}) const { return op(where); } \
+#define WEFT_UNARY_NAME(name, op)                                            \
+  [[nodiscard]] Tensor name(Location where = {}) const { return op(where); } \
   WEFT_WRITES_AS(name##_(Location where = {}), op##_(where))
 WEFT_UNARY_NAME(absolute, abs)
 WEFT_UNARY_NAME(negative, neg)
@@ -55,8 +63,8 @@ WEFT_UNARY_NAME(arcsinh, asinh)
 WEFT_UNARY_NAME(arctan, atan)
 WEFT_UNARY_NAME(arctanh, atanh)
 #undef WEFT_UNARY_NAME
-#define WEFT_BINARY_NAME(name, op)                              \
-  Tensor name(const Operand& other) const { return op(other); } \
+#define WEFT_BINARY_NAME(name, op)                                            \
+  [[nodiscard]] Tensor name(const Operand& other) const { return op(other); } \
   WEFT_WRITES_AS(name##_(const Operand& other), op##_(other))
 WEFT_BINARY_NAME(subtract, sub)
 WEFT_BINARY_NAME(multiply, mul)
@@ -64,48 +72,69 @@ WEFT_BINARY_NAME(divide, div)
 WEFT_BINARY_NAME(true_divide, div)
 WEFT_BINARY_NAME(arctan2, atan2)
 #undef WEFT_BINARY_NAME
-Tensor greater(const Operand& other) const { return gt(other); }
-Tensor greater_equal(const Operand& other) const { return ge(other); }
-Tensor less(const Operand& other) const { return lt(other); }
-Tensor less_equal(const Operand& other) const { return le(other); }
-Tensor not_equal(const Operand& other) const { return ne(other); }
-Tensor clamp_min(Scalar low, Location where = {}) const { return clamp(std::optional(low), {}, where); }
-Tensor clamp_max(Scalar high, Location where = {}) const { return clamp(std::nullopt, high, where); }
-Tensor clamp_min(const Tensor& low, Location where = {}) const { return clamp(low, {}, where); }
-Tensor clamp_max(const Tensor& high, Location where = {}) const { return clamp(Tensor(), high, where); }
+[[nodiscard]] Tensor greater(const Operand& other) const { return gt(other); }
+[[nodiscard]] Tensor greater_equal(const Operand& other) const { return ge(other); }
+[[nodiscard]] Tensor less(const Operand& other) const { return lt(other); }
+[[nodiscard]] Tensor less_equal(const Operand& other) const { return le(other); }
+[[nodiscard]] Tensor not_equal(const Operand& other) const { return ne(other); }
+[[nodiscard]] Tensor clamp_min(Scalar low, Location where = {}) const { return clamp(std::optional(low), {}, where); }
+[[nodiscard]] Tensor clamp_max(Scalar high, Location where = {}) const { return clamp(std::nullopt, high, where); }
+[[nodiscard]] Tensor clamp_min(const Tensor& low, Location where = {}) const { return clamp(low, {}, where); }
+[[nodiscard]] Tensor clamp_max(const Tensor& high, Location where = {}) const { return clamp(Tensor(), high, where); }
 WEFT_WRITES_AS(clamp_min_(Scalar low, Location where = {}), clamp_(std::optional(low), {}, where))
 WEFT_WRITES_AS(clamp_max_(Scalar high, Location where = {}), clamp_(std::nullopt, high, where))
-Tensor ger(const Tensor& other, Location where = {}) const { return outer(other, where); }
+[[nodiscard]] Tensor ger(const Tensor& other, Location where = {}) const { return outer(other, where); }
 /// Swaps the last two dimensions, and conjugates complex elements.
-Tensor adjoint(Location where = {}) const {
+[[nodiscard]] Tensor adjoint(Location where = {}) const {
   const Tensor swapped = transpose(-2, -1, where);
   return weft::is_complex(dtype(where)) ? swapped.conj(where) : swapped;
 }
 /// A matrix with x's elements, in row-major order, on a diagonal.
-Tensor diagflat(int64_t offset = 0, Location where = {}) const { return flatten(0, -1, where).diag(offset, where); }
+[[nodiscard]] Tensor diagflat(int64_t offset = 0, Location where = {}) const {
+  return flatten(0, -1, where).diag(offset, where);
+}
 /// As narrow, but a copy.
-Tensor narrow_copy(int dim, int64_t start, int64_t length, Location where = {}) const {
+[[nodiscard]] Tensor narrow_copy(int dim, int64_t start, int64_t length, Location where = {}) const {
   return narrow(dim, start, length, where).clone(where);
 }
 /// Fills the diagonal of a tensor of two or more dimensions: elements (i, i, …).
 WEFT_WRITES(fill_diagonal_(Scalar value, Location where = {}));
 
+// ---- x.view(4, 1) ----
+#define WEFT_SIZES_IN_BRACES(name)                                                                         \
+  template <std::integral A, std::integral B, std::integral... More>                                       \
+  Tensor name(A, B, More...) const {                                                                       \
+    static_assert(!std::same_as<A, A>, "sizes and dimensions are one argument in braces: x.view({4, 1})"); \
+    return {};                                                                                             \
+  }
+WEFT_SIZES_IN_BRACES(view)
+WEFT_SIZES_IN_BRACES(reshape)
+WEFT_SIZES_IN_BRACES(permute)
+WEFT_SIZES_IN_BRACES(expand)
+WEFT_SIZES_IN_BRACES(repeat)
+WEFT_SIZES_IN_BRACES(flip)
+#undef WEFT_SIZES_IN_BRACES
+
 // ---- linear algebra (ops/linalg.hpp) ----
-Tensor inner(const Tensor& other, Location where = {}) const;
-Tensor vdot(const Tensor& other, Location where = {}) const;
-Tensor kron(const Tensor& other, Location where = {}) const;
-Tensor cross(const Tensor& other, int dim = -1, Location where = {}) const;
-Tensor addmv(const Tensor& a, const Tensor& b, Scalar beta = 1, Scalar alpha = 1, Location where = {}) const;
-Tensor addr(const Tensor& a, const Tensor& b, Scalar beta = 1, Scalar alpha = 1, Location where = {}) const;
-Tensor addbmm(const Tensor& a, const Tensor& b, Scalar beta = 1, Scalar alpha = 1, Location where = {}) const;
-Tensor baddbmm(const Tensor& a, const Tensor& b, Scalar beta = 1, Scalar alpha = 1, Location where = {}) const;
-Tensor det(Location where = {}) const;
-Tensor logdet(Location where = {}) const;
-Tensor inverse(Location where = {}) const;
-Tensor pinverse(double rcond = 1e-15, Location where = {}) const;
-Tensor matrix_exp(Location where = {}) const;
-Tensor matrix_power(int64_t n, Location where = {}) const;
-Tensor cholesky_inverse(bool upper = false, Location where = {}) const;
-Tensor cholesky_solve(const Tensor& factor, bool upper = false, Location where = {}) const;
+[[nodiscard]] Tensor inner(const Tensor& other, Location where = {}) const;
+[[nodiscard]] Tensor vdot(const Tensor& other, Location where = {}) const;
+[[nodiscard]] Tensor kron(const Tensor& other, Location where = {}) const;
+[[nodiscard]] Tensor cross(const Tensor& other, int dim = -1, Location where = {}) const;
+[[nodiscard]] Tensor addmv(const Tensor& a, const Tensor& b, Scalar beta = 1, Scalar alpha = 1,
+                           Location where = {}) const;
+[[nodiscard]] Tensor addr(const Tensor& a, const Tensor& b, Scalar beta = 1, Scalar alpha = 1,
+                          Location where = {}) const;
+[[nodiscard]] Tensor addbmm(const Tensor& a, const Tensor& b, Scalar beta = 1, Scalar alpha = 1,
+                            Location where = {}) const;
+[[nodiscard]] Tensor baddbmm(const Tensor& a, const Tensor& b, Scalar beta = 1, Scalar alpha = 1,
+                             Location where = {}) const;
+[[nodiscard]] Tensor det(Location where = {}) const;
+[[nodiscard]] Tensor logdet(Location where = {}) const;
+[[nodiscard]] Tensor inverse(Location where = {}) const;
+[[nodiscard]] Tensor pinverse(double rcond = 1e-15, Location where = {}) const;
+[[nodiscard]] Tensor matrix_exp(Location where = {}) const;
+[[nodiscard]] Tensor matrix_power(int64_t n, Location where = {}) const;
+[[nodiscard]] Tensor cholesky_inverse(bool upper = false, Location where = {}) const;
+[[nodiscard]] Tensor cholesky_solve(const Tensor& factor, bool upper = false, Location where = {}) const;
 
 #endif

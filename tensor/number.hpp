@@ -23,6 +23,7 @@ typedef ulong uint64_t;
 
 namespace weft {
 
+/// The bits of a float.
 WEFT_FN uint32_t float_bits(float value) {
 #if defined(__OPENCL_CPP_VERSION__)
   return as_uint(value);
@@ -38,6 +39,7 @@ WEFT_FN uint32_t float_bits(float value) {
 #endif
 }
 
+/// The float of these bits.
 WEFT_FN float float_from_bits(uint32_t bits) {
 #if defined(__OPENCL_CPP_VERSION__)
   return as_float(bits);
@@ -69,9 +71,23 @@ struct float8_e4m3fn {
 struct float8_e5m2 {
   uint8_t bits;
 };
+/// As E4M3 and E5M2 with an exponent bias greater by 1. Without infinities and -0; NaN is 0x80. The largest values are
+/// 240 and 57344 (Noune et al., 8-bit numerical formats for deep neural networks, 2022).
+struct float8_e4m3fnuz {
+  uint8_t bits;
+};
+struct float8_e5m2fnuz {
+  uint8_t bits;
+};
+/// 2^(bits - 127); NaN is 0xFF. Without sign, zero and infinity (OCP microscaling formats specification).
+struct float8_e8m0fnu {
+  uint8_t bits;
+};
 
+/// Exact.
 WEFT_FN float to_float(bfloat16 x) { return float_from_bits((uint32_t)x.bits << 16); }
 
+/// Exact.
 WEFT_FN float to_float(float16 x) {
   const uint32_t sign = (uint32_t)(x.bits & 0x8000u) << 16;
   const uint32_t exponent = (x.bits >> 10) & 31u;
@@ -84,11 +100,13 @@ WEFT_FN float to_float(float16 x) {
   return float_from_bits(sign | ((exponent + 112u) << 23) | (mantissa << 13));
 }
 
+/// Exact.
 WEFT_FN float to_float(float8_e5m2 x) {
   float16 wide = {(uint16_t)((uint16_t)x.bits << 8)};
   return to_float(wide);
 }
 
+/// Exact.
 WEFT_FN float to_float(float8_e4m3fn x) {
   const uint32_t sign = (uint32_t)(x.bits & 0x80u) << 24;
   const uint32_t magnitude = x.bits & 0x7fu;
@@ -97,6 +115,34 @@ WEFT_FN float to_float(float8_e4m3fn x) {
     return float_from_bits(float_bits((float)magnitude * 0.001953125f) | sign);
   }
   return float_from_bits(sign | ((magnitude << 20) + (120u << 23)));
+}
+
+/// Exact.
+WEFT_FN float to_float(float8_e4m3fnuz x) {
+  const uint32_t sign = (uint32_t)(x.bits & 0x80u) << 24;
+  const uint32_t magnitude = x.bits & 0x7fu;
+  if (x.bits == 0x80u) return float_from_bits(0x7fc00000u);
+  if (magnitude < 8u) {  // subnormal: multiples of 2^-10
+    return float_from_bits(float_bits((float)magnitude * 0.0009765625f) | sign);
+  }
+  return float_from_bits(sign | ((magnitude << 20) + (119u << 23)));
+}
+
+/// Exact.
+WEFT_FN float to_float(float8_e5m2fnuz x) {
+  const uint32_t sign = (uint32_t)(x.bits & 0x80u) << 24;
+  const uint32_t magnitude = x.bits & 0x7fu;
+  if (x.bits == 0x80u) return float_from_bits(0x7fc00000u);
+  if (magnitude < 4u) {  // subnormal: multiples of 2^-17
+    return float_from_bits(float_bits((float)magnitude * 7.62939453125e-6f) | sign);
+  }
+  return float_from_bits(sign | ((magnitude << 21) + (111u << 23)));
+}
+
+/// Exact.
+WEFT_FN float to_float(float8_e8m0fnu x) {
+  if (x.bits == 0xffu) return float_from_bits(0x7fc00000u);
+  return float_from_bits(x.bits == 0 ? 0x400000u : (uint32_t)x.bits << 23);
 }
 
 /// Rounds to nearest, ties to even; NaN stays NaN.
@@ -172,10 +218,59 @@ WEFT_FN float8_e5m2 to_float8_e5m2(float value) {
   return r;
 }
 
+/// Rounds to nearest even; values beyond the range and infinities become NaN.
+WEFT_FN float8_e4m3fnuz to_float8_e4m3fnuz(float value) {
+  uint32_t u = float_bits(value);
+  const uint32_t sign = (u >> 24) & 0x80u;
+  u &= 0x7fffffffu;
+  float8_e4m3fnuz r;
+  if (u >= 0x43780000u) {  // 248, between 240 and 256
+    r.bits = 0x80u;
+    return r;
+  }
+  if (u < 0x3c000000u) {  // below 2^-7: subnormal, adding 2^13 rounds at 2^-10
+    u = float_bits(float_from_bits(u) + 8192.0f) - 0x46000000u;
+  } else {
+    u = (u + 0xc487ffffu + ((u >> 20) & 1u)) >> 20;
+  }
+  r.bits = (uint8_t)(u == 0 ? 0 : sign | u);
+  return r;
+}
+
+/// Rounds to nearest even; values beyond the range and infinities become NaN.
+WEFT_FN float8_e5m2fnuz to_float8_e5m2fnuz(float value) {
+  uint32_t u = float_bits(value);
+  const uint32_t sign = (u >> 24) & 0x80u;
+  u &= 0x7fffffffu;
+  float8_e5m2fnuz r;
+  if (u >= 0x47700000u) {  // 61440, between 57344 and 65536
+    r.bits = 0x80u;
+    return r;
+  }
+  if (u < 0x38000000u) {  // below 2^-15: subnormal, adding 2^6 rounds at 2^-17
+    u = float_bits(float_from_bits(u) + 64.0f) - 0x42800000u;
+  } else {
+    u = (u + 0xc88fffffu + ((u >> 21) & 1u)) >> 21;
+  }
+  r.bits = (uint8_t)(u == 0 ? 0 : sign | u);
+  return r;
+}
+
+/// Rounds to the nearest power of two, ties to the larger one, and up between 2^-127 and 2^-126. Values that round
+/// beyond 2^127 and infinities become NaN. The sign is dropped and 0 becomes 2^-127. All as in PyTorch and ONNX.
+WEFT_FN float8_e8m0fnu to_float8_e8m0fnu(float value) {
+  const uint32_t u = float_bits(value) & 0x7fffffffu;
+  const uint32_t to_next = u < 0x800000u ? 0x3fffffu : 0x400000u;
+  float8_e8m0fnu r;
+  r.bits = (uint8_t)(u >= 0x7f800000u ? 0xffu : (u + to_next) >> 23);
+  return r;
+}
+
 // ---- rounding to odd: an inexact result has its last bit set. Rounding it again, to 16 or 8 bits, then gives the
 // correctly rounded exact value (Boldo and Melquiond, Emulation of a FMA and correctly rounded sums, 2008) ----
 
 #if !defined(__OPENCL_CPP_VERSION__) || defined(WEFT_HAS_DOUBLE)
+/// The float towards 0 of x, with its last bit set if x is not exact.
 WEFT_FN float odd_float(double x) {
   const float nearest = (float)x;
   const double back = (double)nearest;
@@ -184,6 +279,7 @@ WEFT_FN float odd_float(double x) {
 }
 #endif
 
+/// As above, of an integer.
 WEFT_FN float odd_float(uint64_t x) {
   float scale = 1;
   while ((x >> 24) != 0) {

@@ -43,6 +43,7 @@ WEFT_FN PhiloxWords philox4x32_10(uint64_t key, uint64_t subsequence, uint64_t o
   return r;
 }
 
+/// Words of 32 bits that one element takes.
 constexpr int philox_words_per_element(DType dtype, bool bernoulli) {
   return !bernoulli && (dtype == DType::i64 || dtype == DType::u64 || dtype == DType::f64) ? 2 : 1;
 }
@@ -68,6 +69,7 @@ WEFT_FN double unit_f64(uint64_t words) { return (double)(int64_t)(words >> 11) 
 WEFT_FN float unit_f16(uint32_t word) { return (float)(int32_t)(word >> 21) * 4.8828125e-4f; }
 WEFT_FN float unit_bf16(uint32_t word) { return (float)(int32_t)(word >> 24) * 3.90625e-3f; }
 
+/// `unit` in [0, 1) moved into the range, at most its last value.
 template <class T>
 WEFT_FN T place(T unit, UniformRange<T> range) {
   const T x = range.low + unit * range.span;
@@ -149,6 +151,7 @@ WEFT_FN NormalPair<float> normal_pair(uint32_t word0, uint32_t word1) {
   return r;
 }
 
+/// The bits of a double.
 WEFT_FN uint64_t double_bits(double value) {
 #if defined(__OPENCL_CPP_VERSION__)
   return as_ulong(value);
@@ -163,6 +166,7 @@ WEFT_FN uint64_t double_bits(double value) {
   return __builtin_bit_cast(uint64_t, value);
 #endif
 }
+/// The double of these bits.
 WEFT_FN double double_from_bits(uint64_t bits) {
 #if defined(__OPENCL_CPP_VERSION__)
   return as_double(bits);
@@ -239,6 +243,7 @@ WEFT_FN NormalPair<double> normal_pair(uint64_t words0, uint64_t words1) {
 
 // ---- the range of a uniform draw, computed on the host ----
 
+/// The largest number below x.
 WEFT_FN float next_below(float x) {
   const uint32_t bits = float_bits(x);
   if (x == 0) return float_from_bits(0x80000001u);

@@ -84,6 +84,7 @@ void warn_of_unknown_settings();
 
 }  // namespace detail
 
+/// All environment variables that Weft reads.
 constexpr std::span<const Setting> settings() { return detail::all_settings; }
 
 }  // namespace weft

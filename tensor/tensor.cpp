@@ -11,7 +11,8 @@
 #include "large_storage.hpp"
 #include "layout.hpp"
 #include "live.hpp"
-#include "step_recorder.hpp"
+#include "capture_recorder.hpp"
+#include "expect-inl.hpp"
 
 namespace weft {
 
@@ -63,7 +64,7 @@ Allocator& allocator_of(Device device) {
   HeadGuard guard{block};
   if (allocator == nullptr) {
     allocator = &allocator_of(storage.device);
-    if (WEFT_UNLIKELY(step_recorder != nullptr)) allocator = &step_recorder->memory(storage.device, *allocator);
+    if (WEFT_UNLIKELY(capture_recorder != nullptr)) allocator = &capture_recorder->memory(storage.device, *allocator);
   }
   storage.data = allocator->allocate(storage.bytes);
   if (storage.data == nullptr) raise_out_of_memory(storage.device, storage.bytes);
@@ -90,7 +91,7 @@ inline TensorImpl* with_data(TensorBlock* block) {
   storage.device = Device(layout.device_type, layout.device_index);
   storage.bytes = static_cast<size_t>(layout.numel) * static_cast<size_t>(itemsize(layout.dtype));
   const bool beside = storage.bytes <= inline_bytes && storage.device.is_cpu();
-  if (WEFT_LIKELY(beside && (WEFT_LIKELY(step_recorder == nullptr) || storage.bytes == 0))) {
+  if (WEFT_LIKELY(beside && (WEFT_LIKELY(capture_recorder == nullptr) || storage.bytes == 0))) {
     block->impl.view.data = storage.data = block->inline_data;
   } else {
     allocate_data(block);
@@ -258,8 +259,8 @@ void Tensor::check_element_type(DType wanted, Location where) const {
   detail::refuse_recording("values are read on the host");
   if (wanted == dtype(where)) return;
   raise<DTypeError>({.op = "data",
-                     .problem = fmt::format("elements are {}, not {}", name(dtype()), name(wanted)),
-                     .remedy = "convert with to(dtype) or ask for the element type"},
+                     .problem = mismatch_text("elements", wanted, dtype()),
+                     .remedy = "convert with to(dtype) or use the element type"},
                     where);
 }
 

@@ -6,7 +6,7 @@
 
 namespace weft {
 
-/// Element types. The two 8-bit floats are for storage and conversion: arithmetic raises DTypeError. c64 and c128 are
+/// Element types. The 8-bit floats are for storage and conversion: arithmetic raises DTypeError. c64 and c128 are
 /// complex numbers of two f32 and two f64.
 enum class DType : uint8_t {
   boolean,
@@ -24,10 +24,13 @@ enum class DType : uint8_t {
   f64,
   f8_e4m3fn,
   f8_e5m2,
+  f8_e4m3fnuz,
+  f8_e5m2fnuz,
+  f8_e8m0fnu,
   c64,
   c128
 };
-inline constexpr int dtype_count = 17;
+inline constexpr int dtype_count = 20;
 
 /// The built-in device types. Plug-ins add theirs after them, up to device_type_count.
 enum class DeviceType : uint8_t { cpu, cuda, hpu, meta, first_plugin };

@@ -140,9 +140,10 @@ SavedPart saved_part(const std::string& name, Part& part) {
     return {name, [&part] { return PartState{.tensors = Tensors(part.state_dict())}; },
             [&part](const PartState& s) { part.load_state_dict(s.tensors); }};
   } else {
-    static_assert(no_state<Part>,
-                  "what a Trainer keeps has state() and restore(), of a train::PartState, of a text or of numbers, or "
-                  "state_dict() and load_state_dict(), of tensors by name");
+    static_assert(
+        no_state<Part>,
+        "an object that a Trainer keeps has state() and restore(), of a train::PartState, of a text or of numbers, or "
+        "state_dict() and load_state_dict(), of tensors by name");
     return {};
   }
 }

@@ -40,24 +40,38 @@ WEFT_COMPLEX_FUNCTION(tan)
 WEFT_COMPLEX_FUNCTION(tanh)
 #undef WEFT_COMPLEX_FUNCTION
 
+/// a to the power n > 0 by squaring. No factor is 1: that times an infinite component would be NaN.
+inline Complex<double> whole_power(Complex<double> a, int n) {
+  for (; (n & 1) == 0; n >>= 1) a = a * a;
+  Complex<double> power = a;
+  for (n >>= 1; n != 0; n >>= 1) {
+    a = a * a;
+    if ((n & 1) != 0) power = power * a;
+  }
+  return power;
+}
 /// exp(b log(a)); 1 where b is 0, and 0 to a power with a positive real part is 0.
-template <class T>
-Complex<T> pow(Complex<T> a, Complex<T> b) {
-  const T zero(0);
-  if (b.re == zero && b.im == zero) return {T(1), zero};
+inline Complex<double> pow(Complex<double> a, Complex<double> b) {
+  const double zero = 0;
+  if (b.re == zero && b.im == zero) return {1, zero};
   if (a.re == zero && a.im == zero) {
     if (b.re > zero) return {zero, zero};
-    const T nan = std::numeric_limits<T>::quiet_NaN();
+    const double nan = std::numeric_limits<double>::quiet_NaN();
     return {nan, nan};
   }
-  if (b.im == zero && b.re == std::rint(b.re) && std::abs(b.re) <= T(100)) {  // exact where the products are
-    Complex<T> power(T(1)), factor = a;
-    for (int n = static_cast<int>(std::abs(b.re)); n != 0; n >>= 1, factor = factor * factor) {
-      if ((n & 1) != 0) power = power * factor;
-    }
-    return b.re < zero ? Complex<T>(T(1)) / power : power;
+  if (b.im == zero && b.re == std::rint(b.re) && std::abs(b.re) <= 100) {  // exact where the products are
+    const int n = static_cast<int>(std::abs(b.re));
+    const Complex<double> one(1), power = whole_power(a, n);
+    if (b.re > zero) return power;
+    const bool in_range = std::isfinite(power.re) && std::isfinite(power.im) && (power.re != zero || power.im != zero);
+    return in_range ? one / power : whole_power(one / a, n);
   }
   return exp(b * log(a));
+}
+/// Rounded once, so that no product on the way overflows.
+inline Complex<float> pow(Complex<float> a, Complex<float> b) {
+  const Complex<double> y = pow(Complex<double>(a.re, a.im), Complex<double>(b.re, b.im));
+  return {static_cast<float>(y.re), static_cast<float>(y.im)};
 }
 template <class T>
 Complex<T> exp2(Complex<T> z) {

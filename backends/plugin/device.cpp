@@ -14,6 +14,7 @@
 #include "../queued/allocator.hpp"
 #include "../../tensor/error.hpp"
 #include "../../tensor/settings.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft::plugin {
 
@@ -83,7 +84,7 @@ void PluginDevice::select() {
   int32_t answer = -1;
   WEFT_PLUGIN(library_, index(), get_device, &answer);
   if (answer != number_) {
-    library_.raise_garbage(index(), "set_device", fmt::format("selected {}, not {}", answer, number_));
+    library_.raise_garbage(index(), "set_device", "selected the wrong device: " + mismatch_text("", number_, answer));
   }
   now = number_;
 }

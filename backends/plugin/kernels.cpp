@@ -105,7 +105,7 @@ void run_call(WeftKernelCall& call) {
     if (!noting) break;
     detail::note_use(view, *queue);
   }
-  if (queue == nullptr) raise<DeviceError>({.problem = "no operand lies on the plug-in's device"});
+  if (queue == nullptr) raise<DeviceError>({.problem = "no operand is on the plug-in's device"});
   queue->run(call);
 }
 

@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 
 #include "../../tensor/error.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft::plugin {
 
@@ -116,12 +117,13 @@ void Library::fill_table() {
            "build it with the plugin.h of this Weft");
   }
   if (params.struct_size != sizeof params) {
-    refuse(fmt::format("says that its parameters have {} bytes, not {}", params.struct_size, sizeof params));
+    refuse("sets " + mismatch_text("params.struct_size", sizeof params, params.struct_size));
   }
   const size_t expected = table_sizes[params.abi_minor];
   if (params.table != &filled || filled.size != expected) {
-    refuse(fmt::format("says that its table has {} bytes, not the {} of version {}.{}", filled.size, expected,
-                       params.abi_major, params.abi_minor),
+    refuse("sets " + mismatch_text("table.size",
+                                   fmt::format("{} of version {}.{}", expected, params.abi_major, params.abi_minor),
+                                   filled.size),
            "set table->size to sizeof(WeftDeviceInterface)");
   }
   if (!is_name(params.device_type)) refuse("names no kind of device: letters a to z, digits and _, up to 31");

@@ -28,7 +28,7 @@ WEFT_SAME(sizes);
 WEFT_SAME(strides);
 #undef WEFT_SAME
 static_assert(offsetof(WeftView, data) == offsetof(View, data) && offsetof(WeftView, layout) == offsetof(View, layout));
-static_assert(WEFT_MAX_RANK == max_rank && WEFT_F8_E5M2 == static_cast<int>(DType::f8_e5m2));
+static_assert(WEFT_MAX_RANK == max_rank && WEFT_C128 == static_cast<int>(DType::c128));
 static_assert(WEFT_BOOL == static_cast<int>(DType::boolean) && WEFT_F16 == static_cast<int>(DType::f16));
 
 // ---- writing --------------------------------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ extern "C" {
 
 /* Another major version is refused; so is a plug-in whose minor version is above the host's. One below is served:
  * entries that it does not know are null. New entries are added at the end. */
-#define WEFT_PLUGIN_ABI_MAJOR 1
+#define WEFT_PLUGIN_ABI_MAJOR 2
 #define WEFT_PLUGIN_ABI_MINOR 2
 #define WEFT_PLUGIN_ABI_PATCH 0
 
@@ -64,6 +64,9 @@ enum WeftDType {
   WEFT_F64,
   WEFT_F8_E4M3FN,
   WEFT_F8_E5M2,
+  WEFT_F8_E4M3FNUZ,
+  WEFT_F8_E5M2FNUZ,
+  WEFT_F8_E8M0FNU,
   /* Two WEFT_F32, two WEFT_F64: the real and the imaginary part. */
   WEFT_C64,
   WEFT_C128

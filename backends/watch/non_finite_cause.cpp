@@ -180,7 +180,7 @@ NonFiniteCause cause_of_gradient(std::string_view op, const View& gradient, std:
     if (gradient.layout.dtype == DType::f16) cause.remedy = "scale the loss less, as optim::GradScaler does by itself";
     return cause;
   }
-  return {"its slope is not finite at what it read", "keep the values it read where its derivative is finite"};
+  return {"its slope is not finite at its inputs", "keep the values it read where its derivative is finite"};
 }
 
 }  // namespace weft::detail

@@ -156,7 +156,7 @@ struct Watched<slot> {
   static R call(A... arguments) {
     const DeviceType device = leading_layout(arguments...).device_type;
     const auto own = kernel_tables[static_cast<int>(device)].*slot;
-    if (detail::step_recorder != nullptr) return keep(device, own, arguments...);
+    if (detail::capture_recorder != nullptr) return keep(device, own, arguments...);
     if (!ObserverLists::anybody()) return own(arguments...);
     return tell(own, arguments...);
   }
@@ -165,7 +165,7 @@ struct Watched<slot> {
     if constexpr (std::is_void_v<R>) {
       detail::kernel_recorder().record(std::make_unique<KeptCall<slot>>(kernel, device, arguments...));
     } else {
-      detail::step_recorder->refuse("a shape follows from values");
+      detail::capture_recorder->refuse("a shape follows from values");
     }
     const detail::UnrecordedScope unrecorded;
     return ObserverLists::anybody() ? tell(own, arguments...) : own(arguments...);
@@ -255,10 +255,10 @@ namespace detail {
 RecordingScope::RecordingScope(KernelRecorder& recorder) {
   const std::lock_guard lock(ObserverLists::mutex);
   if (ObserverLists::installed++ == 0) watch_kernels();
-  step_recorder = &recorder;
+  capture_recorder = &recorder;
 }
 RecordingScope::~RecordingScope() {
-  step_recorder = nullptr;
+  capture_recorder = nullptr;
   const std::lock_guard lock(ObserverLists::mutex);
   if (--ObserverLists::installed == 0) unwatch_kernels();
 }

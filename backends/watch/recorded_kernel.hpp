@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "../dispatch.hpp"
-#include "../../tensor/step_recorder.hpp"
+#include "../../tensor/capture_recorder.hpp"
 
 namespace weft {
 
@@ -42,21 +42,21 @@ bool put_along(Layout& layout, int dim, int64_t count, int64_t step);
 
 namespace detail {
 
-class KernelRecorder : public StepRecorder {
+class KernelRecorder : public CaptureRecorder {
  public:
   virtual void record(std::unique_ptr<RecordedKernel> call) = 0;
 };
-inline KernelRecorder& kernel_recorder() { return static_cast<KernelRecorder&>(*step_recorder); }
+inline KernelRecorder& kernel_recorder() { return static_cast<KernelRecorder&>(*capture_recorder); }
 
 /// While it lives, this thread's kernels, memory and random numbers belong to no recording.
 class UnrecordedScope {
  public:
-  UnrecordedScope() : outer_(std::exchange(step_recorder, nullptr)) {}
-  ~UnrecordedScope() { step_recorder = outer_; }
+  UnrecordedScope() : outer_(std::exchange(capture_recorder, nullptr)) {}
+  ~UnrecordedScope() { capture_recorder = outer_; }
   UnrecordedScope(const UnrecordedScope&) = delete;
 
  private:
-  StepRecorder* outer_;
+  CaptureRecorder* outer_;
 };
 
 /// Makes `recorder` this thread's recorder, which receives every kernel before it runs.

@@ -75,7 +75,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("llama_bench", type=Path)
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--only", default="", help="cases whose name has this text")
+    parser.add_argument("--only", default="", help="cases with this text in their name")
     given = parser.parse_args()
     tokens = 16
     with tempfile.TemporaryDirectory() as folder:

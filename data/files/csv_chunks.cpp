@@ -6,12 +6,13 @@
 #include "csv_columns-inl.hpp"
 #include "../../io/file.hpp"
 #include "../../io/json/json_tree-inl.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft::data {
 
 namespace {
 
-using io::JsonPlace;
+using io::JsonNode;
 using io::JsonTree;
 
 constexpr const char* op = "CsvChunks";
@@ -32,7 +33,7 @@ struct CsvChunks::Impl {
   Impl(const io::Path& path, int64_t rows_, CsvOptions options_, Location where)
       : file(io::MappedFile::open(path, op, where)), name(path.string()), rows(rows_), options(std::move(options_)) {
     const io::ReadScope reading;
-    if (rows < 1) raise<ValueError>({.op = op, .problem = fmt::format("parts of {} rows", rows)}, where);
+    if (rows < 1) raise<ValueError>({.op = op, .problem = mismatch_text("rows", "at least 1", rows)}, where);
     start(where);
     reading.check(op, where);
   }
@@ -121,13 +122,15 @@ struct CsvChunks::Impl {
     Types types;
     std::vector<std::vector<std::string>> categories;
   };
-  Saved read_state(const JsonPlace& place, Location where) const {
+  Saved read_state(const JsonNode& place, Location where) const {
     const auto whole = [&](const char* field, int64_t least) {
       const int64_t value = place.at(field).integer();
       if (value < least) place.at(field).fail("it is out of range");
       return value;
     };
-    if (whole("version", 1) != version) place.at("version").fail(fmt::format("it is not {}", version));
+    if (const int64_t found = whole("version", 1); found != version) {
+      place.at("version").fail(mismatch_text("", version, found));
+    }
     require("bytes", whole("bytes", 0), std::ssize(text()), where);
     Saved out;
     out.position = {static_cast<size_t>(whole("at", 0)), whole("line", 1)};
@@ -135,7 +138,7 @@ struct CsvChunks::Impl {
     const size_t at = out.position.at;
     const bool begins = at == reader->first_row().at || (at > 0 && at <= text().size() && text()[at - 1] == '\n');
     if (!begins && at != text().size()) place.at("at").fail("no row begins there");
-    place.at("columns").each([&](const JsonPlace& column) {
+    place.at("columns").each([&](const JsonNode& column) {
       ColumnType type = ColumnType::infer;
       if (!column.at("type").json().is(JsonTree::Kind::null)) {
         const std::string written = column.at("type").text();
@@ -146,7 +149,7 @@ struct CsvChunks::Impl {
       out.types.emplace_back(column.at("name").text(), type);
       std::vector<std::string>& names = out.categories.emplace_back();
       if (type != ColumnType::category) return;
-      column.at("categories").each([&](const JsonPlace& name) { names.push_back(name.text()); });
+      column.at("categories").each([&](const JsonNode& name) { names.push_back(name.text()); });
     });
     return out;
   }
@@ -159,7 +162,7 @@ struct CsvChunks::Impl {
   }
   void restore(const std::string& state, Location where) {
     const JsonTree tree = io::parse_json(state, "CsvChunks.restore", where);
-    Saved saved = read_state(JsonPlace(tree, "CsvChunks.restore", where).object(), where);
+    Saved saved = read_state(JsonNode(tree, "CsvChunks.restore", where).object(), where);
     const Types own = types();
     require("the number of columns", saved.types.size(), own.size(), where);
     for (size_t i = 0; i < own.size(); ++i) {

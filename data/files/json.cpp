@@ -8,6 +8,7 @@
 #include "../../io/json/utf8-inl.hpp"
 #include "../../ops/create.hpp"
 #include "../../ops/join.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft::data {
 
@@ -21,8 +22,7 @@ const char* name_of(JsonTree::Kind kind) {
 }
 
 [[noreturn]] void wrong_kind(const JsonTree& tree, const char* wanted, Location where) {
-  raise<FormatError>(
-      {.op = "Json", .problem = fmt::format("{} is asked for, and it is {}", wanted, name_of(tree.kind))}, where);
+  raise<FormatError>({.op = "Json", .problem = mismatch_text("", wanted, name_of(tree.kind))}, where);
 }
 
 const JsonTree& checked(const JsonTree& tree, JsonTree::Kind kind, Location where) {

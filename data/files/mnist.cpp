@@ -4,6 +4,7 @@
 
 #include "../../io/files/folder-inl.hpp"
 #include "../../io/idx.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft::data {
 
@@ -27,11 +28,13 @@ LabelledImages load_mnist(const io::Path& folder, bool train, Location where) {
   const Tensor labels = io::load_idx(file_named(folder, part, "labels", 1), {}, where);
   if (images.dim() != 3 || images.dtype() != DType::u8 || labels.dtype() != DType::u8 ||
       labels.shape() != Dims(images.size(0))) {
-    raise<FormatError>({.op = "load_mnist",
-                        .problem = fmt::format("{}: images of shape {} and labels of shape {}", folder.string(),
-                                               images.shape().text(), labels.shape().text()),
-                        .remedy = "bytes of shape [n, height, width] and [n] are needed"},
-                       where);
+    raise<FormatError>(
+        {.op = "load_mnist",
+         .problem = mismatch_text("images and labels", "uint8 [n, height, width] and uint8 [n]",
+                                  fmt::format("{} {} and {} {}", name(images.dtype()), images.shape().text(),
+                                              name(labels.dtype()), labels.shape().text())),
+         .details = folder.string()},
+        where);
   }
   return {images.unsqueeze(1), labels.to(DType::i64)};
 }

@@ -14,6 +14,7 @@
 #include "../../ops/join.hpp"
 #include "../../ops/rearrange.hpp"
 #include "../../tensor/checked.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft::data {
 
@@ -88,9 +89,8 @@ Tensor decode(std::span<const std::byte> bytes, const ImageOptions& options, con
 /// Validates an image and returns it as [height, width, channels] on the CPU.
 Tensor interleaved_of(const Tensor& image, bool jpeg, Location where) {
   if (image.dtype() != DType::u8 && (jpeg || image.dtype() != DType::u16)) {
-    raise<DTypeError>({.problem = fmt::format("an image of {}", name(image.dtype())),
-                       .remedy = jpeg ? "u8 is written: (x * 255).round().to(u8)"
-                                      : "u8 and u16 are written: (x * 255).round().to(u8)"},
+    raise<DTypeError>({.problem = mismatch_text("image", jpeg ? "uint8" : "uint8 or uint16", image.dtype()),
+                       .remedy = "convert it with (x * 255).round().to(u8)"},
                       where);
   }
   const Tensor planes = image.dim() == 2 ? image.unsqueeze(0) : image;
@@ -100,8 +100,8 @@ Tensor interleaved_of(const Tensor& image, bool jpeg, Location where) {
   const int64_t side = jpeg ? most : INT32_MAX;
   if (!fits || planes.numel() == 0 || planes.size(1) > side || planes.size(2) > side) {
     raise<ShapeError>(
-        {.problem = fmt::format("an image of shape {}", image.shape().text()),
-         .remedy = fmt::format("[channels, height, width] with {} channels is needed", jpeg ? "1 or 3" : "1 to 4")},
+        {.problem = mismatch_text("image", "shape [channels, height, width]", image.shape()),
+         .details = fmt::format("with {} channels and sizes from 1 to {}", jpeg ? "1 or 3" : "1 to 4", side)},
         where);
   }
   return planes.to(Device()).permute({1, 2, 0}).contiguous();
@@ -130,7 +130,7 @@ std::string encode_png(const Tensor& image, Location where) {
 std::string encode_jpeg(const Tensor& image, JpegOptions options, Location where) {
   const CallScope call("encode_jpeg", where);
   if (options.quality < 1 || options.quality > 100) {
-    raise<ValueError>({.problem = fmt::format("a quality of {}; it is from 1 to 100", options.quality)}, where);
+    raise<ValueError>({.problem = mismatch_text("quality", "a number in [1, 100]", options.quality)}, where);
   }
   return jpeg_of(interleaved_of(image, true, where), options.quality, where);
 }

@@ -10,6 +10,7 @@
 #include "../../ops/pointwise.hpp"
 #include "../../ops/rearrange.hpp"
 #include "../../ops/reduce.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft::data {
 
@@ -31,9 +32,7 @@ Tensor like_of_size(const Tensor& images, Size size, DType dtype) {
 
 Tensor image_of(const Tensor& images, int64_t i) { return images.dim() == 3 ? images : images.select(0, i); }
 
-void check_probability(double p) {
-  if (!(p >= 0 && p <= 1)) raise<ValueError>({.problem = fmt::format("a probability of {}", p)});
-}
+void check_probability(double p) { expect_range("p", p, 0, 1); }
 
 /// Position of a crop, relative to the image without padding.
 struct CropPlace {
@@ -44,8 +43,7 @@ struct CropRange {
   int64_t last_top, last_left, padding;
 
   CropRange(const Tensor& images, Size size, int64_t padding_) : padding(padding_) {
-    if (padding < 0 || padding > int64_t{1} << 31)
-      raise<ValueError>({.problem = fmt::format("a padding of {}", padding)});
+    expect_range("padding", padding, 0, int64_t{1} << 31);
     last_top = images.size(-2) + 2 * padding - size.height;
     last_left = images.size(-1) + 2 * padding - size.width;
     if (last_top >= 0 && last_left >= 0) return;
@@ -212,8 +210,7 @@ Tensor ColorJitter::operator()(const Tensor& image, Generator& generator, Locati
   const NoGradGuard no_gradients;
   check_image(image);
   const int64_t channels = image.size(-3);
-  if (channels != 1 && channels != 3)
-    raise<ShapeError>({.problem = fmt::format("{} channels; 1 or 3 are needed", channels)});
+  if (channels != 1 && channels != 3) raise_rank("image", "1 or 3 channels", image);
   if (!(brightness >= 0 && contrast >= 0 && saturation >= 0)) raise<ValueError>({.problem = "a negative strength"});
   const bool whole = image.dtype() == DType::u8;
   const double most = whole ? 255 : 1;
@@ -287,7 +284,8 @@ Tensor CropFlipNormalize::operator()(const Tensor& image, Generator& generator, 
   check_image(image);
   check_probability(p);
   if (image.dtype() != DType::u8 || image.device() != Device()) {
-    raise<DTypeError>({.problem = "a u8 image on the CPU is needed", .remedy = "others take the four transforms"});
+    raise_dtype("image", "uint8 on cpu", fmt::format("{} on {}", name(image.dtype()), image.device().name()),
+                "use the four transforms for other images");
   }
   const Size wished = size_of(size);
   const CropRange range(image, wished, padding);

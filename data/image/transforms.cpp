@@ -12,25 +12,23 @@
 #include "../../ops/pointwise.hpp"
 #include "../../ops/rearrange.hpp"
 #include "../../ops/reduce.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft::data {
 
 void check_image(const Tensor& image, bool also_u16) {
-  if (image.dim() != 3 && image.dim() != 4) {
-    raise<ShapeError>({.problem = fmt::format("an image of shape {}", image.shape().text()),
-                       .remedy = "[channels, height, width] or [n, channels, height, width] is needed"});
-  }
+  expect_shape("image", image, image.dim() == 3 || image.dim() == 4,
+               "[channels, height, width] or [n, channels, height, width]");
   const DType dtype = image.dtype();
   if (dtype == DType::u8 || is_floating(dtype) || (also_u16 && dtype == DType::u16)) return;
-  raise<DTypeError>(
-      {.problem = fmt::format("an image of {}", name(dtype)), .remedy = "u8 or a floating dtype is needed"});
+  raise_dtype("image", also_u16 ? "uint8, uint16 or a floating-point dtype" : "uint8 or a floating-point dtype", dtype);
 }
 
 Size size_of(const Dims& size) {
   const bool good =
       (size.size() == 1 || size.size() == 2) && std::ranges::all_of(size, [](int64_t n) { return n > 0; });
   if (good) return {size[0], size[size.size() - 1]};
-  raise<ValueError>({.problem = fmt::format("a size of {}; one or two positive numbers are needed", size.text())});
+  raise_value("size", "one or two numbers above 0", size);
 }
 
 // ---- functions ------------------------------------------------------------------------------------------------------

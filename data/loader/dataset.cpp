@@ -11,6 +11,7 @@
 #include "../../ops/index.hpp"
 #include "../../ops/random.hpp"
 #include "../../tensor/error.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft::data::detail {
 
@@ -94,12 +95,11 @@ std::vector<std::vector<int64_t>> split_order(int64_t size, std::span<const doub
   for (const double f : fractions) {
     sum += f;
     if (!(f >= 0 && f <= 1)) {
-      raise<ValueError>({.op = "random_split", .problem = fmt::format("a fraction is {}, not in [0, 1]", f)}, where);
+      raise<ValueError>({.op = "random_split", .problem = mismatch_text("fractions", "numbers in [0, 1]", f)}, where);
     }
   }
   if (!(std::fabs(sum - 1) < 1e-9)) {
-    raise<ValueError>({.op = "random_split", .problem = fmt::format("the fractions add up to {}, not to 1", sum)},
-                      where);
+    raise<ValueError>({.op = "random_split", .problem = mismatch_text("sum of fractions", 1, sum)}, where);
   }
   std::vector<int64_t> counts;
   for (const double f : fractions) counts.push_back(static_cast<int64_t>(std::floor(static_cast<double>(size) * f)));

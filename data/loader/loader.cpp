@@ -13,11 +13,12 @@
 #include "../../ops/create.hpp"
 #include "../../tensor/error.hpp"
 #include "../../tensor/warning.hpp"
-#include "crew-inl.hpp"
+#include "worker_pool-inl.hpp"
 #include "current_job-inl.hpp"
 #include "epoch_random-inl.hpp"
 #include "position-inl.hpp"
 #include "worker_error-inl.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft::data::detail {
 
@@ -48,9 +49,12 @@ void check(const LoaderOptions& o, const Source& source, Location where) {
   const auto require = [&](bool holds, const std::string& problem, const char* remedy = "") {
     if (!holds) raise<ValueError>({.op = op, .problem = problem, .remedy = remedy}, where);
   };
-  require(o.batch_size >= 1, fmt::format("batch_size is {}, below 1", o.batch_size));
-  require(o.workers >= 0 && o.workers <= 1024, fmt::format("workers is {}, not in [0, 1024]", o.workers));
-  require(o.prefetch >= 1 && o.prefetch <= 4096, fmt::format("prefetch is {}, not in [1, 4096]", o.prefetch));
+  const auto expect = [&](bool holds, const char* name, const char* expected, auto value) {
+    if (!holds) require(false, mismatch_text(name, expected, value));
+  };
+  expect(o.batch_size >= 1, "batch_size", "at least 1", o.batch_size);
+  expect(o.workers >= 0 && o.workers <= 1024, "workers", "a number in [0, 1024]", o.workers);
+  expect(o.prefetch >= 1 && o.prefetch <= 4096, "prefetch", "a number in [1, 4096]", o.prefetch);
   require(o.world >= 1 && o.rank >= 0 && o.rank < o.world, fmt::format("there is no rank {} of {}", o.rank, o.world));
   require(o.timeout >= 0, fmt::format("timeout is {} s", o.timeout));
   require(!o.sampler || !o.shuffle, "both shuffle and a sampler are given", "let the sampler shuffle");
@@ -92,11 +96,11 @@ struct LoaderEngine::Impl {
     if (options.seed) known_seed = options.seed;
     else if (!draws_seed()) known_seed = generator().seed();
   }
-  ~Impl() { leave_crew_to_parent(); }
+  ~Impl() { leave_pool_to_parent(); }
 
   /// After a fork, the threads and their locks belong to the parent process.
-  void leave_crew_to_parent() {
-    if (crew != nullptr && owner != getpid()) (void)crew.release();
+  void leave_pool_to_parent() {
+    if (pool != nullptr && owner != getpid()) (void)pool.release();
   }
 
   Generator& generator() const { return options.generator != nullptr ? *options.generator : default_generator(); }
@@ -243,28 +247,28 @@ struct LoaderEngine::Impl {
   }
 
   // ---- the loop ----
-  void start_crew() {
-    if (crew != nullptr || options.workers == 0) return;
-    Crew::Work work;
+  void start_pool() {
+    if (pool != nullptr || options.workers == 0) return;
+    WorkerPool::Work work;
     work.make = [this](const Epoch& of, int64_t number, Shared<void> values, int worker) {
       return make(of, number, std::move(values), worker);
     };
     if (is_stream())
       work.read = [this](const Epoch& of, int64_t number, int worker) { return read(of, number, worker); };
-    crew = std::make_unique<Crew>(options.workers, int64_t{options.workers} * options.prefetch, std::move(work));
+    pool = std::make_unique<WorkerPool>(options.workers, int64_t{options.workers} * options.prefetch, std::move(work));
     owner = getpid();
-    if (crew->threads() == 0) crew = nullptr;
+    if (pool->threads() == 0) pool = nullptr;
   }
   /// Continues in a process that was forked in the middle of a loop.
   void go_on_alone(Location where) {
-    leave_crew_to_parent();
+    leave_pool_to_parent();
     if (is_stream()) epoch = open(position.epoch, position.batch, where);  // the threads had read ahead
-    start_crew();
-    if (crew != nullptr) crew->begin(epoch, position.batch, last_batch());
+    start_pool();
+    if (pool != nullptr) pool->begin(epoch, position.batch, last_batch());
   }
   int64_t last_batch() const { return is_stream() ? INT64_MAX : epoch->plan.size(); }
   void close() {
-    if (crew != nullptr && owner == getpid()) crew->begin({}, 0, 0);
+    if (pool != nullptr && owner == getpid()) pool->begin({}, 0, 0);
     epoch = {};
   }
 
@@ -275,13 +279,13 @@ struct LoaderEngine::Impl {
     ask_size(where);
     Shared<Epoch> opened = open(number, from, where);
     move_generator();
-    leave_crew_to_parent();
-    start_crew();
+    leave_pool_to_parent();
+    start_pool();
     position = {number, from};
     resumed = finished = false;
     begun = true;
     epoch = std::move(opened);
-    if (crew != nullptr) crew->begin(epoch, from, last_batch());
+    if (pool != nullptr) pool->begin(epoch, from, last_batch());
     return ++loop;
   }
   int64_t next_epoch() const {
@@ -296,12 +300,12 @@ struct LoaderEngine::Impl {
                         where);
     }
     if (epoch == nullptr) return {};
-    if (crew != nullptr && owner != getpid()) go_on_alone(where);
+    if (pool != nullptr && owner != getpid()) go_on_alone(where);
     Outcome outcome;
-    if (crew == nullptr) {
+    if (pool == nullptr) {
       outcome = make_here(position.batch);
     } else if (is_stream() || position.batch < epoch->plan.size()) {
-      if (!crew->take(outcome, options.timeout)) {
+      if (!pool->take(outcome, options.timeout)) {
         raise<Error>(
             {.op = op, .problem = fmt::format("batch {} did not come in {} s", position.batch, options.timeout)},
             where);
@@ -344,7 +348,7 @@ struct LoaderEngine::Impl {
   bool finished = false;  ///< the last loop reached its end
   uint64_t loop = 0;
   Shared<Epoch> epoch;  ///< of the running loop
-  std::unique_ptr<Crew> crew;
+  std::unique_ptr<WorkerPool> pool;
   pid_t owner = 0;
 };
 

@@ -7,6 +7,7 @@
 #include "../../hooks/detail/text.hpp"
 #include "../../io/json/json_tree-inl.hpp"
 #include "../../tensor/error.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft::data::detail {
 
@@ -43,7 +44,7 @@ class Fields {
   const io::JsonTree& get(const char* name, io::JsonTree::Kind kind, const char* kind_name) const {
     const io::JsonTree* field = tree_.is(io::JsonTree::Kind::object) ? tree_.find(name) : nullptr;
     if (field == nullptr) fail(fmt::format("\"{}\" is missing", name));
-    if (!field->is(kind)) fail(fmt::format("\"{}\" is not {}", name, kind_name));
+    if (!field->is(kind)) fail(fmt::format("\"{}\": expected {}", name, kind_name));
     return *field;
   }
 
@@ -65,7 +66,8 @@ SavedPosition position_from_json(const std::string& text, Location where) {
   const io::JsonTree tree = io::parse_json(text, op, where);
   const Fields fields(tree, where);
   if (const int64_t found = fields.integer("version", 1); found > version) {
-    raise<VersionError>({.op = op, .problem = fmt::format("a position of version {}, not {}", found, version)}, where);
+    raise<VersionError>({.op = op, .problem = mismatch_text("version", fmt::format("at most {}", version), found)},
+                        where);
   }
   SavedPosition s;
   s.position = {fields.integer("epoch", 0), fields.integer("batch", 0)};

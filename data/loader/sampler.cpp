@@ -12,6 +12,7 @@
 #include "../../ops/masked.hpp"
 #include "../../tensor/error.hpp"
 #include "epoch_random-inl.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft::data {
 
@@ -48,7 +49,7 @@ std::vector<int64_t> Sampler::order(uint64_t seed, int64_t epoch, Location where
   require(static_cast<bool>(order_), "Sampler", "it is empty", where);
   std::vector<int64_t> order = order_(seed, epoch);
   require(static_cast<int64_t>(order.size()) == size_, "Sampler",
-          fmt::format("the sampler \"{}\" gave {} indices, not {}", kind_, order.size(), size_), where);
+          mismatch_text(fmt::format("sampler \"{}\"", kind_), fmt::format("{} indices", size_), order.size()), where);
   return order;
 }
 

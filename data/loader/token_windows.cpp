@@ -9,6 +9,7 @@
 #include "../../tensor/error.hpp"
 #include "../../tensor/generator.hpp"
 #include "../dataset.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft::data {
 
@@ -16,10 +17,10 @@ TokenWindows::TokenWindows(const Tensor& tokens, int64_t context, int64_t stride
     : context_(context), stride_(stride == 0 ? context : stride) {
   constexpr const char* op = "TokenWindows";
   if (tokens.dim(where) != 1) {
-    raise<ShapeError>({.op = op, .problem = "tokens are not [n]", .details = tokens.shape().text()}, where);
+    raise<ShapeError>({.op = op, .problem = mismatch_text("tokens", "shape [n]", tokens.shape())}, where);
   }
   if (is_floating(tokens.dtype()) || tokens.dtype() == DType::boolean) {
-    raise<DTypeError>({.op = op, .problem = fmt::format("tokens are {}, not integers", name(tokens.dtype()))}, where);
+    raise<DTypeError>({.op = op, .problem = mismatch_text("tokens", "integers", tokens.dtype())}, where);
   }
   if (context < 1 || stride < 0 || tokens.numel() <= context) {
     raise<ValueError>({.op = op,
@@ -58,7 +59,7 @@ TokenSample TokenWindows::get_batch(std::span<const int64_t> indices) const {
 
 TextLoader::TextLoader(const Tensor& tokens, int64_t batch, int64_t context, uint64_t seed, Location where)
     : windows_(tokens, context, 1, where), batch_(batch), seed_(seed) {
-  if (batch < 1) raise<ValueError>({.op = "TextLoader", .problem = fmt::format("batches of {}", batch)}, where);
+  if (batch < 1) raise<ValueError>({.op = "TextLoader", .problem = mismatch_text("batch", "at least 1", batch)}, where);
 }
 
 TokenSample TextLoader::batch(int64_t number, Device device, Location where) const {

@@ -37,6 +37,6 @@ struct Normalizer {
 };
 
 /// Raises NotImplementedError, with its name, for an unsupported normalizer. Null means none.
-std::vector<Normalizer> read_normalizers(const io::JsonPlace& place, const char* op, Location where);
+std::vector<Normalizer> read_normalizers(const io::JsonNode& place, const char* op, Location where);
 
 }  // namespace weft::data

@@ -148,13 +148,13 @@ void Normalizer::apply(Aligned& text, Location where) const {
 
 namespace {
 
-using io::JsonPlace;
+using io::JsonNode;
 using Kind = Normalizer::Kind;
 
-void read_one(const JsonPlace& place, std::vector<Normalizer>& out, const char* op, Location where) {
+void read_one(const JsonNode& place, std::vector<Normalizer>& out, const char* op, Location where) {
   const std::string type = place.at("type").text();
   if (type == "Sequence") {
-    return place.at("normalizers").each([&](const JsonPlace& each) { read_one(each, out, op, where); });
+    return place.at("normalizers").each([&](const JsonNode& each) { read_one(each, out, op, where); });
   }
   if (type == "Strip") {
     return out.push_back({.kind = Kind::strip,
@@ -181,7 +181,7 @@ void read_one(const JsonPlace& place, std::vector<Normalizer>& out, const char* 
 
 }  // namespace
 
-std::vector<Normalizer> read_normalizers(const JsonPlace& place, const char* op, Location where) {
+std::vector<Normalizer> read_normalizers(const JsonNode& place, const char* op, Location where) {
   std::vector<Normalizer> out;
   if (!place.json().is(io::JsonTree::Kind::null)) read_one(place, out, op, where);
   return out;

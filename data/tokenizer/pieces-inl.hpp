@@ -31,7 +31,7 @@ struct Pattern {
 };
 
 /// Reads a pattern of a file, {"String": …} or {"Regex": …}.
-Pattern read_pattern(const io::JsonPlace& place, const char* op, Location where);
+Pattern read_pattern(const io::JsonNode& place, const char* op, Location where);
 
 /// Splits texts at a pattern.
 struct Cut {
@@ -57,10 +57,10 @@ struct PreTokenizer {
 };
 
 /// Raises NotImplementedError, with its name, for an unsupported step.
-PreTokenizer read_pre_tokenizer(const io::JsonPlace& place, const char* op, Location where);
+PreTokenizer read_pre_tokenizer(const io::JsonNode& place, const char* op, Location where);
 
 /// Reads an optional bool.
-bool read_flag(const io::JsonPlace& place, const std::string& name, bool otherwise);
+bool read_flag(const io::JsonNode& place, const std::string& name, bool otherwise);
 /// Raises NotImplementedError for an unsupported feature that would change ids.
 [[noreturn]] void refuse_part(const std::string& what, const char* op, Location where);
 /// Raises NotImplementedError for a feature that needs an unavailable library.

@@ -22,7 +22,7 @@ void refuse_without(const std::string& what, const char* library, const char* op
       where);
 }
 
-bool read_flag(const io::JsonPlace& place, const std::string& name, bool otherwise) {
+bool read_flag(const io::JsonNode& place, const std::string& name, bool otherwise) {
   return place.has(name) ? place.at(name).boolean() : otherwise;
 }
 
@@ -105,7 +105,7 @@ std::vector<Part> Pattern::parts(std::string_view text, Location where) const {
   return out.all();
 }
 
-Pattern read_pattern(const io::JsonPlace& place, const char* op, Location where) {
+Pattern read_pattern(const io::JsonNode& place, const char* op, Location where) {
   if (place.object().has("String")) return {place.at("String").text()};
   const std::string expression = place.at("Regex").text();
   if (const auto known = pattern_of(expression)) return {*known};
@@ -154,7 +154,7 @@ std::vector<Part> PreTokenizer::cut(const std::vector<Cut>& cuts, std::string_vi
 
 namespace {
 
-using io::JsonPlace;
+using io::JsonNode;
 using Behavior = Cut::Behavior;
 
 class StepReader {
@@ -162,9 +162,9 @@ class StepReader {
   StepReader(const char* op, Location where) : op_(op), where_(where) {}
   PreTokenizer out;
 
-  void read(const JsonPlace& place) {
+  void read(const JsonNode& place) {
     const std::string type = place.at("type").text();
-    if (type == "Sequence") return place.at("pretokenizers").each([&](const JsonPlace& step) { read(step); });
+    if (type == "Sequence") return place.at("pretokenizers").each([&](const JsonNode& step) { read(step); });
     if (type == "ByteLevel") return read_byte_level(place);
     if (type == "Split")
       return add({read_pattern(place.at("pattern"), op_, where_), behavior_of(place, "Isolated"),
@@ -201,7 +201,7 @@ class StepReader {
  private:
   static bool is_space(Character c) { return c.kind == CharacterKind::space; }
   static Pattern characters(Pattern::Characters is_one) { return {is_one}; }
-  Behavior behavior_of(const JsonPlace& place, const char* otherwise) const {
+  Behavior behavior_of(const JsonNode& place, const char* otherwise) const {
     static constexpr const char* names[] = {"Isolated", "Removed", "Contiguous", "MergedWithPrevious",
                                             "MergedWithNext"};
     const std::string name = place.has("behavior") ? place.at("behavior").text() : otherwise;
@@ -210,7 +210,7 @@ class StepReader {
     return static_cast<Behavior>(found - names);
   }
   void add(Cut cut) { (has_bytes_ ? out.behind : out.before).push_back(std::move(cut)); }
-  void read_byte_level(const JsonPlace& place) {
+  void read_byte_level(const JsonNode& place) {
     if (has_bytes_) refuse_part("a second ByteLevel in the pre_tokenizer", op_, where_);
     has_bytes_ = true;
     out.add_prefix_space = read_flag(place, "add_prefix_space", true);
@@ -224,7 +224,7 @@ class StepReader {
 
 }  // namespace
 
-PreTokenizer read_pre_tokenizer(const JsonPlace& place, const char* op, Location where) {
+PreTokenizer read_pre_tokenizer(const JsonNode& place, const char* op, Location where) {
   if (place.json().is(io::JsonTree::Kind::null)) refuse_part("a tokenizer without a pre_tokenizer", op, where);
   StepReader reader(op, where);
   reader.read(place);

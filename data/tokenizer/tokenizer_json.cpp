@@ -15,7 +15,7 @@ namespace weft::data {
 
 namespace {
 
-using io::JsonPlace;
+using io::JsonNode;
 using io::JsonTree;
 using Kind = JsonTree::Kind;
 using Tables = Tokenizer::Tables;
@@ -27,13 +27,13 @@ class Reader {
  public:
   Reader(Tables& tables, Location where) : tables_(tables), where_(where) {}
 
-  void read(const JsonPlace& file) {
+  void read(const JsonNode& file) {
     refuse_unless_null(file, "truncation");
     refuse_unless_null(file, "padding");
     read_model(file.at("model"));
     if (file.has("normalizer")) tables_.normalizers = read_normalizers(file.at("normalizer"), op, where_);
     tables_.pre_tokenizer = read_pre_tokenizer(file.at("pre_tokenizer"), op, where_);
-    if (file.has("added_tokens")) file.at("added_tokens").each([&](const JsonPlace& token) { read_added(token); });
+    if (file.has("added_tokens")) file.at("added_tokens").each([&](const JsonNode& token) { read_added(token); });
     if (file.has("post_processor")) read_post_processor(file.at("post_processor"));
     if (!file.has("decoder") || is_null(file.at("decoder"))) refuse("a tokenizer without a decoder");
     bool bytes = false;
@@ -46,7 +46,7 @@ class Reader {
     tables_.decoder_json = part("decoder");
   }
 
-  void read_vocabulary(const JsonPlace& vocabulary) {
+  void read_vocabulary(const JsonNode& vocabulary) {
     const JsonTree& json = vocabulary.object().json();
     for (const auto& [name, id] : json.items) {
       if (!id.is(Kind::integer)) vocabulary.fail(fmt::format("the id of {} is no integer", io::quoted(name)));
@@ -74,19 +74,19 @@ class Reader {
 
  private:
   [[noreturn]] void refuse(const std::string& what) const { refuse_part(what, op, where_); }
-  static bool is_null(const JsonPlace& place) { return place.json().is(Kind::null); }
-  static std::string type_of(const JsonPlace& place) { return place.at("type").text(); }
-  void refuse_unless_null(const JsonPlace& place, const std::string& name) const {
+  static bool is_null(const JsonNode& place) { return place.json().is(Kind::null); }
+  static std::string type_of(const JsonNode& place) { return place.at("type").text(); }
+  void refuse_unless_null(const JsonNode& place, const std::string& name) const {
     if (!place.has(name) || is_null(place.at(name))) return;
-    const JsonPlace field = place.at(name);
+    const JsonNode field = place.at(name);
     const bool typed = field.json().is(Kind::object) && field.has("type");
     refuse("\"" + name + "\"" + (typed ? " of type " + io::quoted(type_of(field)) : ""));
   }
-  static bool flag(const JsonPlace& place, const std::string& name, bool otherwise = false) {
+  static bool flag(const JsonNode& place, const std::string& name, bool otherwise = false) {
     return place.has(name) && !is_null(place.at(name)) ? place.at(name).boolean() : otherwise;
   }
 
-  void add(const JsonPlace& place, const std::string& name, int64_t id, size_t tokens, bool of_model) {
+  void add(const JsonNode& place, const std::string& name, int64_t id, size_t tokens, bool of_model) {
     // Ids may have gaps, but a short list of tokens must not cause a huge table.
     if (id < 0 || id >= 2 * static_cast<int64_t>(tokens) + 100000) {
       place.fail(fmt::format("{} has the id {} among {} tokens", io::quoted(name), id, tokens));
@@ -95,7 +95,7 @@ class Reader {
     tables_.add_token(static_cast<uint32_t>(id), name, of_model);
   }
 
-  void read_model(const JsonPlace& model) {
+  void read_model(const JsonNode& model) {
     if (model.has("type") && model.at("type").text() != "BPE") refuse("the model " + type_of(model));
     if (model.has("dropout") && !is_null(model.at("dropout")) && model.at("dropout").number() != 0) refuse("dropout");
     for (const char* affix : {"continuing_subword_prefix", "end_of_word_suffix"}) {
@@ -107,12 +107,12 @@ class Reader {
     if (flag(model, "byte_fallback") && !whole) refuse("byte_fallback");
     const bool has_unknown = model.has("unk_token") && !is_null(model.at("unk_token"));
     if (has_unknown && !whole) refuse("unk_token in a vocabulary that lacks bytes");
-    model.at("merges").each([&](const JsonPlace& merge) { read_merge(merge); });
+    model.at("merges").each([&](const JsonNode& merge) { read_merge(merge); });
     finish_merges();
   }
 
   /// ["a", "b"], or "a b" in older files.
-  void read_merge(const JsonPlace& merge) {
+  void read_merge(const JsonNode& merge) {
     const JsonTree& json = merge.json();
     if (json.is(Kind::text)) {
       const size_t space = json.text.find(' ');
@@ -128,7 +128,7 @@ class Reader {
     add_merge(json.items[0].second.text, json.items[1].second.text);
   }
 
-  void read_added(const JsonPlace& place) {
+  void read_added(const JsonNode& place) {
     AddedToken token{.text = place.at("content").text(),
                      .special = flag(place, "special"),
                      .strips_left = flag(place, "lstrip"),
@@ -154,29 +154,29 @@ class Reader {
   }
 
   /// Rejects all decoders but ByteLevel and those that change nothing with it.
-  void read_decoder(const JsonPlace& place, bool& bytes) const {
+  void read_decoder(const JsonNode& place, bool& bytes) const {
     const std::string type = type_of(place);
     if (type == "Sequence") {
-      return place.at("decoders").each([&](const JsonPlace& each) { read_decoder(each, bytes); });
+      return place.at("decoders").each([&](const JsonNode& each) { read_decoder(each, bytes); });
     }
     if (type != "ByteLevel" && type != "Fuse") refuse("the decoder " + type);
     bytes = bytes || type == "ByteLevel";
   }
 
   /// ["<s>", 0]
-  uint32_t token_of(const JsonPlace& place) const {
+  uint32_t token_of(const JsonNode& place) const {
     const JsonTree& json = place.json();
     const bool is_pair = json.is(Kind::list) && json.items.size() == 2 && json.items[1].second.is(Kind::integer);
     if (!is_pair || !tables_.has(json.items[1].second.integer)) place.fail("it is no token with its id");
     return static_cast<uint32_t>(json.items[1].second.integer);
   }
 
-  void read_post_processor(const JsonPlace& place) {
+  void read_post_processor(const JsonNode& place) {
     if (is_null(place)) return;
     const std::string type = type_of(place);
     if (type == "ByteLevel") return;  // its offset trimming does not apply here
     if (type == "Sequence") {
-      place.at("processors").each([&](const JsonPlace& each) { read_post_processor(each); });
+      place.at("processors").each([&](const JsonNode& each) { read_post_processor(each); });
       return;
     }
     if (!tables_.before.empty() || !tables_.behind.empty()) refuse("a template within a template");
@@ -187,14 +187,14 @@ class Reader {
     }
     if (type != "TemplateProcessing") refuse("the post_processor " + type);
     std::vector<uint32_t>* side = &tables_.before;
-    place.at("single").each([&](const JsonPlace& item) {
+    place.at("single").each([&](const JsonNode& item) {
       if (item.object().has("Sequence")) {
         if (side == &tables_.behind) refuse("a template that repeats the text");
         side = &tables_.behind;
         return;
       }
       const std::string name = item.at("SpecialToken").at("id").text();
-      place.at("special_tokens").at(name).at("ids").each([&](const JsonPlace& id) {
+      place.at("special_tokens").at(name).at("ids").each([&](const JsonNode& id) {
         if (!tables_.has(id.integer())) id.fail("no token has this id");
         side->push_back(static_cast<uint32_t>(id.integer()));
       });
@@ -283,7 +283,7 @@ void Tables::set_words(WordPattern pattern, bool add_prefix_space) {
 Tokenizer Tokenizer::from_json(std::string_view text, Location where) {
   const JsonTree json = io::parse_json(text, op, where);
   Tables tables;
-  Reader(tables, where).read(JsonPlace(json, op, where).object());
+  Reader(tables, where).read(JsonNode(json, op, where).object());
   return TokenizerBuilder::make(std::move(tables));
 }
 
@@ -296,7 +296,7 @@ Tokenizer Tokenizer::load_gpt2(const io::Path& vocab_json, const io::Path& merge
   Tables tables;
   tables.set_words(WordPattern::gpt2, false);
   Reader reader(tables, where);
-  reader.read_vocabulary(JsonPlace(json, op, where));
+  reader.read_vocabulary(JsonNode(json, op, where));
   const std::string lines = io::read_file(merges_txt, op, where);
   int64_t number = 0;
   for (std::string_view rest = lines; !rest.empty();) {

@@ -7,6 +7,7 @@
 
 #include "../../tensor/error.hpp"
 #include "../cost_model.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft::distributed {
 
@@ -79,7 +80,7 @@ TrainingPlan training_plan(std::string_view given, Location where) {
     int value = 0;
     const auto [rest, fault] = std::from_chars(term.data() + digits, term.data() + term.size(), value);
     if (found == sizes.end() || fault != std::errc() || rest != term.data() + term.size()) {
-      raise<ValueError>({.problem = fmt::format("a plan is like dp8-tp8-pp4-zero1, not '{}'", given),
+      raise<ValueError>({.problem = mismatch_text("plan", "a text like dp8-tp8-pp4-zero1", in_quotes(given)),
                          .remedy = "its terms are dp, pp, tp, sp, ep, zero, v, mb and ckpt, each with a number"});
     }
     *found->second = value;

@@ -5,6 +5,7 @@
 
 #include "../../tensor/error.hpp"
 #include "stage-inl.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft::distributed {
 
@@ -32,11 +33,11 @@ void check(const TransformerSizes& model, const TrainingPlan& plan) {
                                 {"chunks", plan.chunks},
                                 {"micro_batch", plan.micro_batch},
                                 {"bucket_bytes", plan.bucket_bytes}}) {
-    if (n < 1) raise<ValueError>({.problem = fmt::format("{} is {}", what, n)});
+    expect_at_least(what, n, 1);
   }
-  if (!is_floating(model.dtype)) raise<ValueError>({.problem = fmt::format("weights of {}", name(model.dtype))});
+  if (!is_floating(model.dtype)) raise_value("dtype", "a floating-point dtype", model.dtype);
   if (plan.shard_stage < 0 || plan.shard_stage > 3) {
-    raise<ValueError>({.problem = fmt::format("there are stages 0 to 3, not {}", plan.shard_stage)});
+    raise_value("shard_stage", "0 to 3", plan.shard_stage);
   }
   divides(model.heads, model.width, "heads", "features");
   divides(plan.tp, model.heads, "ranks", "heads");
@@ -51,8 +52,7 @@ void check(const TransformerSizes& model, const TrainingPlan& plan) {
         {.problem = fmt::format("{} stages of {} chunks are cut from {} layers", plan.pp, plan.chunks, model.layers)});
   }
   if (plan.chunks > 1 && plan.schedule != PipelineSchedule::interleaved) {
-    raise<ValueError>(
-        {.problem = fmt::format("{} has one chunk on each stage, not {}", name(plan.schedule), plan.chunks)});
+    raise_value("chunks", fmt::format("1 with schedule {}", name(plan.schedule)), plan.chunks);
   }
   if (plan.schedule == PipelineSchedule::interleaved)
     divides(plan.pp, micro_batches_of(plan), "stages", "micro-batches");

@@ -10,6 +10,7 @@
 #include "../../ops/pointwise.hpp"
 #include "../collectives.hpp"
 #include "../detail/member.hpp"
+#include "../detail/sequence_mixture.hpp"
 
 namespace weft::distributed {
 
@@ -33,6 +34,12 @@ Tensor kept_experts(const nn::detail::Routed& routed) {
   return masked_fill(routed.to.expert_id, routed.to.scatter.t() < 0, -1);
 }
 
+/// Sums over ranks with other tokens of the same sequences. Each of them adds the losses to its own, and gradients are
+/// summed over the ranks: so the losses' gradients are divided by the number of ranks.
+nn::detail::RouterSums over_sequence(const nn::detail::RouterSums& own, const Group& group) {
+  return {all_reduce(own.counts, group), with_scaled_gradient(all_reduce(own.shares, group), 1. / group.size())};
+}
+
 class Experts final : public nn::detail::LayerInParts {
  public:
   Experts(int64_t experts, const ExpertParallelOptions& options)
@@ -48,7 +55,8 @@ class Experts final : public nn::detail::LayerInParts {
                                to);
   }
   nn::detail::RouterSums sums(const nn::detail::RouterSums& own) const override {
-    return {over_all_ranks(own.counts), over_all_ranks(own.shares)};
+    const nn::detail::RouterSums sums = options_.sequence ? over_sequence(own, *options_.sequence) : own;
+    return {over_all_ranks(sums.counts), over_all_ranks(sums.shares)};
   }
   std::optional<int> cut(std::string_view name) const override {
     return name == "up" || name == "down" ? std::optional(0) : std::nullopt;
@@ -64,12 +72,29 @@ class Experts final : public nn::detail::LayerInParts {
   const TokenDispatcher dispatcher_;
 };
 
+/// All experts, for a shard of the sequence.
+class SequenceMixture final : public nn::detail::LayerInParts {
+ public:
+  explicit SequenceMixture(const Group& group) : LayerInParts(1, 0), group_(group) {}
+  bool shards_experts() const override { return false; }
+  nn::detail::RouterSums sums(const nn::detail::RouterSums& own) const override { return over_sequence(own, group_); }
+  std::optional<int> cut(std::string_view) const override { return {}; }
+
+ private:
+  const Group group_;
+};
+
 }  // namespace
+
+void detail::join_router_losses(const nn::Module& layer, const Group& group, Location where) {
+  nn::detail::put_in_parts(layer, Shared<SequenceMixture>::make(group), where);
+}
 
 void cut_experts(const nn::Module& layer, const ExpertParallelOptions& options, Location where) {
   const CallScope call("cut_experts", where);
   options.group.member().check_member();
   if (options.replicas) options.replicas->member().check_member();
+  if (options.sequence) options.sequence->member().check_member();
   if (!nn::detail::is_of(layer, typeid(nn::MoE))) {
     raise<ValueError>({.problem = fmt::format("a {} has no experts", layer.class_name())});
   }

@@ -13,6 +13,7 @@
 #include "../../ops/scatter.hpp"
 #include "../collectives.hpp"
 #include "../detail/member.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft::distributed {
 
@@ -38,9 +39,7 @@ namespace {
 void check(const Tensor& x, const Tensor& routing, const Tensor& probabilities) {
   check_floating(checked(x));
   check_floating(checked(probabilities));
-  if (!is_integer(checked(routing).dtype())) {
-    raise<DTypeError>({.problem = fmt::format("routing is {}, not of integers", name(routing.dtype()))});
-  }
+  expect_integers("routing", checked(routing));
   check_same_device({&x, &routing, &probabilities});
   if (x.dim() == 2 && routing.dim() == 2 && routing.size(0) == x.size(0) && routing.shape() == probabilities.shape()) {
     return;
@@ -214,9 +213,7 @@ TokenDispatcher::TokenDispatcher(int64_t experts, Group group, TokenDispatcherOp
   if (experts <= 0 || experts % group_.size() != 0) {
     raise<ValueError>({.problem = fmt::format("{} ranks do not divide {} experts", group_.size(), experts)});
   }
-  if (options.capacity && *options.capacity < 0) {
-    raise<ValueError>({.problem = fmt::format("a capacity of {}", *options.capacity)});
-  }
+  if (options.capacity) expect_at_least("capacity", *options.capacity, 0);
 }
 
 DispatchedTokens TokenDispatcher::dispatch(const Tensor& x, const Tensor& routing, const Tensor& probabilities,
@@ -231,7 +228,8 @@ DispatchedTokens TokenDispatcher::dispatch(const Tensor& x, const Tensor& routin
 Tensor TokenDispatcher::combine(const Tensor& expert_out, const DispatchedTokens& dispatched, Location where) const {
   const CallScope call("TokenDispatcher::combine", where);
   check_floating(checked(expert_out));
-  if (!dispatched.route) raise<ValueError>({.problem = "nothing was dispatched", .remedy = "pass what dispatch gave"});
+  if (!dispatched.route)
+    raise<ValueError>({.problem = "nothing was dispatched", .remedy = "pass the result of dispatch"});
   const int64_t rows = dispatched.probabilities.size(0);
   if (expert_out.dim() == 0 || expert_out.size(0) != rows) {
     raise<ShapeError>({.problem = fmt::format("{} rows were dispatched here", rows),

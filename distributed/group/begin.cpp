@@ -9,9 +9,10 @@
 #include "../../ops/detail/common.hpp"
 #include "../../ops/join.hpp"
 #include "../../ops/pointwise.hpp"
-#include "../../tensor/step_recorder.hpp"
+#include "../../tensor/capture_recorder.hpp"
 #include "../detail/gradients.hpp"
 #include "../detail/reduce.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft::distributed::detail {
 
@@ -248,7 +249,7 @@ void check_sizes(std::span<const int64_t> sizes, const Group& group, std::option
     }
   }
   if (total && sum != *total) {
-    raise<ShapeError>({.problem = fmt::format("the {} add up to {}, not to {}", what, sum, *total)});
+    raise_mismatch<ShapeError>(fmt::format("sum of {}", what), *total, sum);
   }
 }
 
@@ -359,8 +360,7 @@ Begun begin_all_gather(const Tensor& x, std::span<const int64_t> sizes, const Gr
   check_sizes(sizes, group, {}, "sizes");
   const size_t me = static_cast<size_t>(group.rank());
   if (x.size(dim) != sizes[me]) {
-    raise<ShapeError>(
-        {.problem = fmt::format("this rank's size along dimension {} is {}, not {}", dim, x.size(dim), sizes[me])});
+    raise_mismatch<ShapeError>(fmt::format("this rank's size along dimension {}", dim), sizes[me], x.size(dim));
   }
   begun.operation.call.shape[dim] = -1;
   const Tensor own = on_wire(begun, x);

@@ -9,6 +9,7 @@
 #include "../../ops/create.hpp"
 #include "../detail/begin.hpp"
 #include "../detail/gradients.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft::distributed {
 
@@ -37,7 +38,7 @@ Tensor own_part(const Tensor& x, std::span<const int64_t> sizes, const Group& gr
   return x.narrow(dim, first, sizes[static_cast<size_t>(group.rank())]).contiguous();
 }
 
-/// Extremes and products are differentiable through all_reduce only.
+/// MinMax and products are differentiable through all_reduce only.
 bool goes_through_all_reduce(const Tensor& x, ReduceOp op) { return !is_linear(op) && should_record(x); }
 
 }  // namespace
@@ -58,7 +59,7 @@ const Tensor& all_reduce_(const Tensor& x, const Group& group, ReduceOp op, Loca
 double mean_weight(double own, const Group& group, Location where) {
   const CallScope call("mean_weight", where);
   if (!(own >= 0 && std::isfinite(own))) {
-    raise<ValueError>({.problem = fmt::format("weight is {}", own), .remedy = "it is finite and not negative"});
+    raise_value("weight", "a finite number of at least 0", own);
   }
   if (group.size() == 1) return own;
   const NoGradGuard unrecorded;

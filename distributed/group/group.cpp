@@ -9,6 +9,7 @@
 #include "../detail/member.hpp"
 #include "../error.hpp"
 #include "../local/hub.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft::distributed {
 
@@ -46,7 +47,7 @@ int64_t Group::sent_bytes() const { return member_->contains_me() ? member_->wir
 
 void Group::set_timeout(double seconds, Location where) const {
   const CallScope call("set_timeout", where);
-  if (!(seconds > 0)) raise<ValueError>({.problem = fmt::format("a timeout of {} seconds is not above 0", seconds)});
+  if (!(seconds > 0)) raise_value("seconds", "a number above 0", seconds);
   member_->set_timeout(seconds);
 }
 

@@ -11,6 +11,7 @@
 #include "../../tensor/threads.hpp"
 #include "../detail/member.hpp"
 #include "../local/hub.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft::distributed {
 
@@ -63,7 +64,7 @@ void run_rank(const Shared<Threads>& threads, std::span<const int> ranks, int ra
 
 LocalWorld::LocalWorld(int ranks, LocalWorldOptions options, Location where) : size_(ranks), options_(options) {
   const CallScope call("LocalWorld", where);
-  if (ranks <= 0) raise<ValueError>({.problem = fmt::format("a world of {} ranks", ranks)});
+  expect_at_least("ranks", ranks, 1);
 }
 
 void LocalWorld::run(const Callback<void(const Group&)>& body, Location where) const {

@@ -69,7 +69,7 @@ Clock::time_point Member::deadline() const {
 void Member::check_member() const {
   if (contains_me()) return;
   raise<ValueError>({.problem = "this rank does not belong to the group",
-                     .remedy = "ask group.contains_me() before calls of its collectives"});
+                     .remedy = "call group.contains_me() before its collectives"});
 }
 
 void Member::check_rank(int rank) const {

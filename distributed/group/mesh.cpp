@@ -7,6 +7,7 @@
 
 #include "../../tensor/error.hpp"
 #include "../../tensor/layout.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft::distributed {
 
@@ -22,9 +23,9 @@ std::vector<int> checked_ranks(const Dims& shape, std::vector<int> ranks, const 
     std::iota(ranks.begin(), ranks.end(), 0);
   }
   if (places != static_cast<int64_t>(ranks.size())) {
-    raise<ValueError>(
-        {.problem = fmt::format("a mesh of shape {} takes {} ranks, not {}", shape.text(), places, ranks.size()),
-         .remedy = "start as many ranks as the mesh has places, or name those of it"});
+    raise<ValueError>({.problem = mismatch_text(fmt::format("mesh of shape {}", shape.text()),
+                                                fmt::format("{} ranks", places), ranks.size()),
+                       .remedy = "start as many ranks as the mesh has places, or name those of it"});
   }
   return ranks;
 }

@@ -30,7 +30,7 @@ Shared<Member> mpi_world() {
   std::string why;
   if (Shared<Member> world = mpi::start_world(why); world != nullptr) {
     if (world->size() == processes) return world;
-    why = fmt::format("MPI knows of {}; is it the mpirun of another MPI?", world->size());
+    why = fmt::format("MPI has {}; is it the mpirun of another MPI?", world->size());
   }
 #else
   const std::string why = "this build of Weft has no MPI (WEFT_WITH_MPI)";

@@ -20,7 +20,7 @@ namespace {
 // Elements per block: the accumulator stays in a core's L2 cache.
 constexpr int64_t block = 1 << 14;
 
-View flat(const void* data, DType dtype, int64_t count, Device device) {
+View flat_view(const void* data, DType dtype, int64_t count, Device device) {
   View view;
   view.layout.device_type = device.type;
   view.layout.device_index = static_cast<uint8_t>(device.index);
@@ -88,11 +88,11 @@ void reduce_in_order(ReduceOp op, DType dtype, void* out, std::span<const void* 
   const Tensor room = Tensor::adopt(weft::detail::new_tensor(Dims{direct ? 0 : 2 * at_once}, carried, device));
   for (int64_t i = 0; i < count; i += at_once) {
     const int64_t n = std::min(at_once, count - i);
-    const View result = flat(element(out, dtype, i), dtype, n, device);
-    const auto part = [&](size_t r) { return flat(element(inputs[r], dtype, i), dtype, n, device); };
+    const View result = flat_view(element(out, dtype, i), dtype, n, device);
+    const auto part = [&](size_t r) { return flat_view(element(inputs[r], dtype, i), dtype, n, device); };
     // If `out` is a later input, it must not be written before that input is read.
-    const View sum = direct ? result : flat(room.data_ptr(), carried, n, device),
-               wide = direct ? result : flat(element(room.data_ptr(), carried, at_once), carried, n, device);
+    const View sum = direct ? result : flat_view(room.data_ptr(), carried, n, device),
+               wide = direct ? result : flat_view(element(room.data_ptr(), carried, at_once), carried, n, device);
     if (inputs.size() == 1) table.copy(sum, part(0));
     else if (carried == dtype) table.binary(step, sum, part(0), part(1));
     else table.copy(sum, part(0));

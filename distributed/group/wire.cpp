@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "../error.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft::distributed::detail {
 
@@ -56,8 +57,9 @@ void check_header(const CallPlace& place, int from, const Wire::Header& sent, co
   if (is_same_header(sent, expected)) return;
   throw DistributedError(
       format_error({.op = place.op,
-                    .problem = fmt::format("rank {} sent {} {}, not {} {}", from, weft::name(sent.dtype),
-                                           shape(sent).text(), weft::name(expected.dtype), shape(expected).text()),
+                    .problem = mismatch_text(fmt::format("tensor from rank {}", from),
+                                             fmt::format("{} {}", weft::name(expected.dtype), shape(expected).text()),
+                                             fmt::format("{} {}", weft::name(sent.dtype), shape(sent).text())),
                     .remedy = "receive(from) takes whatever comes"},
                    place.where));
 }

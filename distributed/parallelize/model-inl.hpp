@@ -42,7 +42,9 @@ struct ParallelModel::State {
  private:
   Group replicas_;
   void share_out();
-  void apply(const ModuleSplit& split, const std::vector<std::pair<std::string, nn::Module>>& own);
+  /// `mixtures` are those on shards of the sequence.
+  void apply(const ModuleSplit& split, const std::vector<std::pair<std::string, nn::Module>>& own,
+             const std::vector<nn::Module>& mixtures);
   void apply_all();
 };
 

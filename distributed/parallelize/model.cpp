@@ -15,8 +15,10 @@
 #include "../collectives.hpp"
 #include "../detail/flat.hpp"
 #include "../detail/member.hpp"
+#include "../detail/sequence_mixture.hpp"
 #include "../detail/tensor_set.hpp"
 #include "model-inl.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft::distributed {
 
@@ -30,7 +32,7 @@ Mesh with_all_dimensions(const Mesh& mesh) {
   const std::vector<std::string> known{"dp", "pp", "ep", "tp"};
   for (const std::string& name : names) {
     if (std::ranges::find(known, name) != known.end()) continue;
-    raise<ValueError>({.problem = fmt::format("a plan's mesh has dimensions dp, pp, ep and tp, not '{}'", name)});
+    raise_value("dimension of the plan's mesh", "dp, pp, ep or tp", in_quotes(name));
   }
   if (std::ssize(names) != shape.size()) raise<ValueError>({.problem = "the mesh's dimensions have no names"});
   for (const std::string& name : known) {
@@ -55,8 +57,7 @@ Group replicas_in(const Mesh& mesh) {
 std::vector<size_t> bounds_of(const ParallelPlan& plan, int stages, const nn::Module& model, size_t layers) {
   std::vector<size_t> bounds{0};
   if (stages > 1 && static_cast<int>(layers) < stages) {
-    raise<ValueError>({.problem = fmt::format("{} stages are cut from an nn::Sequential of as many layers, not of {}",
-                                              stages, layers)});
+    raise_value("model", fmt::format("an nn::Sequential of at least {} layers, one for each stage", stages), layers);
   }
   if (plan.cuts.empty()) {
     for (int s = 1; s < stages; ++s) bounds.push_back(static_cast<size_t>(s) * layers / static_cast<size_t>(stages));
@@ -106,6 +107,8 @@ struct Doing {
   const Group& experts;
   const Group& replicas;
   bool sequence_parallel;
+  /// Whether the module's input is a shard of the sequence.
+  bool on_sequence_parts;
 
   template <class Options>
   Options on_group(Options options) const {
@@ -120,6 +123,7 @@ struct Doing {
   void operator()(ExpertParallelOptions o) const {
     o.group = experts;
     o.replicas = replicas;
+    if (on_sequence_parts) o.sequence = group;
     cut_experts(module, o);
   }
   void operator()(const OnSequenceParts&) const {
@@ -129,6 +133,26 @@ struct Doing {
     if (sequence_parallel) go_on_with_sequence_parts(module, group);
   }
 };
+
+using NamedModules = std::vector<std::pair<std::string, nn::Module>>;
+
+const void* identity(const nn::Module& module) { return &nn::detail::StateAccess::state(module); }
+
+/// Mixtures of experts whose input is a shard of the sequence.
+std::vector<nn::Module> mixtures_on_sequence_parts(const ParallelPlan& plan, const NamedModules& modules) {
+  std::vector<nn::Module> out;
+  for (const ModuleSplit& split : plan.splits) {
+    if (!std::holds_alternative<OnSequenceParts>(split.how)) continue;
+    const nn::detail::Pattern pattern(op, split.pattern, Location::none());
+    for (const auto& [name, module] : modules) {
+      if (!pattern.finds(name)) continue;
+      for (const nn::Module& inner : module.modules()) {
+        if (nn::detail::is_of(inner, typeid(nn::MoE))) out.push_back(inner);
+      }
+    }
+  }
+  return out;
+}
 
 /// Descends into lists of modules, which are not called themselves.
 void add_units(const nn::Module& module, std::vector<nn::Module>& out) {
@@ -216,15 +240,19 @@ void ParallelModel::State::share_out() {
 
 void ParallelModel::State::apply_all() {
   std::set<const void*> mine;
-  const auto identity = [](const nn::Module& module) { return &nn::detail::StateAccess::state(module); };
   for (const nn::Module& layer : own_layers()) {
     for (const nn::Module& inner : layer.modules()) mine.insert(identity(inner));
   }
-  std::vector<std::pair<std::string, nn::Module>> own;
+  NamedModules own;
   for (const auto& named : layers.model.module.named_modules()) {
     if (mine.contains(identity(named.second))) own.push_back(named);
   }
-  for (const ModuleSplit& split : plan.splits) apply(split, own);
+  std::vector<nn::Module> mixtures;
+  if (plan.sequence_parallel && tp().size() > 1) mixtures = mixtures_on_sequence_parts(plan, own);
+  for (const ModuleSplit& split : plan.splits) apply(split, own, mixtures);
+  for (const nn::Module& mixture : mixtures) {
+    if (nn::detail::parts_of(mixture) == nullptr) detail::join_router_losses(mixture, tp(), Location::none());
+  }
   detail::TensorSet cut;
   for (const auto& [name, module] : own) {
     const nn::detail::LayerInParts* const parts = nn::detail::parts_of(module);
@@ -241,7 +269,8 @@ void ParallelModel::State::apply_all() {
   }
 }
 
-void ParallelModel::State::apply(const ModuleSplit& split, const std::vector<std::pair<std::string, nn::Module>>& own) {
+void ParallelModel::State::apply(const ModuleSplit& split, const NamedModules& own,
+                                 const std::vector<nn::Module>& mixtures) {
   const nn::detail::Pattern pattern(op, split.pattern, Location::none());
   const auto finds = [&](const auto& named) { return pattern.finds(named.first); };
   const auto all = layers.model.module.named_modules();
@@ -249,7 +278,11 @@ void ParallelModel::State::apply(const ModuleSplit& split, const std::vector<std
     raise<ValueError>({.problem = fmt::format("\"{}\" finds no module", split.pattern)});
   }
   for (const auto& named : own) {
-    if (finds(named)) std::visit(Doing{named.second, tp(), ep(), dp(), plan.sequence_parallel}, split.how);
+    if (!finds(named)) continue;
+    const nn::Module& module = named.second;
+    const auto is_same = [&](const nn::Module& mixture) { return mixture.same_as(module); };
+    const bool on_sequence_parts = std::ranges::any_of(mixtures, is_same);
+    std::visit(Doing{module, tp(), ep(), dp(), plan.sequence_parallel, on_sequence_parts}, split.how);
   }
 }
 

@@ -1,5 +1,3 @@
-#include <cmath>
-
 #include <fmt/format.h>
 
 #include "../../autograd/mode.hpp"
@@ -10,10 +8,12 @@
 #include "../../ops/reduce.hpp"
 #include "../collectives.hpp"
 #include "../detail/clip.hpp"
+#include "../detail/micro_batch_shares.hpp"
 #include "../detail/optimizer_state.hpp"
 #include "../detail/run_state.hpp"
 #include "../detail/tensor_set.hpp"
 #include "model-inl.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft::distributed {
 
@@ -104,48 +104,32 @@ struct ParallelTraining::State {
     return f();
   }
 
-  /// Weights of this replica's micro-batches divided by the mean weight over all replicas; 1 if all are equal.
-  std::vector<double> shares_of(const std::vector<Tensor>& targets, const ParallelWeight& weight) const {
-    std::vector<double> shares;
-    double sum = 0;
-    for (const Tensor& target : targets) {
-      if (weight) {
-        const OutsideCalls user;
-        shares.push_back(weight(target));
-      } else {
-        shares.push_back(static_cast<double>(target.size(0)));
-      }
-      if (!(shares.back() >= 0 && std::isfinite(shares.back()))) {
-        raise<ValueError>({.problem = fmt::format("the weight of a micro-batch is {}", shares.back()),
-                           .remedy = "it is finite and not negative"});
-      }
-      sum += shares.back();
+  /// Returns the mean of the losses weighted by `weights`, and accumulates its gradients.
+  double run(const std::vector<Tensor>& inputs, const std::vector<Tensor>& targets, const std::vector<double>& weights,
+             const ParallelLoss& loss) const {
+    const auto mean_over_replicas = [&](double own) { return mean_weight(own, model->replicas()); };
+    if (!pipeline) {
+      return run_whole(inputs, targets, detail::micro_batch_shares(weights, mean_over_replicas), loss);
     }
-    const double mean = mean_weight(sum, model->replicas()) / static_cast<double>(targets.size());
-    for (double& share : shares) share = share == 0 ? 0 : share / mean;
-    return shares;
+    const auto at = [](int m) { return static_cast<size_t>(m); };
+    const PipelineStep step{.input = [&](int m) { return std::vector{inputs[at(m)]}; },
+                            .loss = [&](int m, std::span<const Tensor> y) { return loss(y[0], targets[at(m)]); },
+                            .weight = [&](int m) { return weights[at(m)]; },
+                            .mean_weight = mean_over_replicas};
+    return alone([&] { return pipeline->run(step); });
   }
 
-  /// Returns the mean of the losses weighted by `shares`, and accumulates its gradients.
-  double run(const std::vector<Tensor>& inputs, const std::vector<Tensor>& targets, const std::vector<double>& shares,
-             const ParallelLoss& loss) const {
-    const auto weighted = [&](size_t m, const Tensor& y) {
-      if (shares[m] == 0) return weft::sum(y) * 0;
-      const Tensor own = loss(y, targets[m]);
-      return shares[m] == 1 ? own : own * shares[m];
-    };
-    if (pipeline) {
-      const PipelineStep step{
-          .input = [&](int m) { return std::vector{inputs[static_cast<size_t>(m)]}; },
-          .loss = [&](int m, std::span<const Tensor> y) { return weighted(static_cast<size_t>(m), y[0]); }};
-      return alone([&] { return pipeline->run(step); });
-    }
+  /// `run` without stages.
+  double run_whole(const std::vector<Tensor>& inputs, const std::vector<Tensor>& targets,
+                   const std::vector<double>& shares, const ParallelLoss& loss) const {
     double sum = 0;
     const auto count = static_cast<double>(inputs.size());
     const auto one = [&](size_t m) {
-      const Tensor own = weighted(m, model->layers.model.call(inputs[m]));
-      const nn::AuxiliaryLossScale share(shares[m]);
+      const Tensor y = model->layers.model.call(inputs[m]);
+      Tensor own = shares[m] == 0 ? weft::sum(y) * 0 : loss(y, targets[m]);
+      if (shares[m] != 0 && shares[m] != 1) own = own * shares[m];
       sum += own.detach().to(f64).item<double>();
+      const nn::AuxiliaryLossScale scale(shares[m] / count);
       (inputs.size() == 1 ? own : own / count).backward();
     };
     for (size_t m = 0; m + 1 < inputs.size(); ++m) alone([&] { one(m); });
@@ -179,6 +163,21 @@ struct ParallelTraining::State {
   }
 };
 
+namespace {
+
+/// Raises ValueError, on every rank of a replica, for a weight that is negative or not finite.
+std::vector<double> weights_of(const std::vector<Tensor>& targets, const ParallelWeight& weight) {
+  std::vector<double> weights;
+  {
+    const OutsideCalls user;
+    for (const Tensor& t : targets) weights.push_back(weight ? weight(t) : static_cast<double>(t.size(0)));
+  }
+  detail::check_micro_batch_weights(weights);
+  return weights;
+}
+
+}  // namespace
+
 ParallelTraining::ParallelTraining(const ParallelModel& model, std::unique_ptr<optim::Optimizer> optimizer,
                                    Location where) {
   const CallScope call("ParallelTraining", where);
@@ -199,10 +198,9 @@ double ParallelTraining::backward(const Tensor& input, const Tensor& target, con
                        .details = t->defined() ? t->shape().text() : "undefined"});
   }
   const std::vector<Tensor> targets = target.chunk(static_cast<int>(count), 0);
-  const std::vector<double> shares = state_->shares_of(targets, weight);
+  const std::vector<double> weights = weights_of(targets, weight);
   state_->has_gradients = true;
-  const nn::AuxiliaryLossScale scale(1 / static_cast<double>(count));
-  const double mean = state_->run(input.chunk(static_cast<int>(count), 0), targets, shares, loss);
+  const double mean = state_->run(input.chunk(static_cast<int>(count), 0), targets, weights, loss);
   return all_reduce(tensor(mean, f64), state_->model->replicas(), ReduceOp::avg).item<double>();
 }
 

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <deque>
 #include <map>
 #include <numeric>
@@ -10,6 +9,7 @@
 
 #include "../../autograd/engine.hpp"
 #include "../../autograd/mode.hpp"
+#include "../../nn/auxiliary_loss.hpp"
 #include "../../ops/create.hpp"
 #include "../../ops/pointwise.hpp"
 #include "../../ops/reduce.hpp"
@@ -18,8 +18,10 @@
 #include "../collectives.hpp"
 #include "../detail/clip.hpp"
 #include "../detail/member.hpp"
+#include "../detail/micro_batch_shares.hpp"
 #include "../pipeline.hpp"
 #include "split_backward-inl.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft::distributed {
 
@@ -28,16 +30,23 @@ namespace {
 using Kind = PipelineAction::Kind;
 using Tensors = std::vector<Tensor>;
 
-/// Sends lists of tensors between parts: first a message with the sort of each entry, then the defined tensors.
+/// Tensors that one part sends to another.
+struct Parcel {
+  Tensors tensors;
+  /// In backward: the factor of the micro-batch's loss, which only the last stage computes.
+  double loss_factor = 1;
+};
+
+/// Sends parcels between parts: first a message with the factor and the sort of each entry, then the defined tensors.
 /// Receivers need not be ready.
 class Mail {
  public:
   Mail(const Group& group, Device device) : group_(group), device_(device) {}
 
   /// Sends to chunk `chunk` of a stage, forward or backward.
-  void send(const Tensors& list, int stage, int chunk, bool backwards) {
-    Tensors message{tensor(sorts_of(list)).to(DType::u8)};
-    for (const Tensor& t : list) {
+  void send(const Parcel& parcel, int stage, int chunk, bool backwards) {
+    Tensors message{tensor(header_of(parcel))};
+    for (const Tensor& t : parcel.tensors) {
       if (t.defined()) message.push_back(t.detach());
     }
     const int tag = tag_of(chunk, backwards);
@@ -48,14 +57,16 @@ class Mail {
     }
   }
 
-  Tensors receive(int stage, int chunk, bool backwards) {
+  Parcel receive(int stage, int chunk, bool backwards) {
     const int tag = tag_of(chunk, backwards);
-    Tensors list;
-    for (const uint8_t sort : next(stage, tag).to_vector<uint8_t>()) {
-      list.push_back(sort == undefined ? Tensor() : next(stage, tag).to(device_));
-      if (sort == differentiable) list.back().requires_grad_();
+    const std::vector<double> header = next(stage, tag).to_vector<double>();
+    Parcel parcel{{}, header[0]};
+    for (size_t i = 1; i < header.size(); ++i) {
+      const auto sort = static_cast<Sort>(header[i]);
+      parcel.tensors.push_back(sort == undefined ? Tensor() : next(stage, tag).to(device_));
+      if (sort == differentiable) parcel.tensors.back().requires_grad_();
     }
-    return list;
+    return parcel;
   }
 
   void wait() {
@@ -65,12 +76,12 @@ class Mail {
  private:
   enum Sort : uint8_t { undefined, constant, differentiable };
 
-  static std::vector<int> sorts_of(const Tensors& list) {
-    std::vector<int> sorts;
-    for (const Tensor& t : list) {
-      sorts.push_back(!t.defined() ? undefined : t.requires_grad() ? differentiable : constant);
+  static std::vector<double> header_of(const Parcel& parcel) {
+    std::vector<double> header{parcel.loss_factor};
+    for (const Tensor& t : parcel.tensors) {
+      header.push_back(!t.defined() ? undefined : t.requires_grad() ? differentiable : constant);
     }
-    return sorts;
+    return header;
   }
   static int tag_of(int chunk, bool backwards) { return 2 * chunk + (backwards ? 1 : 0); }
 
@@ -88,25 +99,12 @@ class Mail {
   std::map<int, std::deque<Tensor>> own_;
 };
 
-std::vector<double> shares_of(const PipelineStep& step, int micro_batches) {
-  std::vector<double> shares(static_cast<size_t>(micro_batches), 1);
-  if (!step.weight) return shares;
-  double sum = 0;
-  for (int m = 0; m < micro_batches; ++m) {
-    double& weight = shares[static_cast<size_t>(m)];
-    {
-      const OutsideCalls user;
-      weight = step.weight(m);
-    }
-    if (!(weight >= 0 && std::isfinite(weight))) {
-      raise<ValueError>({.problem = fmt::format("the weight of micro-batch {} is {}", m, weight),
-                         .remedy = "it is finite and not negative"});
-    }
-    sum += weight;
-  }
-  const double mean = sum / micro_batches;
-  for (double& share : shares) share = share == 0 ? 0 : share / mean;
-  return shares;
+std::vector<double> weights_of(const PipelineStep& step, int micro_batches) {
+  std::vector<double> weights(static_cast<size_t>(micro_batches), 1);
+  if (!step.weight) return weights;
+  const OutsideCalls user;
+  for (int m = 0; m < micro_batches; ++m) weights[static_cast<size_t>(m)] = step.weight(m);
+  return weights;
 }
 
 /// Runs one step on one stage.
@@ -122,7 +120,9 @@ class Run {
       raise<ValueError>({.problem = fmt::format("stage {} of {} has no function of its {}", rank, stages(),
                                                 rank == 0 && !step_.input ? "input" : "loss")});
     }
-    if (rank + 1 == stages()) shares_ = shares_of(step_, options_.micro_batches);
+    if (rank + 1 == stages()) {
+      shares_ = detail::micro_batch_shares(weights_of(step_, options_.micro_batches), step_.mean_weight);
+    }
     for (const PipelineAction& a : actions) {
       if (a.kind == Kind::forward) forward(a);
       else backward(a);
@@ -135,6 +135,8 @@ class Run {
   /// State of a micro-batch between forward and backward; `inputs` are those that another part produced.
   struct Kept {
     Tensors inputs, outputs, seeds;
+    /// The micro-batch's weight divided by the sum of all weights, from take_seeds on.
+    double loss_factor = 0;
     std::optional<detail::SplitBackward> rest = {};
   };
 
@@ -148,7 +150,7 @@ class Run {
   void forward(const PipelineAction& a) {
     Kept kept;
     Tensors inputs;
-    if (part(a) > 0) inputs = kept.inputs = mail_.receive(stage_of(part(a) - 1), a.chunk, false);
+    if (part(a) > 0) inputs = kept.inputs = mail_.receive(stage_of(part(a) - 1), a.chunk, false).tensors;
     Tensor loss;
     {
       const OutsideCalls user;
@@ -165,7 +167,7 @@ class Run {
       losses_ += share(a) == 0 ? 0 : loss.item<double>() * share(a);
       kept.outputs = {(share(a) == 0 || share(a) == 1 ? loss : loss * share(a)) / options_.micro_batches};
     } else {
-      mail_.send(kept.outputs, stage_of(part(a) + 1), chunk_of(part(a) + 1), false);
+      mail_.send({kept.outputs}, stage_of(part(a) + 1), chunk_of(part(a) + 1), false);
     }
     kept_[{a.chunk, a.micro_batch}] = std::move(kept);
   }
@@ -173,23 +175,27 @@ class Run {
   void backward(const PipelineAction& a) {
     const auto found = kept_.find({a.chunk, a.micro_batch});
     Kept& kept = found->second;
+    if (a.kind != Kind::weight_gradient) take_seeds(a, kept);
+    const nn::AuxiliaryLossScale scale(kept.loss_factor);
     if (a.kind != Kind::weight_gradient) {
-      take_seeds(a, kept);
-      const Tensors gradients = a.kind == Kind::backward ? all_gradients(kept) : gradients_alone(kept);
-      if (part(a) > 0) mail_.send(gradients, stage_of(part(a) - 1), chunk_of(part(a) - 1), true);
+      const Parcel to_previous{a.kind == Kind::backward ? all_gradients(kept) : gradients_alone(kept),
+                               kept.loss_factor};
+      if (part(a) > 0) mail_.send(to_previous, stage_of(part(a) - 1), chunk_of(part(a) - 1), true);
     } else if (kept.rest) {
       kept.rest->finish();
     }
     if (a.kind != Kind::input_gradient) kept_.erase(found);
   }
 
-  /// Receives the gradients of the outputs, and drops outputs without one.
+  /// Receives the gradients of the outputs and the factor of the loss, and drops outputs without a gradient.
   void take_seeds(const PipelineAction& a, Kept& kept) {
     if (is_last(a)) {
+      kept.loss_factor = share(a) / options_.micro_batches;
       kept.seeds = {ones_like(kept.outputs[0])};
       if (!kept.outputs[0].requires_grad()) kept.outputs.clear();
     } else {
-      const Tensors received = mail_.receive(stage_of(part(a) + 1), a.chunk, true);
+      const auto [received, loss_factor] = mail_.receive(stage_of(part(a) + 1), a.chunk, true);
+      kept.loss_factor = loss_factor;
       Tensors outputs;
       for (size_t i = 0; i < received.size(); ++i) {
         if (!received[i].defined()) continue;
@@ -232,7 +238,7 @@ class Run {
   /// By chunk and micro-batch.
   std::map<std::pair<int, int>, Kept> kept_;
   double losses_ = 0;
-  /// Weights of the micro-batches, divided by their mean.
+  /// On the last stage: weights of the micro-batches, divided by their mean over all replicas.
   std::vector<double> shares_;
 };
 

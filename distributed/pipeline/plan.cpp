@@ -8,6 +8,7 @@
 
 #include "../../tensor/error.hpp"
 #include "../pipeline.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft::distributed {
 
@@ -81,12 +82,11 @@ Actions actions_of(PipelineSchedule schedule, int stage, int stages, int micro_b
 
 void check(PipelineSchedule schedule, int stages, int micro_batches, int chunks) {
   for (const auto& [what, n] : {std::pair("stages", stages), {"micro-batches", micro_batches}, {"chunks", chunks}}) {
-    if (n <= 0) raise<ValueError>({.problem = fmt::format("a pipeline of {} {}", n, what)});
+    expect_at_least(what, n, 1);
   }
   if (schedule != PipelineSchedule::interleaved) {
     if (chunks == 1) return;
-    raise<ValueError>({.problem = fmt::format("{} has one chunk on each stage, not {}", name(schedule), chunks),
-                       .remedy = "interleave them"});
+    raise_value("chunks", fmt::format("1 with schedule {}", name(schedule)), chunks, "use the interleaved schedule");
   }
   if (micro_batches % stages == 0) return;
   raise<ValueError>(

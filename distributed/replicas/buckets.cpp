@@ -11,6 +11,7 @@
 #include "../../tensor/error.hpp"
 #include "../collectives.hpp"
 #include "../detail/flat.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft::distributed::detail {
 
@@ -32,7 +33,7 @@ std::vector<std::vector<size_t>> buckets_of(const std::vector<Tensor>& parameter
 }
 
 void check_parameters(const std::vector<Tensor>& parameters, int64_t bucket_bytes) {
-  if (bucket_bytes < 1) raise<ValueError>({.problem = fmt::format("bucket_bytes is {}", bucket_bytes)});
+  expect_at_least("bucket_bytes", bucket_bytes, 1);
   optim::detail::check_distinct_leaves(parameters);
 }
 

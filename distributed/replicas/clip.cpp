@@ -9,12 +9,11 @@
 #include "../../optim/gradients-inl.hpp"
 #include "../../tensor/error.hpp"
 #include "../collectives.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft::distributed::detail {
 
-void check_max_norm(double max_norm) {
-  if (!(max_norm >= 0)) raise<ValueError>({.problem = fmt::format("max_norm is {}", max_norm)});
-}
+void check_max_norm(double max_norm) { expect_at_least("max_norm", max_norm, 0); }
 
 double norm_over(std::span<const Group> groups, double norm) {
   double over_ranks = norm;

@@ -47,7 +47,7 @@ bool is_whole(const io::ShardedTensor& place) {
 }
 
 /// A value of the optimizer's state for a sharded parameter.
-io::ShardedTensor at(const OptimizerPart& part, const Tensor& value, const std::string& key) {
+io::ShardedTensor shard_of(const OptimizerPart& part, const Tensor& value, const std::string& key) {
   if (value.dim() == 0 && part.values.dim() > 0) return alike(value);
   if (!(value.shape() == part.values.shape())) {
     if (is_whole(part.place)) return alike(value);
@@ -71,9 +71,9 @@ io::ShardedState optimizer_state(const optim::Optimizer& optimizer, std::span<co
     const std::string prefix = fmt::format("{}.", i), name = parts[i].name + ".";
     for (auto entry = values.lower_bound(prefix); entry != values.end() && entry->first.starts_with(prefix); ++entry) {
       const std::string key = name + entry->first.substr(prefix.size());
-      out.emplace(key, at(parts[i], entry->second, key));
+      out.emplace(key, shard_of(parts[i], entry->second, key));
     }
-    if (parts[i].is_master) out.emplace(name + "master", at(parts[i], parts[i].values.detach(), name + "master"));
+    if (parts[i].is_master) out.emplace(name + "master", shard_of(parts[i], parts[i].values.detach(), name + "master"));
   }
   return out;
 }
@@ -100,7 +100,7 @@ OptimizerValues read_optimizer_state(const optim::Optimizer& optimizer, std::spa
       if (rest == "master") {
         if (!part.is_master) continue;
         masters.emplace_back(part.values.detach(), zeros(part.values.shape(), like));
-        wanted.emplace(key, at(part, masters.back().second, key));
+        wanted.emplace(key, shard_of(part, masters.back().second, key));
       } else if (optimizer.keeps(rest)) {
         const Dims& stored = entry->second.shape;
         const bool is_scalar = stored.empty();
@@ -108,7 +108,7 @@ OptimizerValues read_optimizer_state(const optim::Optimizer& optimizer, std::spa
         const Tensor value = is_scalar ? zeros({}, {.dtype = entry->second.dtype})
                                        : zeros(is_alike ? part.values.shape() : stored, like);
         values.emplace(prefix + rest, value);
-        wanted.emplace(key, at(part, value, key));
+        wanted.emplace(key, shard_of(part, value, key));
       }
     }
   }

@@ -16,6 +16,7 @@
 #include "../detail/optimizer_state.hpp"
 #include "../detail/parameter_units.hpp"
 #include "../detail/tensor_set.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft::distributed {
 
@@ -336,7 +337,7 @@ ShardedOptimizer::ShardedOptimizer(std::unique_ptr<optim::ElementwiseOptimizer> 
                                    ShardedOptimizerOptions options, Location where) {
   const CallScope call("ShardedOptimizer", where);
   if (options.stage < 1 || options.stage > 3) {
-    raise<ValueError>({.problem = fmt::format("there are stages 1, 2 and 3, not {}", options.stage)});
+    raise_value("stage", "1, 2 or 3", options.stage);
   }
   if ((options.stage == 3) == options.modules.empty()) {
     raise<ValueError>({.problem = options.stage == 3 ? "stage 3 needs the modules whose parameters come and go"

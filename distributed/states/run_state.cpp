@@ -135,8 +135,9 @@ RankGenerators::RankGenerators(const io::OpenedFolder& opened, const std::map<st
   for (const auto& [generator, states] : of_named) named_.emplace_back(generator, next(states));
   if (!differ || group.rank() != 0) return;
   warn({.op = "load_training_state",
-        .problem = fmt::format("{} ranks saved what {} load: generators that differed go on by seed and rank", saved_by,
-                               group.size())});
+        .problem =
+            fmt::format("{} ranks saved the state that {} load: generators that differed continue by seed and rank",
+                        saved_by, group.size())});
 }
 
 void RankGenerators::set() const {

@@ -61,7 +61,7 @@ class Reader {
   const char* at_;
 };
 
-Tensor written(const io::RankParts& parts) {
+Tensor written(const io::RankShards& parts) {
   Writer to;
   to.number(std::ssize(parts));
   for (const auto& [name, info] : parts) {
@@ -75,9 +75,9 @@ Tensor written(const io::RankParts& parts) {
   return to.tensor();
 }
 
-io::RankParts read(const Tensor& bytes) {
+io::RankShards read(const Tensor& bytes) {
   Reader from(bytes);
-  io::RankParts parts;
+  io::RankShards parts;
   for (int64_t left = from.number(); left > 0; --left) {
     const std::string name = from.text();
     io::ShardInfo info;
@@ -94,12 +94,12 @@ io::RankParts read(const Tensor& bytes) {
 }
 
 /// Shard descriptions of every rank, by rank.
-std::vector<io::RankParts> parts_of_all(const io::RankParts& own, const Group& group) {
+std::vector<io::RankShards> parts_of_all(const io::RankShards& own, const Group& group) {
   const Tensor bytes = written(own);
   const Tensor sizes = all_gather(tensor({bytes.numel()}), group);
   const std::vector<int64_t> counts = sizes.to_vector<int64_t>();
   const Tensor all = all_gather(bytes, counts, group);
-  std::vector<io::RankParts> out;
+  std::vector<io::RankShards> out;
   int64_t begin = 0;
   for (const int64_t count : counts) {
     out.push_back(read(all.narrow(0, begin, count).contiguous()));
@@ -125,7 +125,7 @@ namespace detail {
 
 PlannedState planned(const io::ShardedState& state, const io::Path& folder, const Group& group,
                      const io::SaveStateDictOptions& options, Location where) {
-  io::RankParts own;
+  io::RankShards own;
   together(group, "save", [&] { own = io::parts_of(state, where); });
   io::SaveStateDictOptions known = options;
   if (!known.id) {

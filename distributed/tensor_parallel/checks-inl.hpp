@@ -5,13 +5,11 @@
 
 #include "../../ops/detail/common.hpp"
 #include "../../ops/reduce.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft::distributed::detail {
 
-inline void check_integers(const Tensor& t) {
-  if (is_integer(checked(t).dtype())) return;
-  raise<DTypeError>({.problem = fmt::format("integers are needed, not {}", name(t.dtype()))});
-}
+inline void check_integers(const Tensor& t) { expect_integers("", checked(t)); }
 
 /// Raises IndexError if `outside` is true anywhere.
 inline void check_none(const Tensor& outside, const std::string& problem) {

@@ -6,6 +6,7 @@
 #include "../../ops/random.hpp"
 #include "../../ops/softmax.hpp"
 #include "../../tensor/atomic.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft::distributions {
 
@@ -138,7 +139,7 @@ void check_parameters(const Body& body) {
   }
 }
 
-Body made(const Kind& kind, std::initializer_list<const Tensor*> parameters, const Options& options) {
+Body make_body(const Kind& kind, std::initializer_list<const Tensor*> parameters, const Options& options) {
   Body body{.kind = &kind, .validate = options.validate_args.value_or(default_validate_args())};
   for (const Tensor* t : parameters) checked(*t);
   const DType dtype = common_dtype(parameters);
@@ -147,8 +148,8 @@ Body made(const Kind& kind, std::initializer_list<const Tensor*> parameters, con
   for (const Tensor* t : parameters) {
     const int rank = kind.parameters[i++].event_rank;
     if (t->dim() < rank) {
-      raise<ShapeError>({.problem = fmt::format("parameter '{}' of {} has {} dimensions or more, not shape {}",
-                                                kind.parameters[i - 1].name, kind.name, rank, t->shape().text())});
+      raise_rank(fmt::format("parameter '{}' of {}", kind.parameters[i - 1].name, kind.name),
+                 fmt::format("at least {} dimension{}", rank, rank == 1 ? "" : "s"), *t);
     }
     body.batch = broadcast_all({body.batch, without_last(t->shape(), rank)});
     if (t->dim() > 0 || device.is_cpu()) device = t->device();

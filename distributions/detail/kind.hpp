@@ -95,8 +95,8 @@ Tensor is_whole(const Tensor& x);
 
 /// Constructs a body: broadcasts the parameters, promotes them to one floating-point dtype and checks their
 /// constraints.
-Body made(const Kind& kind, std::initializer_list<const Tensor*> parameters, const Options& options);
-/// Repeats the checks of made().
+Body make_body(const Kind& kind, std::initializer_list<const Tensor*> parameters, const Options& options);
+/// Repeats the checks of make_body().
 void check_parameters(const Body& body);
 inline Distribution finished(Body body) { return Distribution(Shared<const Body>::make(std::move(body))); }
 

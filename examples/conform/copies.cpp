@@ -56,6 +56,9 @@ void strides_go_and_come(Report& report) {
   }
 }
 
+/// Devices store these 8-bit floats, and raise DTypeError for conversions.
+bool is_converted_on_the_cpu_alone(DType t) { return is_storage_only(t) && t > DType::f8_e5m2; }
+
 void dtypes_convert_alike(Report& report) {
   const double infinity = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
   const Tensor x = tensor(std::vector<double>{0, 0.5, -0.5, 1, -1, 1.0625, 127, 255, 300, 65520, 1e10, -1e10, 1e20,
@@ -63,6 +66,8 @@ void dtypes_convert_alike(Report& report) {
   for (int from = 0; from < dtype_count; ++from) {
     for (int to = 0; to < dtype_count; ++to) {
       const auto source = static_cast<DType>(from), target = static_cast<DType>(to);
+      if (source != target && (is_converted_on_the_cpu_alone(source) || is_converted_on_the_cpu_alone(target)))
+        continue;
       Tensor right;
       try {
         right = x.to(source).to(target).to(f64);

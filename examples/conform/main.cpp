@@ -117,15 +117,14 @@ int run(const Options& options) {
 
 int main(int argc, char** argv) {
   CLI::App app(
-      "Checks that a device does what the CPU does. Status 0: nothing deviates; 1: something does; 2: it could "
+      "Checks that a device computes as the CPU does. Status 0: nothing deviates; 1: something does; 2: it could "
       "not be checked.",
       "weft-conform");
   weft::conform::Options options;
   app.add_option("--device", options.devices,
                  "hpu, cuda:1, meta, …; all that are here but the CPU where none is named");
   app.add_option("--plugin", options.plugins, "shared objects that bring devices, which then are those to check");
-  app.add_option("--only", options.only,
-                 "only the checks whose name contains this, such as ops.add.float32 or streams");
+  app.add_option("--only", options.only, "only the checks with this in their name, such as ops.add.float32 or streams");
   app.add_option("--json", options.json_path, "write all results to this file as JSON");
   CLI11_PARSE(app, argc, argv);
   weft::set_warning_handler([](const weft::Warning&) {});  // samples may cause warnings, which do not matter here

@@ -98,7 +98,7 @@ void events_order_streams(Report& report) {
     written.synchronize();
     report.expect(written.query(), "query() is true for an event that was waited for");
     reader.synchronize();
-    expect_value(report, y, 2 * round, "what one stream wrote before the event that the other waits for");
+    expect_value(report, y, 2 * round, "the writes of one stream before the event that the other waits for");
   }
 }
 
@@ -146,7 +146,7 @@ void functions_may_throw(Report& report) {
   stream.call([] { throw std::runtime_error("of the host"); });
   try {
     stream.synchronize();
-    report.deviation("what a function of the host threw, at the next wait", "nothing");
+    report.deviation("the exception of a function of the host, at the next wait", "nothing");
   } catch (const std::runtime_error& error) {
     report.expect(std::string(error.what()) == "of the host", "the function's own error", error.what());
   }

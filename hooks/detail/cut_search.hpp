@@ -27,7 +27,7 @@ class CutSearch {
 
   void after(const KernelCall& call, bool program_records);
   /// `result` is x outside of the graph; undefined if the value of x was read.
-  void left_graph(const Tensor& x, const Tensor& result, const CallPlace& call);
+  void on_detach(const Tensor& x, const Tensor& result, const CallPlace& call);
 
   bool has_output() const { return has_output_; }
   /// Returns for each parameter the cut after which the path continues to the loss, through lines that backward

@@ -24,7 +24,7 @@ class ProgramTracer final : public ProgramWatch {
  public:
   void add_parameter(const TensorImpl* leaf, size_t which) { parameters_[leaf] = which; }
 
-  void left_graph(const Tensor& x, const Tensor& result) override;
+  void on_detach(const Tensor& x, const Tensor& result) override;
   void converted(const Tensor& x, const Tensor& result) override;
   void mode_set(GradMode mode) override { program_records_ = mode.enabled; }
   void compared(const Tensor& predictions, const Tensor& targets) override;

@@ -44,7 +44,7 @@ struct StepAction {
   std::string bytes;
 };
 
-/// Filled by RecorderOfStep, then held: tensors that die in the memory it uses are kept, and make it stale.
+/// Filled by StepKernelRecorder, then held: tensors that die in the memory it uses are kept, and make it stale.
 class StepRecording {
  public:
   StepRecording() = default;
@@ -72,7 +72,7 @@ class StepRecording {
   std::vector<Tensor> outputs;
 
  private:
-  friend class RecorderOfStep;
+  friend class StepKernelRecorder;
   friend class HeldRecordings;
   struct Random {
     Generator* generator;
@@ -104,9 +104,9 @@ class StepRecording {
 };
 
 /// Records the thread's actions during its lifetime.
-class RecorderOfStep final : public KernelRecorder {
+class StepKernelRecorder final : public KernelRecorder {
  public:
-  explicit RecorderOfStep(StepRecording& recording) : recording_(recording), scope_(*this) {}
+  explicit StepKernelRecorder(StepRecording& recording) : recording_(recording), scope_(*this) {}
   /// Completes the recording after the step.
   void finish();
 

@@ -214,8 +214,8 @@ class ThreadTracing final : public BackwardWatch, public ProgramWatch, public Ke
     });
   }
 
-  void left_graph(const Tensor& x, const Tensor& result) override {
-    each([&](BackwardTracer& t) { t.program.left_graph(x, result); });
+  void on_detach(const Tensor& x, const Tensor& result) override {
+    each([&](BackwardTracer& t) { t.program.on_detach(x, result); });
   }
   void converted(const Tensor& x, const Tensor& result) override {
     each([&](BackwardTracer& t) { t.program.converted(x, result); });

@@ -115,7 +115,7 @@ void CutSearch::after(const KernelCall& call, bool program_records) {
   }
 }
 
-void CutSearch::left_graph(const Tensor& x, const Tensor& result, const CallPlace& call) {
+void CutSearch::on_detach(const Tensor& x, const Tensor& result, const CallPlace& call) {
   const Region here = at(x.raw_view());
   if (here.live == 0) return;
   const auto kind = result.defined() ? Cut::Kind::detached : Cut::Kind::read;

@@ -100,8 +100,8 @@ std::optional<bool> rows_are_equal(const Tensor& t) {
   return are_equal(floats(some), some.size(0), some.size(1));
 }
 
-void ProgramTracer::left_graph(const Tensor& x, const Tensor& result) {
-  if (cuts_ && !in_node_ && !stepped_) cuts_->left_graph(x, result, current_call);
+void ProgramTracer::on_detach(const Tensor& x, const Tensor& result) {
+  if (cuts_ && !in_node_ && !stepped_) cuts_->on_detach(x, result, current_call);
 }
 
 void ProgramTracer::converted(const Tensor& x, const Tensor& result) {

@@ -156,7 +156,7 @@ int64_t StepRecording::batched() const {
 
 // ---- recording ------------------------------------------------------------------------------------------------------
 
-Allocator& RecorderOfStep::memory(Device device, Allocator& below) {
+Allocator& StepKernelRecorder::memory(Device device, Allocator& below) {
   for (StepMemory* known : recording_.memories_) {
     if (known->device() == device) return *known;
   }
@@ -165,11 +165,11 @@ Allocator& RecorderOfStep::memory(Device device, Allocator& below) {
   return *recording_.memories_.back();
 }
 
-void RecorderOfStep::refuse(const char* why) {
+void StepKernelRecorder::refuse(const char* why) {
   if (recording_.refusal_.empty()) recording_.refusal_ = fmt::format("{}: {}", text_of(current_call), why);
 }
 
-void RecorderOfStep::repeat(const char* what, const void* owner, Callback<void()> act) {
+void StepKernelRecorder::repeat(const char* what, const void* owner, Callback<void()> act) {
   StepAction action{StepAction::Repeat{what, owner, act}, "repeat"};
   append(action.bytes, owner);
   recording_.actions_.push_back(std::move(action));
@@ -178,7 +178,7 @@ void RecorderOfStep::repeat(const char* what, const void* owner, Callback<void()
 }
 
 // Memory of the step is identified by its block number, other memory by its address.
-void RecorderOfStep::note_address(std::string& bytes, const View& view) {
+void StepKernelRecorder::note_address(std::string& bytes, const View& view) {
   if (view.layout.numel == 0) return append(bytes, 'z');
   const MemoryRange range = range_of(view);
   const char* const low = range.begin;
@@ -199,7 +199,7 @@ void RecorderOfStep::note_address(std::string& bytes, const View& view) {
   recording_.others_.push_back(range);
 }
 
-void RecorderOfStep::record(std::unique_ptr<RecordedKernel> call) {
+void StepKernelRecorder::record(std::unique_ptr<RecordedKernel> call) {
   if (current_streams != 0) refuse("it runs on a stream other than the device's default one");
   StepAction action{StepAction::Kernel{}, "kernel"};
   for (const View* view : call->views) note_address(action.bytes, *view);
@@ -214,27 +214,27 @@ void RecorderOfStep::record(std::unique_ptr<RecordedKernel> call) {
   recording_.actions_.push_back(std::move(action));
 }
 
-StepRecording::Random& RecorderOfStep::random(Generator& generator, GeneratorState now) {
+StepRecording::Random& StepKernelRecorder::random(Generator& generator, GeneratorState now) {
   for (StepRecording::Random& known : recording_.random_) {
     if (known.generator == &generator) return known;
   }
   return recording_.random_.emplace_back(StepRecording::Random{&generator, now});
 }
 
-void RecorderOfStep::drew(Generator& generator, GeneratorState first) {
+void StepKernelRecorder::drew(Generator& generator, GeneratorState first) {
   if (drawn_ != nullptr) refuse("random numbers are drawn on the host");
   random(generator, first);
   drawn_ = &generator;
   drawn_at_ = first;
 }
 
-void RecorderOfStep::moved(Generator& generator, GeneratorState from, GeneratorState to) {
+void StepKernelRecorder::moved(Generator& generator, GeneratorState from, GeneratorState to) {
   const GeneratorState start = random(generator, from).start;
   const bool follows = to.seed == start.seed && to.subsequence == start.subsequence && to.offset >= start.offset;
   if (!follows) refuse("a generator is seeded anew");
 }
 
-StepAction::Draw RecorderOfStep::draw_of(const PhiloxSeed& seed) {
+StepAction::Draw StepKernelRecorder::draw_of(const PhiloxSeed& seed) {
   const GeneratorState of_call = {seed.key, seed.subsequence, seed.offset};
   if (drawn_ == nullptr || !(of_call == drawn_at_)) {
     refuse("random numbers are drawn on the host");
@@ -247,7 +247,7 @@ StepAction::Draw RecorderOfStep::draw_of(const PhiloxSeed& seed) {
   return {number, seed.offset - known.start.offset};
 }
 
-void RecorderOfStep::wrote(Storage& storage) {
+void StepKernelRecorder::wrote(Storage& storage) {
   if (storage.bytes == 0) return;
   for (StepMemory* memory : recording_.memories_) {
     if (memory->find(storage.data)) return;
@@ -259,7 +259,7 @@ void RecorderOfStep::wrote(Storage& storage) {
   recording_.others_.push_back({data, data + storage.bytes});
 }
 
-void RecorderOfStep::adds_gradient(const TensorImpl* leaf, const Tensor& before) {
+void StepKernelRecorder::adds_gradient(const TensorImpl* leaf, const Tensor& before) {
   const auto is_leaf = [leaf](const StepRecording::Hooked& known) { return known.leaf.impl() == leaf; };
   if (std::ranges::none_of(recording_.leaves_, is_leaf))
     recording_.leaves_.push_back({handle_of(leaf), hooks_of(leaf)});
@@ -268,7 +268,7 @@ void RecorderOfStep::adds_gradient(const TensorImpl* leaf, const Tensor& before)
   recording_.starts_.push_back({handle_of(leaf), address_of(before)});
 }
 
-void RecorderOfStep::put_gradient(const TensorImpl* leaf, const Tensor& after) {
+void StepKernelRecorder::put_gradient(const TensorImpl* leaf, const Tensor& after) {
   if (std::ranges::find(met_, leaf) == met_.end()) met_.push_back(leaf);
   StepAction action{StepAction::Gradient{handle_of(leaf), after}, "gradient"};
   append(action.bytes, leaf);
@@ -276,7 +276,7 @@ void RecorderOfStep::put_gradient(const TensorImpl* leaf, const Tensor& after) {
   recording_.actions_.push_back(std::move(action));
 }
 
-void RecorderOfStep::finish() {
+void StepKernelRecorder::finish() {
   if (drawn_ != nullptr) refuse("random numbers are drawn on the host");
   for (StepRecording::Random& r : recording_.random_) r.blocks = r.generator->state().offset - r.start.offset;
   // A gradient that is reset and set again with only kernels between has no visible effect.

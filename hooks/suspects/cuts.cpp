@@ -14,7 +14,8 @@ std::string reason(const Cut& cut, bool several) {
     case Cut::Kind::detached:
       return fmt::format("{} at {} cuts {} off from the loss", cut.op, cut.place, them);
     case Cut::Kind::read:
-      return fmt::format("{} at {} takes a number out of the graph, and the loss goes on with that", cut.op, cut.place);
+      return fmt::format("{} at {} takes a number out of the graph, and the loss is computed from it", cut.op,
+                         cut.place);
     case Cut::Kind::unrecorded:
       return fmt::format("{} at {} runs while nothing is recorded, as in a NoGradGuard", cut.op, cut.place);
     case Cut::Kind::integers:

@@ -101,7 +101,7 @@ std::optional<Suspect> settled_blind(const Facts& facts) {
   return Suspect{
       Trouble::run, 0,
       fmt::format("the loss has settled at {:.3g}, where guessing by the targets' frequencies comes to {:.3g}: "
-                  "the predictions know nothing of the input; are the targets of {} at {} shifted against "
+                  "the predictions do not depend on the input; are the targets of {} at {} shifted against "
                   "the rows, or shuffled?",
                   last, blind, judged->op, judged->place)};
 }
@@ -110,7 +110,7 @@ std::optional<Suspect> equal_rows(const History& history) {
   const ModelCalls& model = history.program.model;
   if (model.equal_rows < 3 || static_cast<int64_t>(history.steps.size()) < least_steps) return {};
   std::string text = fmt::format(
-      "what the model returns does not depend on its input: all rows are equal, though those of the input differ (it "
+      "the model's result does not depend on its input: all rows are equal, though those of the input differ (it "
       "is called at {})",
       model.place);
   if (!model.equal_place.empty()) text += fmt::format("; {} at {} makes them so", model.equal_op, model.equal_place);

@@ -55,30 +55,30 @@ std::vector<Strength> strengths_of(const Trace& trace, const std::vector<OpSite>
 }
 
 /// The line with the largest change of the gradient between two points of a path, over all its calls.
-struct Blamed {
+struct LargestChange {
   size_t site = 0;
   double log_change = 0;
   int calls = 0;
 };
-Blamed blame(const Trace& trace, const Arrival& from, int32_t until, bool falling) {
-  std::map<size_t, Blamed> by_site;
+LargestChange blame(const Trace& trace, const Arrival& from, int32_t until, bool falling) {
+  std::map<size_t, LargestChange> by_site;
   const std::vector<int32_t> way = way_to_loss(trace, from);
   for (size_t i = 1; i < way.size(); ++i) {
     const Passage &before = passage(trace, way[i]), &after = passage(trace, way[i - 1]);
     if (before.arrived > 0 && after.arrived > 0) {
-      Blamed& b = by_site[before.site];
+      LargestChange& b = by_site[before.site];
       b.site = before.site, b.log_change += std::log10(after.arrived / before.arrived), ++b.calls;
     }
     if (way[i] == until) break;
   }
-  Blamed worst;
+  LargestChange worst;
   for (const auto& [site, b] : by_site) {
     if (falling ? b.log_change < worst.log_change : b.log_change > worst.log_change) worst = b;
   }
   return worst;
 }
 
-std::string blamed_text(const History& history, const Blamed& b) {
+std::string blamed_text(const History& history, const LargestChange& b) {
   if (b.calls == 0) return "";
   const double each = std::pow(10, std::abs(b.log_change) / b.calls);
   const std::string name = name_in_text(history.sites[b.site]);

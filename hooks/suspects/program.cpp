@@ -74,10 +74,12 @@ Suspect shared(const SharedParts& s) {
             fmt::format("{} and {} are one {}: a copy of a module shares its parameters; clone() makes one of its own",
                         s.first, s.second, s.kind)};
   }
-  return {Trouble::run, 0,
-          fmt::format("{} and {} are two parameters over the same memory, which each step writes twice: clone() what "
-                      "one of them was made of",
-                      s.first, s.second)};
+  return {
+      Trouble::run, 0,
+      fmt::format(
+          "{} and {} are two parameters over the same memory, which each step writes twice: clone() the tensor that "
+          "one of them was made of",
+          s.first, s.second)};
 }
 
 }  // namespace
@@ -117,11 +119,10 @@ std::optional<Suspect> never_zeroed(const Facts& facts) {
     if (more + same == 0 || (is_first ? more > 0 : more < 3 * same)) return {};
     optimizer = &*stepped;
   }
-  return Suspect{
-      Trouble::run, 0,
-      fmt::format("gradients add up from step to step: what came in earlier steps is still there when {} steps "
-                  "at {}; call zero_grad() before backward",
-                  optimizer->optimizer, optimizer->place)};
+  return Suspect{Trouble::run, 0,
+                 fmt::format("gradients add up from step to step: those of earlier steps are still there when {} steps "
+                             "at {}; call zero_grad() before backward",
+                             optimizer->optimizer, optimizer->place)};
 }
 
 }  // namespace

@@ -38,7 +38,7 @@ std::optional<Suspect> growing_graph(const History& history) {
   }
   return Suspect{Trouble::run, 0,
                  fmt::format("the graph grows from step to step: {} ops in step {}, {} in step {}, most of them {}, "
-                             "called {} times; detach what is carried from one step to the next",
+                             "called {} times; detach tensors that are carried from one step to the next",
                              first.passages.size(), first.step, last.passages.size(), last.step,
                              name_in_text(history.sites[site]), now[site])};
 }

@@ -124,35 +124,19 @@ constexpr NamedGlobal globals[] = {{"collections.OrderedDict", {Global::ordered_
                                    {"torch.per_channel_affine_float_qparams", {Global::quantizer}}};
 
 // PyTorch dtypes that Weft lacks.
-constexpr std::string_view other_dtypes[] = {"complex32",
-                                             "qint8",
-                                             "quint8",
-                                             "qint32",
-                                             "quint4x2",
-                                             "quint2x4",
-                                             "bits8",
-                                             "bits16",
-                                             "bits1x8",
-                                             "bits2x4",
-                                             "bits4x2",
-                                             "int1",
-                                             "int2",
-                                             "int3",
-                                             "int4",
-                                             "int5",
-                                             "int6",
-                                             "int7",
-                                             "uint1",
-                                             "uint2",
-                                             "uint3",
-                                             "uint4",
-                                             "uint5",
-                                             "uint6",
-                                             "uint7",
-                                             "float8_e4m3fnuz",
-                                             "float8_e5m2fnuz",
-                                             "float8_e8m0fnu",
-                                             "float4_e2m1fn_x2"};
+constexpr std::string_view other_dtypes[] = {"complex32", "qint8",
+                                             "quint8",    "qint32",
+                                             "quint4x2",  "quint2x4",
+                                             "bits8",     "bits16",
+                                             "bits1x8",   "bits2x4",
+                                             "bits4x2",   "int1",
+                                             "int2",      "int3",
+                                             "int4",      "int5",
+                                             "int6",      "int7",
+                                             "uint1",     "uint2",
+                                             "uint3",     "uint4",
+                                             "uint5",     "uint6",
+                                             "uint7",     "float4_e2m1fn_x2"};
 
 }  // namespace
 

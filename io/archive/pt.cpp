@@ -354,7 +354,7 @@ Tensor PtBuilder::tensor(const Node& n, const std::vector<uint32_t>& arguments) 
   if (!typed && storage->global == Global::untyped_storage) fail(n, "a tensor has no dtype");
   if (!type.dtype) {
     refuse<DTypeError>(typed ? fmt::format("is {}, which Weft lacks", type.text)
-                             : fmt::format("lies in a {}, which Weft lacks", node(storage->parts[0]).text));
+                             : fmt::format("is in a {}, which Weft lacks", node(storage->parts[0]).text));
   }
   if (node(arguments[1]).kind != Part::integer) fail(n, "an offset is no integer");
   const int64_t item = storage->dtype ? itemsize(*storage->dtype) : 1;

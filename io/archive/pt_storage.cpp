@@ -73,13 +73,12 @@ Tensor PtStorages::read(const ZipEntry& entry, const Dims& sizes, DType dtype, c
 Tensor PtStorages::view(std::string_view key, int64_t bytes, const PtWindow& window, const Name& name) {
   const Location where = archive_.where();
   const ZipEntry* entry = archive_.find(fmt::format("{}/data/{}", root_, key));
-  if (entry == nullptr) archive_.fail(fmt::format("{} lies in the storage {}, which is missing", name(), quoted(key)));
+  if (entry == nullptr) archive_.fail(fmt::format("{} is in the storage {}, which is missing", name(), quoted(key)));
   if (entry->size != static_cast<uint64_t>(bytes)) {
-    archive_.fail(fmt::format("{} lies in a storage of {} bytes, its entry has {}", name(), bytes, entry->size));
+    archive_.fail(fmt::format("{} is in a storage of {} bytes, its entry has {}", name(), bytes, entry->size));
   }
   const int64_t item = itemsize(window.dtype), elements = bytes / item;
-  const char* problem =
-      bytes % item != 0 ? "lies in a storage with a part of an element" : problem_of(window, elements);
+  const char* problem = bytes % item != 0 ? "is in a storage with a part of an element" : problem_of(window, elements);
   if (problem != nullptr) archive_.fail(fmt::format("{} {}", name(), problem));
   Storage& storage = loaded_[std::string(key)];
   if (storage.windows == 1 && fills(window, elements)) return read(*entry, window.sizes, window.dtype, name);

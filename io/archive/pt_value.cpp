@@ -4,6 +4,7 @@
 
 #include "../json/utf8-inl.hpp"
 #include "../../tensor/error.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft::io {
 
@@ -24,7 +25,7 @@ const char* name_of(PtValue::Kind kind) {
 PtValue::Kind PtValue::kind() const { return contents_ ? contents_->kind : Kind::none; }
 
 const PtValue::Contents& PtValue::as(Kind wanted, Location where) const {
-  if (kind() != wanted) refuse(fmt::format("the value is {}, not {}", name_of(kind()), name_of(wanted)), where);
+  if (kind() != wanted) refuse(mismatch_text("value", name_of(wanted), name_of(kind())), where);
   return *contents_;
 }
 

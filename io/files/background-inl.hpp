@@ -16,7 +16,8 @@ class BackgroundCall {
   ~BackgroundCall();
   BackgroundCall(const BackgroundCall&) = delete;
 
-  /// Starts a call; the previous one must have been awaited.
+  /// Waits for the previous call, then starts this one. Rethrows the previous call's exception unless `wait` has; this
+  /// call does not start then.
   void start(Callback<void()> call);
   /// Waits for the call; rethrows its exception, once.
   void wait();

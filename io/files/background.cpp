@@ -12,6 +12,7 @@ BackgroundCall::~BackgroundCall() {
 }
 
 void BackgroundCall::start(Callback<void()> call) {
+  wait();
   const weft::detail::BlockedSignals blocked;
   thread_ = std::thread([this, call = std::move(call)] {
     const NoGradGuard unrecorded;

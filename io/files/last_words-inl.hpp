@@ -12,7 +12,7 @@ namespace weft::io {
 ///
 /// At exit() it runs in the process, with an empty text. Otherwise it runs in a forked child, for at most five seconds,
 /// and must not depend on other threads or locks; the process itself only makes async-signal-safe calls.
-/// Exceptions are ignored. At most 64 are active; further ones have no effect.
+/// Exceptions are ignored. Any number may be active.
 class LastWords {
  public:
   explicit LastWords(Callback<void(const char* why)> leave);

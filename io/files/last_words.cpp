@@ -10,6 +10,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
@@ -46,13 +47,20 @@ constexpr Watched watched[] = {
     {SIGTERM, "ended by SIGTERM", true},
     {SIGHUP, "ended by SIGHUP, as a terminal that closes sends it", true},
     {SIGQUIT, "ended by SIGQUIT", true},
-    {SIGPIPE, "ended by SIGPIPE, a write to what nobody reads any more", true},
+    {SIGPIPE, "ended by SIGPIPE, a write to a closed pipe", true},
     {SIGXCPU, "ended by SIGXCPU, the limit of processor time", true},
 };
 constexpr size_t signals = std::size(watched);
 
+using Slot = std::atomic<const Leave*>;
+/// Registered functions. Blocks are appended and never freed, so that the signal handler can read them without locks.
+struct Block {
+  std::array<Slot, 64> slots{};
+  std::atomic<Block*> next = nullptr;
+};
+
 // State of the signal handler, accessed without locks.
-constinit std::array<std::atomic<const Leave*>, 64> known{};
+constinit Block registered{};
 constinit std::atomic<bool> has_left = false;
 constinit std::atomic<pid_t> leaving_thread = 0;
 /// The process that registered; forked children write nothing.
@@ -63,8 +71,10 @@ std::terminate_handler terminate_before = nullptr;
 // ---- writing --------------------------------------------------------------------------------------------------------
 
 void leave_all(const char* why) {
-  for (auto& place : known) {
-    if (const Leave* leave = place.load(std::memory_order_acquire)) {
+  for (Block* block = &registered; block != nullptr; block = block->next.load(std::memory_order_acquire)) {
+    for (const Slot& slot : block->slots) {
+      const Leave* const leave = slot.load(std::memory_order_acquire);
+      if (leave == nullptr) continue;
       try {
         (*leave)(why);
       } catch (...) {
@@ -230,26 +240,33 @@ void stand_down() {
   if (std::get_terminate() == on_terminate) std::set_terminate(terminate_before);
 }
 
+/// Protects the registration.
 constinit std::mutex standing;
 constinit int standing_by = 0;
+
+/// The slot with this function, or for nullptr an unused one, in a new block if all are used.
+Slot& slot_of(const Leave* leave) {
+  Block* block = &registered;
+  while (true) {
+    const auto found = std::ranges::find_if(block->slots, [&](const Slot& slot) { return slot.load() == leave; });
+    if (found != block->slots.end()) return *found;
+    if (block->next == nullptr) block->next.store(new Block, std::memory_order_release);
+    block = block->next;
+  }
+}
 
 }  // namespace
 
 LastWords::LastWords(Callback<void(const char*)> leave) : leave_(std::move(leave)) {
   const std::lock_guard lock(standing);
+  Slot& slot = slot_of(nullptr);
   if (standing_by++ == 0) stand_by();
-  for (auto& place : known) {
-    const Leave* none = nullptr;
-    if (place.compare_exchange_strong(none, &leave_, std::memory_order_release)) break;
-  }
+  slot.store(&leave_, std::memory_order_release);
 }
 
 LastWords::~LastWords() {
   const std::lock_guard lock(standing);
-  for (auto& place : known) {
-    const Leave* own = &leave_;
-    if (place.compare_exchange_strong(own, nullptr)) break;
-  }
+  slot_of(&leave_).store(nullptr);
   if (--standing_by == 0) stand_down();
 }
 

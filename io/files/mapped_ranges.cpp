@@ -23,6 +23,7 @@ constexpr size_t longest_name = 512;
 struct Range {
   std::atomic<uintptr_t> begin = 0;  // 0 if the entry is free
   std::atomic<size_t> bytes = 0;
+  std::atomic<uintptr_t> lost_from = 0;  // the first page that was replaced by zeros; 0 if there is none
   std::array<char, longest_name> name{};
   dev_t device = 0;
   ino_t inode = 0;
@@ -38,7 +39,7 @@ constinit uint64_t remembered = 0;  // guarded by `lock`
 constinit std::array<char, longest_name> lost_name{};
 constinit std::mutex lock;
 
-const Range* range_of(uintptr_t address) {
+Range* range_of(uintptr_t address) {
   const size_t count = used_ranges;
   for (size_t i = 0; i < count; ++i) {
     const uintptr_t begin = ranges[i].begin;
@@ -99,6 +100,7 @@ size_t remember_range(std::byte* data, size_t bytes, const Path& path, const str
   free->device = file.st_dev, free->inode = file.st_ino;
   free->number = remembered++;
   free->bytes = bytes;
+  free->lost_from = 0;
   free->begin = reinterpret_cast<uintptr_t>(data);
   const auto number = static_cast<size_t>(free - ranges.begin());
   used_ranges = std::max<size_t>(used_ranges, number + 1);
@@ -116,7 +118,7 @@ void forget_range(size_t number) {
 bool recover_range(int signal, const siginfo_t* info) {
   if (signal != SIGBUS || info->si_code <= 0 || scopes == 0) return false;
   const auto address = reinterpret_cast<uintptr_t>(info->si_addr);
-  const Range* range = range_of(address);
+  Range* range = range_of(address);
   if (range == nullptr) return false;
   // All pages from this one on are lost.
   const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
@@ -126,9 +128,27 @@ bool recover_range(int signal, const siginfo_t* info) {
   if (::mmap(from, range->begin + range->bytes - first, PROT_READ | PROT_WRITE, flags, -1, 0) == MAP_FAILED) {
     return false;
   }
+  const uintptr_t before = range->lost_from;
+  if (before == 0 || first < before) range->lost_from = first;
   note_loss(*range);
   return true;
 }
+
+namespace {
+
+// Maps pages that raise SIGBUS in place of zeros, because views of the file may outlive the scope.
+void take_zeros_away(Range& range) {
+  static const int empty_file = ::memfd_create("weft", MFD_CLOEXEC);
+  const uintptr_t from = range.lost_from.exchange(0);
+  const size_t bytes = range.begin + range.bytes - from;
+  void* const pages = reinterpret_cast<void*>(from);  // NOLINT(performance-no-int-to-ptr): a fault's address
+  constexpr int flags = MAP_PRIVATE | MAP_NORESERVE | MAP_FIXED;
+  const bool is_mapped =
+      empty_file >= 0 && ::mmap(pages, bytes, PROT_READ | PROT_WRITE, flags, empty_file, 0) != MAP_FAILED;
+  if (!is_mapped) (void)::mprotect(pages, bytes, PROT_NONE);
+}
+
+}  // namespace
 
 ReadScope::ReadScope() {
   const std::lock_guard guard(lock);
@@ -137,7 +157,13 @@ ReadScope::ReadScope() {
   losses_ = losses, first_range_ = remembered;
 }
 
-ReadScope::~ReadScope() { --scopes; }
+ReadScope::~ReadScope() {
+  const std::lock_guard guard(lock);
+  if (--scopes > 0) return;
+  for (size_t i = 0; i < used_ranges; ++i) {
+    if (ranges[i].begin != 0 && ranges[i].lost_from != 0) take_zeros_away(ranges[i]);
+  }
+}
 
 void ReadScope::check(const char* op, Location where) const {
   std::string name;

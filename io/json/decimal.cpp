@@ -86,6 +86,12 @@ double in_dtype(double value, DType dtype) {
       return to_float(to_float8_e4m3fn(narrow));
     case DType::f8_e5m2:
       return to_float(to_float8_e5m2(narrow));
+    case DType::f8_e4m3fnuz:
+      return to_float(to_float8_e4m3fnuz(narrow));
+    case DType::f8_e5m2fnuz:
+      return to_float(to_float8_e5m2fnuz(narrow));
+    case DType::f8_e8m0fnu:
+      return to_float(to_float8_e8m0fnu(narrow));
     default:
       return value;
   }

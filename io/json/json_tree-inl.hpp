@@ -48,17 +48,17 @@ JsonTree parse_json(std::string_view text, const char* op, Location where, std::
 
 /// A value of a tree with its path, "model.children[0].config". Accessors raise FormatError with the path if the type
 /// does not match.
-class JsonPlace {
+class JsonNode {
  public:
-  JsonPlace(const JsonTree& json, const char* op, Location where) : JsonPlace(json, {}, op, where) {}
+  JsonNode(const JsonTree& json, const char* op, Location where) : JsonNode(json, {}, op, where) {}
 
   [[noreturn]] void fail(const std::string& problem) const;
   const JsonTree& json() const { return json_; }
 
   /// Returns *this if it is an object.
-  const JsonPlace& object() const;
+  const JsonNode& object() const;
   bool has(std::string_view name) const { return json_.find(name) != nullptr; }
-  JsonPlace at(const std::string& name) const;
+  JsonNode at(const std::string& name) const;
   std::string text() const;
   bool boolean() const;
   int64_t integer() const;
@@ -68,7 +68,7 @@ class JsonPlace {
   void each(Read&& read) const {
     if (!json_.is(JsonTree::Kind::list)) fail("it is no list");
     for (size_t i = 0; i < json_.items.size(); ++i) {
-      read(JsonPlace(json_.items[i].second, path_ + '[' + std::to_string(i) + ']', op_, where_));
+      read(JsonNode(json_.items[i].second, path_ + '[' + std::to_string(i) + ']', op_, where_));
     }
   }
   template <class Read>
@@ -77,7 +77,7 @@ class JsonPlace {
   }
 
  private:
-  JsonPlace(const JsonTree& json, std::string path, const char* op, Location where)
+  JsonNode(const JsonTree& json, std::string path, const char* op, Location where)
       : json_(json), path_(std::move(path)), op_(op), where_(where) {}
 
   const JsonTree& json_;

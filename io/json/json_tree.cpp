@@ -125,38 +125,38 @@ JsonTree parse_json(std::string_view text, const char* op, Location where, std::
   return std::move(reader.root);
 }
 
-void JsonPlace::fail(const std::string& problem) const {
+void JsonNode::fail(const std::string& problem) const {
   const std::string place = path_.empty() ? "the text" : shortened(path_, 120);
   raise<FormatError>({.op = op_, .problem = fmt::format("{}: {}", place, problem)}, where_);
 }
 
-const JsonPlace& JsonPlace::object() const {
+const JsonNode& JsonNode::object() const {
   if (!json_.is(Kind::object)) fail("it is no object");
   return *this;
 }
 
-JsonPlace JsonPlace::at(const std::string& name) const {
+JsonNode JsonNode::at(const std::string& name) const {
   const JsonTree* found = json_.find(name);
   if (found == nullptr) fail(fmt::format("there is no \"{}\"", shortened(name, 80)));
   return {*found, path_.empty() ? name : path_ + '.' + name, op_, where_};
 }
 
-std::string JsonPlace::text() const {
+std::string JsonNode::text() const {
   if (!json_.is(Kind::text)) fail("it is no text");
   return json_.text;
 }
 
-bool JsonPlace::boolean() const {
+bool JsonNode::boolean() const {
   if (!json_.is(Kind::boolean)) fail("it is no bool");
   return json_.boolean;
 }
 
-int64_t JsonPlace::integer() const {
+int64_t JsonNode::integer() const {
   if (!json_.is(Kind::integer)) fail("it is no 64-bit integer");
   return json_.integer;
 }
 
-double JsonPlace::number() const {
+double JsonNode::number() const {
   if (json_.is(Kind::integer)) return static_cast<double>(json_.integer);
   if (json_.is(Kind::floating)) return std::strtod(json_.text.c_str(), nullptr);
   constexpr double infinity = std::numeric_limits<double>::infinity();

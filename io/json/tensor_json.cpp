@@ -9,6 +9,7 @@
 
 #include "../../ops/create.hpp"
 #include "../../ops/pointwise.hpp"
+#include "../../ops/reduce.hpp"
 #include "../../tensor/checked.hpp"
 #include "../../tensor/shortened.hpp"
 #include "../../tensor/warning.hpp"
@@ -181,7 +182,7 @@ class Reader final : public JsonEvents {
     if (place_ == Place::tensor && key_ == "shape" && !now_.shape)
       return now_.shape.emplace(), place_ = Place::shape, true;
     if (place_ == Place::tensor && key_ == "data" && !now_.has_data) {
-      if (!now_.dtype || !now_.shape) fail("\"dtype\" and \"shape\" stand before \"data\"");
+      if (!now_.dtype || !now_.shape) fail("\"dtype\" and \"shape\" come before \"data\"");
       now_.has_data = true;
       place_ = Place::data;
       return true;
@@ -285,15 +286,13 @@ class Reader final : public JsonEvents {
   }
   Tensor narrowed(const Tensor& values) const {
     const Tensor out_values = cast(Operand(values, where_), *now_.dtype, Overflow::ieee);
-    if (*now_.dtype == DType::f8_e4m3fn) {
-      const auto* data = static_cast<const float*>(values.data_ptr());
-      const auto beyond = std::count_if(data, data + values.numel(), [](float v) { return std::abs(v) > 464; });
-      if (beyond > 0) {
-        warn({.op = reading,
-              .problem = fmt::format("{} numbers of \"{}\" are beyond float8_e4m3fn", beyond, name_),
-              .details = "it has no infinity: they are NaN"},
-             where_);
-      }
+    if (!is_storage_only(*now_.dtype)) return out_values;
+    const int64_t lost = (isnan(out_values) != isnan(values)).sum().item<int64_t>();
+    if (lost > 0) {
+      warn({.op = reading,
+            .problem = fmt::format("{} numbers of \"{}\" are beyond {}", lost, name_, weft::name(*now_.dtype)),
+            .details = "it has no infinity: they are NaN"},
+           where_);
     }
     return out_values;
   }

@@ -63,13 +63,13 @@ Tensor unshared(const Tensor& tensor, const TensorMap& others) {
   return shared ? tensor.clone() : tensor;
 }
 
-KeptAttribute attribute_in(const JsonPlace& place) {
+KeptAttribute attribute_in(const JsonNode& place) {
   const std::string kind = place.at("kind").text();
   const auto* const known = std::ranges::find(kinds, kind, [](const auto& k) { return std::string_view(k.second); });
   if (known == std::end(kinds)) place.at("kind").fail("there is no such kind");
   KeptAttribute out{.name = place.at("name").text(), .kind = known->first, .whole = {}, .real = {}};
   const bool real = out.kind == WEFT_ATTRIBUTE_F64 || out.kind == WEFT_ATTRIBUTE_F64_LIST;
-  place.at("values").each([&](const JsonPlace& value) {
+  place.at("values").each([&](const JsonNode& value) {
     if (real) out.real.push_back(value.number());
     else out.whole.push_back(value.integer());
   });
@@ -78,7 +78,7 @@ KeptAttribute attribute_in(const JsonPlace& place) {
   return out;
 }
 
-KeptView view_in(const JsonPlace& place, const TensorMap& tensors, const std::vector<KeptView>& earlier) {
+KeptView view_in(const JsonNode& place, const TensorMap& tensors, const std::vector<KeptView>& earlier) {
   KeptView view;
   if (place.has("absent")) {
     view.absent = true;
@@ -88,11 +88,11 @@ KeptView view_in(const JsonPlace& place, const TensorMap& tensors, const std::ve
   if (!dtype) place.at("dtype").fail("there is no such dtype");
   std::vector<int64_t> sizes;
   std::vector<bool> repeated;
-  place.at("sizes").each([&](const JsonPlace& size) {
+  place.at("sizes").each([&](const JsonNode& size) {
     if (size.integer() < 0) size.fail("it is negative");
     sizes.push_back(size.integer());
   });
-  place.at("repeated").each([&](const JsonPlace& repeats) { repeated.push_back(repeats.boolean()); });
+  place.at("repeated").each([&](const JsonNode& repeats) { repeated.push_back(repeats.boolean()); });
   if (repeated.size() != sizes.size()) place.at("repeated").fail("it is not as long as the sizes");
   view.layout = contiguous_layout(sizes, *dtype);
   view.layout.host_scalar = place.has("number") && place.at("number").boolean() ? 1 : 0;
@@ -176,7 +176,7 @@ void write_call(const KeptCall& call, const Path& folder, Location where) {
 KeptCall read_call(const Path& folder, Location where) {
   const std::string text = read_file(folder / call_file, op, where);
   const JsonTree tree = parse_json(text, op, where, call_file);
-  const JsonPlace json(tree, op, where);
+  const JsonNode json(tree, op, where);
   if (json.at("format_version").text().substr(0, 2) != "1.") {
     raise<VersionError>({.op = op, .problem = "the folder is of a newer version"}, where);
   }
@@ -197,8 +197,8 @@ KeptCall read_call(const Path& folder, Location where) {
                 .attributes = {},
                 .arrived = {},
                 .call = {}};
-  json.at("views").each([&](const JsonPlace& view) { call.views.push_back(view_in(view, tensors, call.views)); });
-  json.at("attributes").each([&](const JsonPlace& place) { call.attributes.push_back(attribute_in(place)); });
+  json.at("views").each([&](const JsonNode& view) { call.views.push_back(view_in(view, tensors, call.views)); });
+  json.at("attributes").each([&](const JsonNode& place) { call.attributes.push_back(attribute_in(place)); });
   const int count = static_cast<int>(call.views.size());
   if (call.outputs < 0 || call.outputs > count) json.at("outputs").fail("there are not so many views");
   if (call.bad < 0 || call.bad >= count || call.views[static_cast<size_t>(call.bad)].absent) {

@@ -51,6 +51,6 @@ std::string short_text(const OpCall& call);
 std::string program_of(const OpCall& call, bool backward);
 
 JsonTree json_of(const OpCall& call);
-OpCall op_call_in(const JsonPlace& place, const TensorMap& tensors);
+OpCall op_call_in(const JsonNode& place, const TensorMap& tensors);
 
 }  // namespace weft::io

@@ -196,8 +196,8 @@ JsonTree json_of(const OpCall& call) {
 
 namespace {
 
-Value value_in(const JsonPlace& place, const TensorMap& tensors) {
-  const auto tensor_at = [&](const JsonPlace& name) {
+Value value_in(const JsonNode& place, const TensorMap& tensors) {
+  const auto tensor_at = [&](const JsonNode& name) {
     const auto found = tensors.find(name.text());
     if (found == tensors.end()) name.fail("tensors.safetensors has no such tensor");
     return found->second;
@@ -205,7 +205,7 @@ Value value_in(const JsonPlace& place, const TensorMap& tensors) {
   if (place.has("tensor")) return tensor_at(place.at("tensor"));
   if (place.has("tensors")) {
     std::vector<Tensor> many;
-    place.at("tensors").each([&](const JsonPlace& name) { many.push_back(tensor_at(name)); });
+    place.at("tensors").each([&](const JsonNode& name) { many.push_back(tensor_at(name)); });
     return many;
   }
   if (place.has("boolean")) return place.at("boolean").boolean();
@@ -214,7 +214,7 @@ Value value_in(const JsonPlace& place, const TensorMap& tensors) {
   if (place.has("text")) return place.at("text").text();
   if (place.has("dims")) {
     std::vector<int64_t> dims;
-    place.at("dims").each([&](const JsonPlace& v) { dims.push_back(v.integer()); });
+    place.at("dims").each([&](const JsonNode& v) { dims.push_back(v.integer()); });
     if (dims.size() > static_cast<size_t>(max_rank)) place.at("dims").fail("there are too many");
     return Dims(dims);
   }
@@ -228,11 +228,11 @@ Value value_in(const JsonPlace& place, const TensorMap& tensors) {
 
 }  // namespace
 
-OpCall op_call_in(const JsonPlace& place, const TensorMap& tensors) {
+OpCall op_call_in(const JsonNode& place, const TensorMap& tensors) {
   OpCall call{.op = place.at("op").text(), .arguments = {}};
   const OpRecord* const record = find_record(call.op.c_str());
   if (record == nullptr) place.at("op").fail("there is no such op");
-  place.at("arguments").each([&](const JsonPlace& one) { call.arguments.push_back(value_in(one, tensors)); });
+  place.at("arguments").each([&](const JsonNode& one) { call.arguments.push_back(value_in(one, tensors)); });
   if (call.arguments.size() > record->signature().arguments.size()) place.at("arguments").fail("there are too many");
   return call;
 }

@@ -1,4 +1,5 @@
 #include "optimizer_state-inl.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 #include <unordered_map>
 
@@ -70,7 +71,7 @@ class StateInFile {
     const bool has_options_alone =
         std::ranges::all_of(values, [](const auto& value) { return value.first.starts_with(group_prefix); });
     if (has_options_alone && !file.saved_by.empty() && file.saved_by != optimizer.name()) {
-      refuse(fmt::format("is of another optimizer: {}, not {}", file.saved_by, optimizer.name()));
+      refuse("is of another optimizer: " + mismatch_text("", optimizer.name(), file.saved_by));
     }
   }
 

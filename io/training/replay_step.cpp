@@ -104,11 +104,11 @@ JsonTree json_of(const std::map<std::string, Dims>& strides) {
   return json;
 }
 
-std::map<std::string, Dims> strides_in(const JsonPlace& place) {
+std::map<std::string, Dims> strides_in(const JsonNode& place) {
   std::map<std::string, Dims> out;
-  place.each_field([&](const std::string& name, const JsonPlace& numbers) {
+  place.each_field([&](const std::string& name, const JsonNode& numbers) {
     std::vector<int64_t> strides;
-    numbers.each([&](const JsonPlace& stride) { strides.push_back(stride.integer()); });
+    numbers.each([&](const JsonNode& stride) { strides.push_back(stride.integer()); });
     if (strides.size() > static_cast<size_t>(max_rank)) numbers.fail("there are too many of them");
     out.emplace(name, Dims(strides));
   });
@@ -160,7 +160,7 @@ std::string StepRecord::text() const {
 
 StepRecord StepRecord::in(const std::string& text, const Path& state, Location where) {
   const JsonTree tree = parse_json(text, replaying, where, state.string());
-  const JsonPlace json(tree, replaying, where);
+  const JsonNode json(tree, replaying, where);
   StepRecord out;
   const auto kind = std::ranges::find(kinds, json.at("kind").text());
   if (kind == std::end(kinds)) json.at("kind").fail("it is good, bad or end");
@@ -168,16 +168,16 @@ StepRecord StepRecord::in(const std::string& text, const Path& state, Location w
   out.why = json.at("why").text();
   out.checks = {json.at("loss").boolean(), json.at("gradients").boolean(), json.at("parameters").boolean()};
   out.generators = json.at("generators").text();
-  json.at("changed").each([&](const JsonPlace& name) { out.changed.push_back(name.text()); });
+  json.at("changed").each([&](const JsonNode& name) { out.changed.push_back(name.text()); });
   // Folders written before this field existed lack it.
   if (json.has("evaluating")) {
-    json.at("evaluating").each([&](const JsonPlace& path) { out.form.evaluating.push_back(path.text()); });
+    json.at("evaluating").each([&](const JsonNode& path) { out.form.evaluating.push_back(path.text()); });
     out.form.weights = strides_in(json.at("weight_strides"));
     out.form.gradients = strides_in(json.at("gradient_strides"));
     out.form.batch = strides_in(json.at("batch_strides"));
   }
   json.at("devices").each_field(
-      [&](const std::string& name, const JsonPlace& device) { out.devices[name] = device.text(); });
+      [&](const std::string& name, const JsonNode& device) { out.devices[name] = device.text(); });
   return out;
 }
 

@@ -55,7 +55,7 @@ struct OpenedFolder {
 
 RunState run_state_in(const OpenedFolder& opened, Location where);
 /// Runs `f` on the root of a JSON file.
-void read_json(const Path& path, const Callback<void(const JsonPlace&)>& f, Location where);
+void read_json(const Path& path, const Callback<void(const JsonNode&)>& f, Location where);
 /// Runs `f`, which reads the newest state of a folder. If that state is damaged, the error names the last intact one.
 void with_way_around(const Path& folder, const Callback<void()>& f);
 

@@ -133,10 +133,10 @@ void remove_older_states(const Path& folder, int64_t step, int64_t keep) {
 
 // ---- loading --------------------------------------------------------------------------------------------------------
 
-void read_json(const Path& path, const Callback<void(const JsonPlace&)>& f, Location where) {
+void read_json(const Path& path, const Callback<void(const JsonNode&)>& f, Location where) {
   naming_file<FormatError>(path, loading, [&] {
     const JsonTree json = parse_json(read_file(path, loading, where), loading, where);
-    f(JsonPlace(json, loading, where));
+    f(JsonNode(json, loading, where));
   });
 }
 std::vector<Path> training_states(const Path& folder) {
@@ -161,7 +161,7 @@ bool is_whole(const Path& state) {
   try {
     const JsonTree json = parse_json(read_file(state / marker, loading, Location::none()), loading, Location::none());
     bool whole = true;
-    JsonPlace(json, loading, Location::none()).at("files").each_field([&](const std::string& name, const JsonPlace& n) {
+    JsonNode(json, loading, Location::none()).at("files").each_field([&](const std::string& name, const JsonNode& n) {
       whole = whole && name.find('/') == name.npos && size_of_file(state / name) == n.integer();
     });
     return whole;
@@ -200,14 +200,14 @@ OpenedFolder::OpenedFolder(const Path& folder, Location where) : path(folder) {
   }
   read_json(
       path / marker,
-      [&](const JsonPlace& json) {
+      [&](const JsonNode& json) {
         if (const int64_t version = json.at("format_version").integer(); version > format_version) {
           raise<VersionError>({.op = loading,
                                .problem = fmt::format("{} is of version {}, newer than this program's {}",
                                                       path.string(), version, format_version)},
                               where);
         }
-        json.at("files").each_field([&](const std::string& name, const JsonPlace& size) {
+        json.at("files").each_field([&](const std::string& name, const JsonNode& size) {
           if (!is_inside(name)) raise_damaged(fmt::format("\"{}\" is no file's name", name), where);
           const int64_t found = size_of_file(path / name), wanted = size.integer();
           if (found < 0) raise_damaged(fmt::format("{} is missing", (path / name).string()), where);
@@ -228,7 +228,7 @@ RunState run_state_in(const OpenedFolder& opened, Location where) {
   RunState state;
   read_json(
       opened.path / numbers_file,
-      [&](const JsonPlace& json) {
+      [&](const JsonNode& json) {
         state.step = json.at("step").integer();
         state.epoch = json.at("epoch").integer();
         state.samples = json.at("samples").integer();
@@ -247,7 +247,7 @@ RunState run_state_in(const OpenedFolder& opened, Location where) {
 }
 
 SavedGenerators::SavedGenerators(const Path& path, const std::map<std::string, Generator*>& wanted, Location where) {
-  const auto state_of = [&](const std::string& name, const JsonPlace& text) {
+  const auto state_of = [&](const std::string& name, const JsonNode& text) {
     const auto bytes = state_in(text.text());
     if (!bytes) raise_damaged(fmt::format("{}: \"{}\" is no state of a generator", path.string(), name), where);
     naming_file<FormatError>(path, loading, [&] { Generator().set_state_bytes(*bytes, where); });
@@ -255,8 +255,8 @@ SavedGenerators::SavedGenerators(const Path& path, const std::map<std::string, G
   };
   read_json(
       path,
-      [&](const JsonPlace& json) {
-        json.at("devices").each_field([&](const std::string& name, const JsonPlace& text) {
+      [&](const JsonNode& json) {
+        json.at("devices").each_field([&](const std::string& name, const JsonNode& text) {
           devices.emplace_back(Device(std::string_view(name), where), state_of(name, text));
         });
         for (const auto& [name, generator] : wanted) {

@@ -250,7 +250,7 @@ RunState load_newest(const Path& folder, const TrainingRun& run, LoadStateOption
   const OpenedFolder opened(folder, where);
   if (opened.is_in_parts()) {
     raise<ValueError>({.op = loading,
-                       .problem = fmt::format("{} lies in parts, as ranks saved it", opened.path.string()),
+                       .problem = fmt::format("{} is in parts, as ranks saved it", opened.path.string()),
                        .remedy = "distributed::load_training_state loads it, on one rank too"},
                       where);
   }
@@ -261,9 +261,10 @@ RunState load_newest(const Path& folder, const TrainingRun& run, LoadStateOption
   }
   const Path path = opened.path / weights_file;
   const TensorMap weights = weights_in(path, run, options.mapping, where);
-  check_weights(run.module, weights, path, loading,
-                fmt::format("module.load_state_dict(io::load_file(\"{}\"), false) loads what fits", path.string()),
-                where);
+  check_weights(
+      run.module, weights, path, loading,
+      fmt::format("module.load_state_dict(io::load_file(\"{}\"), false) loads the tensors that fit", path.string()),
+      where);
   if (options.weights_only) {
     run.module.load_state_dict(weights, true, where);
     return state;
@@ -290,6 +291,12 @@ RunState load_newest(const Path& folder, const TrainingRun& run, LoadStateOption
 }  // namespace
 
 RunState load_training_state(const Path& folder, const TrainingRun& run, LoadStateOptions options, Location where) {
+  if (options.weights_only && options.restore_others) {
+    raise<ValueError>({.op = loading,
+                       .problem = "restore_others is set together with weights_only, which restores nothing else",
+                       .remedy = "leave one of them out; code after the call runs once the weights are loaded"},
+                      where);
+  }
   return read_checked(loading, where, [&] {
     RunState state;
     with_way_around(folder, [&] { state = load_newest(folder, run, options, where); });

@@ -12,8 +12,10 @@
 #include "../files/atomic_folder-inl.hpp"
 #include "../files/folder-inl.hpp"
 #include "../safetensors.hpp"
+#include "../../nn/lora/low_rank-inl.hpp"
 #include "../../nn/pattern-inl.hpp"
 #include "../../ops/subscript.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft::io {
 
@@ -144,7 +146,7 @@ void read_patterns(const ordered_json& config, const char* key, ByPattern<T>& ou
                               value.template get<T>());
     }
   } catch (const ValueError&) {
-    refuse(path, fmt::format("\"{}\" has what is no regular expression", key), where);
+    refuse(path, fmt::format("\"{}\" has an invalid regular expression", key), where);
   }
 }
 
@@ -194,7 +196,7 @@ class Plan {
  public:
   Plan(const nn::Module& model, const Saved& saved, const TensorMap& tensors, Location where) : saved_(saved) {
     for (const nn::LoraLayer& layer : nn::lora_layers(model)) adapted_.emplace(layer.name, layer);
-    for (const auto& [name, module] : model.named_modules()) modules_.emplace(name, module);
+    for (const auto& [name, module] : nn::detail::layers_for_adapters(model)) modules_.emplace(name, module);
     for (const auto& [name, tensor] : tensors) {
       if (const auto layer = layer_of(name)) names.insert(*layer);
     }
@@ -232,7 +234,7 @@ class Plan {
     if (const int64_t said = saved_.rank.of(own.name); said != 0 && said != own.options.r) return;
     const auto rank = static_cast<double>(own.options.r);
     const double scale = saved_.alpha.of(own.name) / (saved_.rslora ? std::sqrt(rank) : rank);
-    if (own.scale != scale) note(misscaled_, fmt::format("{} has {}, not {}", own.name, own.scale, scale));
+    if (own.scale != scale) note(misscaled_, mismatch_text(own.name, scale, own.scale));
   }
 
   void add(const std::string& name, const TensorMap& tensors) {

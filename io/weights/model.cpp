@@ -1,7 +1,6 @@
 #include "../model.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <set>
 
 #include <fmt/format.h>
@@ -11,9 +10,11 @@
 #include "../file.hpp"
 #include "../files/naming_file-inl.hpp"
 #include "../files/folder-inl.hpp"
+#include "../../nn/least_elements-inl.hpp"
 #include "../../nn/memory_budget-inl.hpp"
 #include "../../nn/path-inl.hpp"
 #include "../../tensor/checked.hpp"
+#include "../../tensor/shortened.hpp"
 
 namespace weft::io {
 
@@ -66,19 +67,47 @@ void load_weights(const nn::AnyModule& module, const nn::StateDict& values,
   nn::Module(module).load_state_dict(values, !fits, where);
 }
 
-// Upper bound of the memory for building the tree: the stored weights, and the buffers that are not stored.
-size_t memory_for(const nn::ModuleDescription& tree, const TensorMap& weights) {
-  Checked elements = 0;
-  const auto add = [&](const Dims& shape) { elements += shape.product(); };
-  for (const auto& [name, tensor] : weights) elements += tensor.numel();
-  const auto walk = [&](const auto& self, const nn::ModuleDescription& d) -> void {
+/// Sizes of the stored tensors, and of buffers that a file claims without storing them.
+struct Sizes {
+  Checked elements = 0, unsaved = 0;
+  int64_t tensors = 0;
+
+  Sizes(const nn::ModuleDescription& tree, const TensorMap& weights) {
+    for (const auto& [name, tensor] : weights) elements += tensor.numel();
+    tensors = std::ssize(weights);
+    add(tree);
+  }
+  void add(const nn::ModuleDescription& d) {
     for (const nn::TensorDescription& buffer : d.buffers) {
-      if (!buffer.saved) add(buffer.shape);
+      if (buffer.saved) continue;
+      Checked count = 1;
+      for (const int64_t size : buffer.shape) count *= size;
+      unsaved += count;
+      ++tensors;
     }
-    for (const nn::ModuleDescription& child : d.children) self(self, child);
-  };
-  walk(walk, tree);
-  return nn::detail::MemoryBudget::bytes_for(elements.fits() ? elements.value() : std::numeric_limits<int64_t>::max());
+    for (const nn::ModuleDescription& child : d.children) add(child);
+  }
+  /// For a MemoryBudget. Nothing bounds the buffers that are not stored but this limit.
+  int64_t to_build() const {
+    constexpr int64_t most_unsaved = int64_t{1} << 26;
+    return elements.value() + (unsaved.fits() ? std::min(unsaved.value(), most_unsaved) : most_unsaved);
+  }
+};
+
+/// Raises ShapeError for a tensor that has another shape in the tree than in the files.
+void check_shapes(const nn::ModuleDescription& d, const TensorMap& weights, const std::string& file, Location where) {
+  for (const auto* list : {&d.parameters, &d.buffers}) {
+    for (const nn::TensorDescription& t : *list) {
+      const auto stored = weights.find(t.stored_as);
+      if (!t.saved || !t.tied_to.empty() || stored == weights.end() || stored->second.shape() == t.shape) continue;
+      raise<ShapeError>(
+          {.op = loading,
+           .problem = fmt::format("{} describes \"{}\" as {}, and the weights have {}", file,
+                                  shortened(t.stored_as, 100), t.shape.text(), stored->second.shape().text())},
+          where);
+    }
+  }
+  for (const nn::ModuleDescription& child : d.children) check_shapes(child, weights, file, where);
 }
 
 }  // namespace
@@ -117,10 +146,14 @@ nn::AnyModule load_model(const Path& folder, const LoadModelOptions& options, Lo
   const nn::ModuleDescription tree =
       naming([&] { return options.registry.migrated(written, options.allow_unreleased, where); });
   TensorMap weights = load_sharded(folder, {}, where);
-  nn::AnyModule module = [&] {
-    const nn::detail::MemoryBudget budget(memory_for(tree, weights), loading, path.string(), where);
-    return naming([&] { return options.registry.build(tree, where); });
-  }();
+  check_shapes(tree, weights, path.string(), where);
+  const Sizes sizes(tree, weights);
+  nn::AnyModule module = naming([&] {
+    const auto is_weft = [&](const std::string& type) { return nn::detail::is_wefts_own(options.registry, type); };
+    nn::detail::check_claims(tree, sizes.elements.value(), is_weft, loading, where);
+    const nn::detail::MemoryBudget budget(sizes.to_build(), sizes.tensors, loading, path.string(), where);
+    return options.registry.build(tree, where);
+  });
   const auto names = stored_names(tree);
   load_weights(module, renamed(std::move(weights), stored_names(written), names), names, where);
   if (options.dtype) module.to(*options.dtype, where);

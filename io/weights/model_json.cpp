@@ -104,24 +104,24 @@ JsonTree json_of(const ModuleDescription& d, bool is_root, Location where) {
 // ---- reading --------------------------------------------------------------------------------------------------------
 
 template <class T, class Read>
-Attribute list_in(const JsonPlace& items, Read&& read) {
+Attribute list_in(const JsonNode& items, Read&& read) {
   std::vector<T> list;
-  items.each([&](const JsonPlace& item) { list.push_back(read(item)); });
+  items.each([&](const JsonNode& item) { list.push_back(read(item)); });
   return list;
 }
 
-int32_t narrow_in(const JsonPlace& place) {
+int32_t narrow_in(const JsonNode& place) {
   const int64_t value = place.integer();
   if (static_cast<int32_t>(value) != value) place.fail("it is no 32-bit integer");
   return static_cast<int32_t>(value);
 }
 
-double floating_in(const JsonPlace& place) {
+double floating_in(const JsonNode& place) {
   if (place.json().text.find_first_of(".eE") == std::string::npos) place.fail("it is no 64-bit integer");
   return place.number();
 }
 
-Attribute attribute_in(const JsonPlace& place) {
+Attribute attribute_in(const JsonNode& place) {
   const JsonTree& json = place.json();
   if (json.is(Kind::null)) return {};
   if (json.is(Kind::boolean)) return place.boolean();
@@ -132,24 +132,24 @@ Attribute attribute_in(const JsonPlace& place) {
     place.fail("a list is written with its type, as {\"i64\": [3, 3]}");
   }
   const std::string type = json.items[0].first;
-  const JsonPlace items = place.at(type);
-  if (type == "bool") return list_in<bool>(items, [](const JsonPlace& p) { return p.boolean(); });
+  const JsonNode items = place.at(type);
+  if (type == "bool") return list_in<bool>(items, [](const JsonNode& p) { return p.boolean(); });
   if (type == "i32") return list_in<int32_t>(items, narrow_in);
-  if (type == "i64") return list_in<int64_t>(items, [](const JsonPlace& p) { return p.integer(); });
-  if (type == "f64") return list_in<double>(items, [](const JsonPlace& p) { return p.number(); });
-  if (type == "text") return list_in<std::string>(items, [](const JsonPlace& p) { return p.text(); });
+  if (type == "i64") return list_in<int64_t>(items, [](const JsonNode& p) { return p.integer(); });
+  if (type == "f64") return list_in<double>(items, [](const JsonNode& p) { return p.number(); });
+  if (type == "text") return list_in<std::string>(items, [](const JsonNode& p) { return p.text(); });
   place.fail(fmt::format("\"{}\" is no type of a list's elements", shortened(type, 80)));
 }
 
-DType dtype_in(const JsonPlace& place) {
+DType dtype_in(const JsonNode& place) {
   const std::string text = place.text();
   if (const auto found = find_dtype(text)) return *found;
   place.fail(fmt::format("\"{}\" is no dtype", shortened(text, 80)));
 }
 
-Dims shape_in(const JsonPlace& place) {
+Dims shape_in(const JsonNode& place) {
   Dims shape;
-  place.each([&](const JsonPlace& size) {
+  place.each([&](const JsonNode& size) {
     if (shape.size() == max_rank) place.fail(fmt::format("more than {} dimensions", max_rank));
     shape.push_back(size.integer());
     if (size.integer() < 0) size.fail("a size is negative");
@@ -157,13 +157,13 @@ Dims shape_in(const JsonPlace& place) {
   return shape;
 }
 
-std::string name_in(const JsonPlace& place) {
+std::string name_in(const JsonNode& place) {
   std::string name = place.at("name").text();
   if (name.empty() || name.find('.') != name.npos) place.at("name").fail("a name is not empty and has no dot");
   return name;
 }
 
-TensorDescription tensor_in(const JsonPlace& place, const std::string& path) {
+TensorDescription tensor_in(const JsonNode& place, const std::string& path) {
   place.object();
   TensorDescription t{
       .name = name_in(place), .dtype = dtype_in(place.at("dtype")), .shape = shape_in(place.at("shape"))};
@@ -175,7 +175,7 @@ TensorDescription tensor_in(const JsonPlace& place, const std::string& path) {
 }
 
 template <class T>
-void check_names(const JsonPlace& place, const std::vector<T>& list, std::set<std::string>& names) {
+void check_names(const JsonNode& place, const std::vector<T>& list, std::set<std::string>& names) {
   for (const T& item : list) {
     if (!names.insert(item.name).second) place.fail(fmt::format("\"{}\" is there twice", shortened(item.name, 80)));
   }
@@ -190,7 +190,7 @@ std::string unknown_in(const JsonTree& json, std::initializer_list<std::string_v
   return unknown.items.empty() ? std::string() : json_text(unknown, reading, where);
 }
 
-ModuleDescription module_in(const JsonPlace& place, const std::string& path, bool is_root, JsonTree unknown,
+ModuleDescription module_in(const JsonNode& place, const std::string& path, bool is_root, JsonTree unknown,
                             Location where) {
   place.object();
   ModuleDescription d{.name = is_root ? "" : name_in(place), .type = place.at("type").text()};
@@ -200,16 +200,16 @@ ModuleDescription module_in(const JsonPlace& place, const std::string& path, boo
   if (d.version < 0) place.at("version").fail("a version is not negative");
   if (place.has("training")) d.training = place.at("training").boolean();
   if (place.has("config")) {
-    const JsonPlace config = place.at("config").object();
+    const JsonNode config = place.at("config").object();
     for (const auto& [name, value] : config.json().items) d.config.set(name, attribute_in(config.at(name)));
   }
   const auto tensors = [&](const char* field, std::vector<TensorDescription>& list) {
-    if (place.has(field)) place.at(field).each([&](const JsonPlace& t) { list.push_back(tensor_in(t, own)); });
+    if (place.has(field)) place.at(field).each([&](const JsonNode& t) { list.push_back(tensor_in(t, own)); });
   };
   tensors("parameters", d.parameters);
   tensors("buffers", d.buffers);
   if (place.has("children")) {
-    place.at("children").each([&](const JsonPlace& child) {
+    place.at("children").each([&](const JsonNode& child) {
       d.children.push_back(module_in(child, own, false, JsonTree::object(), where));
     });
   }
@@ -224,7 +224,7 @@ ModuleDescription module_in(const JsonPlace& place, const std::string& path, boo
   return d;
 }
 
-std::pair<int, int> version_in(const JsonPlace& place) {
+std::pair<int, int> version_in(const JsonNode& place) {
   const std::string text = place.text();
   int major = 0, minor = 0;
   const char* end = text.data() + text.size();
@@ -237,7 +237,7 @@ std::pair<int, int> version_in(const JsonPlace& place) {
   return {major, minor};
 }
 
-void check_versions(const JsonPlace& document, Location where) {
+void check_versions(const JsonNode& document, Location where) {
   const auto [major, minor] = version_in(document.at("format_version"));
   if (major > major_version) {
     raise<VersionError>({.op = reading,
@@ -246,9 +246,9 @@ void check_versions(const JsonPlace& document, Location where) {
                         where);
   }
   if (!document.has("required_features")) return;
-  document.at("required_features").each([&](const JsonPlace& feature) {
+  document.at("required_features").each([&](const JsonNode& feature) {
     raise<VersionError>({.op = reading,
-                         .problem = fmt::format("the model needs \"{}\", which this program does not know",
+                         .problem = fmt::format("the model needs \"{}\", which is not registered in this program",
                                                 shortened(feature.text(), 80))},
                         where);
   });
@@ -274,7 +274,7 @@ std::string to_json(const nn::Module& module, const nn::ModuleRegistry& registry
 
 ModuleDescription read_model(std::string_view text, Location where) {
   const JsonTree json = parse_json(text, reading, where);
-  const JsonPlace document(json, reading, where);
+  const JsonNode document(json, reading, where);
   document.object();
   check_versions(document, where);
   JsonTree unknown = JsonTree::object(), rest = JsonTree::object();

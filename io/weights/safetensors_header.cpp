@@ -10,6 +10,7 @@
 #include <fmt/ranges.h>
 
 #include "../json/json_reader-inl.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft::io {
 
@@ -23,7 +24,7 @@ struct TypeName {
   const char* name;
   DType dtype;
 };
-constexpr std::array<TypeName, 16> type_names = {{{"BOOL", DType::boolean},
+constexpr std::array<TypeName, 19> type_names = {{{"BOOL", DType::boolean},
                                                   {"U8", DType::u8},
                                                   {"I8", DType::i8},
                                                   {"U16", DType::u16},
@@ -38,6 +39,9 @@ constexpr std::array<TypeName, 16> type_names = {{{"BOOL", DType::boolean},
                                                   {"F64", DType::f64},
                                                   {"F8_E4M3", DType::f8_e4m3fn},
                                                   {"F8_E5M2", DType::f8_e5m2},
+                                                  {"F8_E4M3FNUZ", DType::f8_e4m3fnuz},
+                                                  {"F8_E5M2FNUZ", DType::f8_e5m2fnuz},
+                                                  {"F8_E8M0", DType::f8_e8m0fnu},
                                                   {"C64", DType::c64}}};
 
 // Truncates a name from a file for a message.
@@ -134,16 +138,17 @@ class HeaderReader final : public JsonReader<HeaderPlace> {
     const std::string name = shortened(name_);
     switch (place()) {
       case Place::header:
-        fail(fmt::format("\"{}\" is {}, not an object", name, kind));
+        fail(mismatch_text(fmt::format("\"{}\"", name), "an object", kind));
       case Place::metadata:
-        fail(fmt::format("__metadata__.{} is {}, not a string", shortened(field_), kind));
+        fail(mismatch_text("__metadata__." + shortened(field_), "a string", kind));
       case Place::shape:
-        fail(fmt::format("{}.shape holds {}, where sizes belong", name, kind));
+        fail(mismatch_text(name + ".shape", "integers", kind));
       case Place::offsets:
-        fail(fmt::format("{}.data_offsets holds {}, where bytes are counted", name, kind));
+        fail(mismatch_text(name + ".data_offsets", "integers", kind));
       case Place::entry:
-        if (field_ == "dtype") fail(fmt::format("{}.dtype is {}, not a string", name, kind));
-        if (field_ == "shape" || field_ == "data_offsets") fail(fmt::format("{}.{} is {}", name, field_, kind));
+        if (field_ == "dtype") fail(mismatch_text(name + ".dtype", "a string", kind));
+        if (field_ == "shape" || field_ == "data_offsets")
+          fail(mismatch_text(fmt::format("{}.{}", name, field_), "an array", kind));
         return true;
       case Place::ignored:
         return true;
@@ -214,8 +219,7 @@ void check_tiling(const std::map<std::string, SafeFile::Info>& entries, size_t d
   size_t at = 0;
   for (const auto& [name, info] : order) {
     if (info->begin != at) {
-      malformed(fmt::format("\"{}\" starts at byte {} of the data, not at {}", shortened(*name), info->begin, at), path,
-                where);
+      malformed(mismatch_text(fmt::format("first byte of \"{}\"", shortened(*name)), at, info->begin), path, where);
     }
     at = info->end;
     if (at > data_bytes) {

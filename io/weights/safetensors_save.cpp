@@ -68,6 +68,11 @@ std::optional<size_t> first_shared(std::span<const Range> ranges) {
   return {};
 }
 
+/// For two tensors at one address.
+bool are_one(const Tensor& a, const Tensor& b) {
+  return a.dtype() == b.dtype() && a.shape() == b.shape() && a.strides() == b.strides();
+}
+
 // Shared elements would be saved twice, and the sharing would be lost on loading.
 void check_unshared(std::span<const NamedTensor> tensors, const Aliases& aliases, const char* op, Location where) {
   std::vector<Range> ranges;
@@ -79,9 +84,14 @@ void check_unshared(std::span<const NamedTensor> tensors, const Aliases& aliases
   std::ranges::stable_sort(ranges, {},
                            [](const Range& r) { return std::tuple(r.device.type, r.device.index, r.begin); });
   const auto refuse = [&](const Range& a, const Range& b) {
+    const bool is_tie =
+        a.named->second.data_ptr() == b.named->second.data_ptr() && are_one(a.named->second, b.named->second);
     raise<ValueError>({.op = op,
                        .problem = fmt::format("\"{}\" and \"{}\" share memory", a.named->first, b.named->first),
-                       .remedy = "save one of them, or a clone(); one tensor under two names can be saved as an alias"},
+                       .remedy = is_tie ? "one tensor under two names is written with tie = io::Tie::alias (in Python "
+                                          "tie=\"alias\", or weft.save); members of a module are tied by assigning one "
+                                          "to the other"
+                                        : "they overlap in part: save one of them, or a clone()"},
                       where);
   };
   const auto is_dense = [](const Range& r) { return r.end - r.begin == r.named->second.nbytes(); };
@@ -101,10 +111,6 @@ void check_unshared(std::span<const NamedTensor> tensors, const Aliases& aliases
     while (!first_shared(std::array{overlapping[with], overlapping[*shared]})) ++with;
     refuse(overlapping[with], overlapping[*shared]);
   }
-}
-
-bool are_one(const Tensor& a, const Tensor& b) {
-  return a.dtype() == b.dtype() && a.shape() == b.shape() && a.strides() == b.strides();
 }
 
 Aliases aliases_among(std::span<const NamedTensor> tensors) {

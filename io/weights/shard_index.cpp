@@ -4,6 +4,7 @@
 
 #include "../json/json_reader-inl.hpp"
 #include "../../tensor/shortened.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft::io {
 
@@ -65,7 +66,7 @@ class IndexReader final : public JsonReader<IndexPlace> {
     return true;
   }
   bool start_array(size_t) override {
-    if (is_outside()) fail("it is an array, not an object");
+    if (is_outside()) fail("expected an object, got an array");
     other("an array");
     enter(Place::ignored);
     return true;
@@ -91,11 +92,11 @@ class IndexReader final : public JsonReader<IndexPlace> {
   // Handles a value of an unexpected type; unknown fields are skipped.
   bool other(const char* kind) const override {
     const std::string key = shortened(key_, shown);
-    if (is_outside()) fail(fmt::format("it is {}, not an object", kind));
-    if (place() == Place::weight_map) fail(fmt::format("weight_map.{} is {}, not a string", key, kind));
-    if (is_total_size()) fail(fmt::format("metadata.total_size is {}, not a number of bytes", kind));
+    if (is_outside()) fail(mismatch_text("", "an object", kind));
+    if (place() == Place::weight_map) fail(mismatch_text("weight_map." + key, "a string", kind));
+    if (is_total_size()) fail(mismatch_text("metadata.total_size", "a number of bytes", kind));
     if (place() == Place::top && (key_ == "weight_map" || key_ == "metadata")) {
-      fail(fmt::format("{} is {}, not an object", key, kind));
+      fail(mismatch_text(key, "an object", kind));
     }
     return true;
   }

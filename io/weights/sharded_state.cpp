@@ -14,6 +14,7 @@
 #include "../files/folder-inl.hpp"
 #include "state_metadata-inl.hpp"
 #include "state_plan-inl.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft::io {
 
@@ -56,8 +57,8 @@ ShardedState unsharded(const TensorMap& tensors) {
 
 // ---- saving ---------------------------------------------------------------------------------------------------------
 
-RankParts parts_of(const ShardedState& state, Location where) {
-  RankParts out;
+RankShards parts_of(const ShardedState& state, Location where) {
+  RankShards out;
   for (const auto& [key, t] : state) {
     out.emplace(key, info_of(key, t, saver, where));
     const char* problem = key == "__metadata__"                       ? "is a name that the format keeps for itself"
@@ -120,7 +121,7 @@ int64_t save_state_dict(std::span<const ShardedState> ranks, const Path& folder,
                         Location where) {
   SaveStateDictOptions known = options;
   if (!known.id) known.id = next_state_id(folder, where);
-  std::vector<RankParts> parts;
+  std::vector<RankShards> parts;
   for (const ShardedState& state : ranks) parts.push_back(parts_of(state, where));
   const StateMetadata plan = plan_state(parts, known, where);
   metadata_text(plan, where);  // finds metadata errors before anything is written
@@ -250,8 +251,9 @@ class OpenedState {
     const SafeFile::Info& info = found->second.file.info(key, where_);
     const Dims shape = s.flattened_range ? Dims(s.flattened_range->end - s.flattened_range->begin) : s.local_shape;
     if (info.dtype != tensor.dtype || !(info.shape == shape)) {
-      refuse(fmt::format("\"{}\" in {} is {} of {}, not {} of {}", shown, name, weft::name(info.dtype),
-                         info.shape.text(), weft::name(tensor.dtype), shape.text()));
+      refuse(mismatch_text(fmt::format("\"{}\" in {}", shown, name),
+                           fmt::format("{} {}", weft::name(tensor.dtype), shape.text()),
+                           fmt::format("{} {}", weft::name(info.dtype), info.shape.text())));
     }
     return found->second.file;
   }

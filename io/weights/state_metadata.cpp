@@ -9,6 +9,7 @@
 #include "../json/json_reader-inl.hpp"
 #include "../../tensor/shortened.hpp"
 #include "state_plan-inl.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft::io {
 
@@ -147,7 +148,7 @@ class MetadataReader final : public JsonReader<MetadataPlace> {
     constexpr std::string_view known[] = {"format_version",  "tensors", "nested_names",  "dtype",
                                           "global_shape",    "shards",  "global_offset", "local_shape",
                                           "flattened_range", "replica", "file",          "blocks"};
-    if (is_outside()) fail(fmt::format("it is {}, not an object", kind));
+    if (is_outside()) fail(mismatch_text("", "an object", kind));
     const Place at = place();
     const bool has_fields = at == Place::top || at == Place::tensor || at == Place::shard;
     if (at == Place::ignored || (has_fields && std::ranges::find(known, field_) == std::end(known))) return true;

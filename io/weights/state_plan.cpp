@@ -181,7 +181,7 @@ std::vector<int64_t> place_of(const ShardInfo& s) {
 }
 
 // Returns the distinct shards of a tensor, sorted, without empty ones.
-std::vector<Part> parts_of_tensor(const std::string& key, std::span<const RankParts> ranks, Location where) {
+std::vector<Part> parts_of_tensor(const std::string& key, std::span<const RankShards> ranks, Location where) {
   std::map<std::vector<int64_t>, Part> parts;
   const ShardInfo* first = nullptr;
   int64_t first_rank = 0;
@@ -240,10 +240,10 @@ int64_t bytes_of(const ShardInfo& s) {
 
 }  // namespace
 
-StateMetadata plan_state(std::span<const RankParts> ranks, const SaveStateDictOptions& options, Location where) {
+StateMetadata plan_state(std::span<const RankShards> ranks, const SaveStateDictOptions& options, Location where) {
   if (!options.id || *options.id < 0) raise<ValueError>({.op = saver, .problem = "an id is 0 or more"}, where);
   std::map<std::string, const ShardInfo*> keys;
-  for (const RankParts& parts : ranks) {
+  for (const RankShards& parts : ranks) {
     for (const auto& [key, info] : parts) keys.emplace(key, &info);
   }
   StateMetadata out{.id = *options.id, .tensors = {}, .nested_names = options.nested_names};

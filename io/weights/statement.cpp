@@ -116,7 +116,7 @@ class LineReader {
   void check_variables(const NamePattern& name) const {
     for (size_t i = 1; i < name.parts.size(); ++i) {
       if (!name.parts[i - 1].variable || (!name.parts[i].variable && !is_digit(name.parts[i].text.front()))) continue;
-      fail_at(name.column, fmt::format("digits follow ${}, which stands for digits", name.parts[i - 1].text));
+      fail_at(name.column, fmt::format("digits follow ${}, which matches digits", name.parts[i - 1].text));
     }
   }
   std::string quoted() {
@@ -124,7 +124,7 @@ class LineReader {
     for (++at_; at_ < line_.size() && line_[at_] != '"'; ++at_) {
       if (line_[at_] == '\\') {
         ++at_;
-        if (!starts("\"") && !starts("\\")) fail("\\ stands before \" or \\ alone");
+        if (!starts("\"") && !starts("\\")) fail("\\ may precede \" or \\ alone");
       }
       out += line_[at_];
     }
@@ -203,9 +203,9 @@ class LineReader {
   void check(const Statement& s) const {
     const auto nothing = [](const NamePattern& n) { return n.is_nothing(); };
     if (const auto none = std::ranges::find_if(s.sources, nothing); none != s.sources.end()) {
-      if (s.sources.size() > 1) fail_at(none->column, "_ stands beside other sources");
+      if (s.sources.size() > 1) fail_at(none->column, "_ is used beside other sources");
       const auto neither = std::ranges::find_if(s.destinations, nothing);
-      if (neither != s.destinations.end()) fail_at(neither->column, "_ stands on both sides");
+      if (neither != s.destinations.end()) fail_at(neither->column, "_ is used on both sides");
       if (!s.attributes.empty()) fail_at(s.attributes[0].column, "nothing is read that an attribute could change");
       return;
     }

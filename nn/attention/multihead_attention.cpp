@@ -3,6 +3,7 @@
 #include "../init.hpp"
 #include "../layer-inl.hpp"
 #include "heads_in_parts-inl.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft::nn {
 
@@ -26,7 +27,7 @@ MultiheadAttention::MultiheadAttention(int64_t embed_dim, int64_t num_heads, con
   check_size(layer, "kdim", options.kdim, where);
   check_size(layer, "vdim", options.vdim, where);
   if (!(options.dropout >= 0 && options.dropout <= 1)) {
-    raise<ValueError>({.op = layer, .problem = fmt::format("dropout {} is not in [0, 1]", options.dropout)}, where);
+    raise<ValueError>({.op = layer, .problem = mismatch_text("dropout", "a number in [0, 1]", options.dropout)}, where);
   }
   const int64_t kdim = options.kdim > 0 ? options.kdim : embed_dim, vdim = options.vdim > 0 ? options.vdim : embed_dim;
   const auto drawn = [&](const Dims& shape) {

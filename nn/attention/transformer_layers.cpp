@@ -7,6 +7,7 @@
 #include "../layer_in_parts-inl.hpp"
 #include "../layer-inl.hpp"
 #include "../transformer.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft::nn {
 
@@ -57,7 +58,7 @@ Tensor feed_forward(const L& layer, TransformerActivation activation, const Tens
 
 void check_count(const char* layer, int64_t count, Location where) {
   if (count >= 0) return;
-  raise<ValueError>({.op = layer, .problem = fmt::format("num_layers is {}", count)}, where);
+  raise<ValueError>({.op = layer, .problem = mismatch_text("num_layers", "at least 0", count)}, where);
 }
 
 /// Fills `layers` with clones of a layer, creates the norm, and returns the options.

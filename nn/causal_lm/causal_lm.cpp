@@ -16,8 +16,10 @@
 #include "../../ops/matmul.hpp"
 #include "../../ops/norm.hpp"
 #include "../../ops/pointwise.hpp"
+#include "../../tensor/checked.hpp"
 #include "../layer-inl.hpp"
 #include "../lora/low_rank-inl.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft::nn {
 
@@ -32,7 +34,8 @@ CausalLMOptions filled(CausalLMOptions o, Location where) {
   };
   if (o.kv_heads == 0) o.kv_heads = o.heads;
   if (o.head_dim == 0 && o.heads > 0) o.head_dim = o.width / o.heads;
-  if (o.hidden == 0) o.hidden = 4 * o.width;
+  const Checked hidden = Checked(4) * o.width;
+  if (o.hidden == 0) o.hidden = hidden.fits() ? hidden.value() : 0;
   for (const auto& [name, size] : {std::pair("vocabulary", o.vocabulary),
                                    {"width", o.width},
                                    {"heads", o.heads},
@@ -40,12 +43,17 @@ CausalLMOptions filled(CausalLMOptions o, Location where) {
                                    {"head_dim", o.head_dim},
                                    {"hidden", o.hidden},
                                    {"context", o.context}}) {
-    if (size < 1) refuse(fmt::format("{} is {}", name, size));
+    if (size < 1) refuse(mismatch_text(name, "at least 1", size));
   }
+  if (!(Checked(o.heads) * o.head_dim).fits()) refuse(fmt::format("{} heads of {} features", o.heads, o.head_dim));
   if (o.layers < 0 || o.window < 0) refuse(fmt::format("{} layers, a window of {}", o.layers, o.window));
   if (o.heads % o.kv_heads != 0) refuse(fmt::format("{} heads cannot share {}", o.heads, o.kv_heads));
   if (o.positions == CausalLMPositions::rotary && o.head_dim % 2 != 0) {
     refuse(fmt::format("heads of {} features cannot be turned in pairs", o.head_dim));
+  }
+  if (o.positions == CausalLMPositions::rotary) {
+    const CallScope call(layer, where);
+    (void)rope_frequencies(2, o.rope, o.context);
   }
   return o;
 }
@@ -215,9 +223,16 @@ CausalLM::CausalLM(const CausalLMOptions& options, Location where)
   set_extra_repr({});
 }
 
+CausalLMOptions CausalLM::options() const {
+  CausalLMOptions out = options_;
+  out.tied = config().get_or("tied", out.tied);
+  return out;
+}
+
 Tensor CausalLM::logits(const Tensor& hidden, Location where) const {
   if (lm_head) return (*lm_head)(Input(hidden, where));
-  // A merged adapter of the embedding does not apply to the head.
+  if (const Module* head = detail::tied_head_of(*this)) return detail::forward_tied_head(*head, hidden, where);
+  // An adapter of the embedding that was merged into W does not apply to the head.
   const detail::LowRank* const adapter = detail::adapter_of(model.embed_tokens);
   if (adapter != nullptr && adapter->merged) {
     return linear(hidden, adapter->unmerged().to(hidden.device(), where), {}, where);
@@ -232,9 +247,7 @@ Tensor CausalLM::forward(const Tensor& tokens, Location where) const {
 
 Tensor CausalLM::hidden(const Tensor& tokens, Location where) const {
   const CallScope call("CausalLM::hidden", where);
-  if (checked(tokens).dim() != 2) {
-    raise<ShapeError>({.problem = fmt::format("tokens are [batch, length], not {}", tokens.shape().text())});
-  }
+  expect_shape("tokens", tokens, checked(tokens).dim() == 2, "[batch, length]");
   const int64_t length = tokens.size(1);
   if (length > options_.context) {
     raise<ValueError>({.problem = fmt::format("{} tokens, and the context is of {}", length, options_.context)});

@@ -5,6 +5,7 @@
 
 #include "../../autograd/mode.hpp"
 #include "../../ops/detail/common.hpp"
+#include "../attention.hpp"
 #include "../path-inl.hpp"
 #include "../pattern-inl.hpp"
 #include "low_rank-inl.hpp"
@@ -38,9 +39,17 @@ struct Prepared {
   std::vector<std::pair<std::string, Module>> children;
   std::vector<StateAccess::State::Entry> buffers;
   Config config;
+  /// The model that gets the layer as a child, with its list of children.
+  std::optional<Module> parent = {};
+  std::vector<std::pair<std::string, Module>> parents_children = {};
 
   void commit() {
     StateAccess::State& state = StateAccess::state(module);
+    if (parent) {
+      state.registered = true;
+      StateAccess::state(*parent).children.swap(parents_children);
+      StateAccess::state(*parent).changes.note();
+    }
     state.adapter.held = adapter;
     state.changes.note();
     if (children.empty()) return;
@@ -71,7 +80,7 @@ LoraOptions read_options(const Config& config) {
 }
 
 Prepared prepared(const Module& module, const Shared<LowRank>& adapter, bool shows, Location where) {
-  Prepared p{module, adapter, {}, {}, {}};
+  Prepared p{.module = module, .adapter = adapter, .children = {}, .buffers = {}, .config = {}};
   if (!shows) return p;
   const StateAccess::State& state = StateAccess::state(module);
   for (const char* name : {"lora_A", "lora_B", "lora_merged"}) check_name(name, state.has(name), where);
@@ -114,26 +123,71 @@ std::vector<std::pair<std::string, LowRank*>> adapters_of(const Module& model) {
   return out;
 }
 
+namespace {
+
+/// The embeddings and heads of models that tie them. Each has an adapter of its own, as in PEFT.
+class TiedPairs {
+ public:
+  explicit TiedPairs(const Module& model) : heads_(tied_heads(model)) {}
+
+  /// The pair of a head or an embedding; null for any other module.
+  const TiedHead* pair_of(const Module& module) const {
+    const auto found = std::ranges::find_if(
+        heads_, [&](const TiedHead& head) { return head.layer.same_as(module) || head.embedding.same_as(module); });
+    return found == heads_.end() ? nullptr : &*found;
+  }
+  /// The pair whose head is to become a child, and has this name.
+  const TiedHead* new_head(const std::string& name) const {
+    const auto found =
+        std::ranges::find_if(heads_, [&](const TiedHead& head) { return head.is_new && head.name == name; });
+    return found == heads_.end() ? nullptr : &*found;
+  }
+
+ private:
+  std::vector<TiedHead> heads_;
+};
+
+void check_whole(const LoraTarget& target, const TiedHead* pair, Location where) {
+  const bool in_parts = is_embedding(target.module) && parts_of(target.module) != nullptr;
+  if (!in_parts && (pair == nullptr || parts_of(pair->embedding) == nullptr)) return;
+  raise<ValueError>({.op = "LoRA",
+                     .problem = in_parts ? "an embedding in parts takes no adapter"
+                                         : "a head that is tied to an embedding in parts takes no adapter",
+                     .details = target.name},
+                    where);
+}
+
+void add_to_parent(Prepared& p, const TiedHead& head) {
+  p.parent = head.model;
+  p.parents_children = StateAccess::state(head.model).children;
+  p.parents_children.emplace_back("lm_head", head.layer);
+}
+
+}  // namespace
+
 std::vector<std::string> attach(const Module& model, const std::vector<LoraTarget>& targets, Location where) {
   std::map<const TensorImpl*, Shared<LowRank>> adapters;
   std::vector<Prepared> all;
   std::vector<std::string> names;
+  const TiedPairs pairs(model);
   for (const LoraTarget& target : targets) {
-    const ModuleTensor& weight = weight_of(target.module)->tensor;
-    if (target.options.share && adapters.contains(weight.impl())) continue;
-    const LayerInParts* const parts = parts_of(target.module);
-    if (parts != nullptr && is_embedding(target.module)) {
-      raise<ValueError>({.op = "LoRA", .problem = "an embedding in parts takes no adapter", .details = target.name},
-                        where);
-    }
-    const auto adapter = Shared<LowRank>::make(weight, target.options, is_embedding(target.module), parts, where);
-    if (target.options.share) adapters.emplace(weight.impl(), adapter);
-    all.push_back(prepared(target.module, adapter, true, where));
+    const TiedHead* const new_head = pairs.new_head(target.name);
+    const Module& layer = new_head != nullptr ? new_head->layer : target.module;
+    const TiedHead* const pair = pairs.pair_of(layer);
+    const ModuleTensor& weight = weight_of(layer)->tensor;
+    const bool shares = target.options.share && pair == nullptr;
+    if (shares && adapters.contains(weight.impl())) continue;
+    check_whole(target, pair, where);
+    const auto adapter = Shared<LowRank>::make(weight, target.options, is_embedding(layer), parts_of(layer), where);
+    adapter->has_others = pair != nullptr;
+    if (shares) adapters.emplace(weight.impl(), adapter);
+    all.push_back(prepared(layer, adapter, true, where));
+    if (new_head != nullptr) add_to_parent(all.back(), *new_head);
     names.push_back(target.name);
   }
   const auto named_modules = model.named_modules();
   for (const auto& [name, module] : named_modules) {
-    if (!is_adaptable(module)) continue;
+    if (!is_adaptable(module) || pairs.pair_of(module) != nullptr) continue;
     const auto found = adapters.find(weight_of(module)->tensor.impl());
     const bool is_there = std::ranges::any_of(all, [&](const Prepared& p) { return p.module.same_as(module); });
     if (found != adapters.end() && !is_there) all.push_back(prepared(module, found->second, false, where));
@@ -144,13 +198,17 @@ std::vector<std::string> attach(const Module& model, const std::vector<LoraTarge
       return weight_of(named.second) != nullptr && weight_of(named.second)->tensor.impl() == weight &&
              !named.second.same_as(p.module);
     };
-    if (!p.adapter->options.share) p.adapter->has_others = std::ranges::any_of(named_modules, is_other);
+    if (!p.adapter->options.share) p.adapter->has_others |= std::ranges::any_of(named_modules, is_other);
     p.commit();
   }
   return names;
 }
 
 void detach(const Module& model) {
+  for (const TiedHead& head : tied_heads(model)) {
+    const bool is_adapted = adapter_of(head.embedding) != nullptr || adapter_of(head.layer) != nullptr;
+    if (is_adapted) untie(head);
+  }
   for (const Module& module : model.modules()) {
     StateAccess::State& state = StateAccess::state(module);
     const Shared<LowRank> adapter = std::exchange(state.adapter.held, {});
@@ -158,11 +216,13 @@ void detach(const Module& model) {
     std::erase_if(state.children, [](const auto& child) { return child.first == "lora_A" || child.first == "lora_B"; });
     std::erase_if(state.buffers, [](const auto& entry) { return entry.name == "lora_merged"; });
     for (const char* name : {rank, alpha, drop, rslora, plus, enable, shares, merges}) state.config.remove(name);
+    // The sum is in the weight, unless other layers hold that, too.
+    if (adapter->own_sum.defined()) state.slots.find("weight")->set(adapter->own_sum);
   }
 }
 
 void attach_described(const ModuleDescription& description, const Module& model, Location where) {
-  const auto modules = model.named_modules();
+  const auto modules = layers_for_adapters(model);
   std::vector<LoraTarget> targets;
   const auto walk = [&](const auto& self, const ModuleDescription& d, const std::string& path) -> void {
     const auto found = std::ranges::find(modules, path, [](const auto& m) { return m.first; });
@@ -180,7 +240,8 @@ std::unordered_map<const TensorImpl*, const LowRank*> merged_adapters(const Modu
   std::unordered_map<const TensorImpl*, const LowRank*> out;
   for (const auto& module : model.modules()) {
     const LowRank* adapter = adapter_of(module);
-    if (adapter != nullptr && adapter->merged) out.emplace(adapter->weight.impl(), adapter);
+    const bool replaces = adapter != nullptr && adapter->merged && !adapter->has_others;
+    if (replaces) out.emplace(adapter->weight.impl(), adapter);
   }
   return out;
 }
@@ -240,15 +301,30 @@ std::unordered_set<const TensorImpl*> adapter_tensors(const Module& model) {
 
 }  // namespace
 
+namespace {
+
+/// Names of layers whose weights another module reads, so that their forward is not called.
+std::unordered_set<std::string> read_by_attention(const Module& model) {
+  std::unordered_set<std::string> out;
+  for (const auto& [name, module] : model.named_modules()) {
+    const bool is_attention = *detail::StateAccess::state(module).type == typeid(MultiheadAttention);
+    if (is_attention) out.insert(detail::joined(name, "out_proj"));
+  }
+  return out;
+}
+
+}  // namespace
+
 std::vector<std::string> apply_lora(const Module& model, const LoraOptions& options, Location where) {
   std::vector<detail::Pattern> patterns;
   for (const std::string& target : options.targets) patterns.emplace_back("apply_lora", target, where);
   std::vector<detail::LoraTarget> targets;
   std::unordered_set<std::string> parts;
+  const std::unordered_set<std::string> read_by_others = read_by_attention(model);
   for (const auto& [name, adapter] : adapters_of(model)) {
     parts.insert({detail::joined(name, "lora_A"), detail::joined(name, "lora_B")});
   }
-  for (const auto& [path, module] : model.named_modules()) {
+  for (const auto& [path, module] : detail::layers_for_adapters(model)) {
     const std::string& name = path;
     const auto finds = [&](const detail::Pattern& pattern) { return pattern.finds(name); };
     if (is_parametrized(module, "weight") && std::ranges::any_of(patterns, finds)) {
@@ -258,7 +334,15 @@ std::vector<std::string> apply_lora(const Module& model, const LoraOptions& opti
                         where);
     }
     if (!detail::is_adaptable(module) || detail::adapter_of(module) != nullptr || parts.contains(name)) continue;
-    if (std::ranges::any_of(patterns, finds)) targets.push_back({name, module, options});
+    if (!std::ranges::any_of(patterns, finds)) continue;
+    if (read_by_others.contains(name)) {
+      raise<ValueError>(
+          {.op = "apply_lora",
+           .problem = fmt::format("\"{}\" takes no adapter: MultiheadAttention reads its weight itself", name),
+           .remedy = "targets that do not find it, or SelfAttention"},
+          where);
+    }
+    targets.push_back({name, module, options});
   }
   if (targets.empty()) {
     raise<ValueError>({.op = "apply_lora",

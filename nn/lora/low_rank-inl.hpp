@@ -51,6 +51,9 @@ class LowRank {
   void unmerge(Location where);
   /// W without the adapter.
   Tensor unmerged() const;
+  /// Moves the merged weight of its own, if there is one.
+  void to(Device device, Location where);
+  void to(DType dtype, Location where);
   /// Called when the mode of a module with this adapter changes.
   void set_training(bool on);
 
@@ -63,8 +66,10 @@ class LowRank {
   Buffer merged_flag;
   weft::detail::Flag<false> merged;
   bool of_embedding = false;
-  /// Whether a layer without this adapter also holds the weight.
+  /// Whether a layer without this adapter also holds the weight. Then W does not change when the adapter is merged.
   bool has_others = false;
+  /// With `has_others`: W + s B A while it is merged.
+  ModuleTensor own_sum;
 
  private:
   struct Part;
@@ -78,6 +83,22 @@ class LowRank {
 
   KeptBits kept_;
 };
+
+/// The output layer of a CausalLM with tied embeddings: a Linear over the embedding's weight.
+struct TiedHead {
+  std::string name;
+  Module model, embedding, layer;
+  /// Whether the model has no such child yet.
+  bool is_new;
+};
+std::vector<TiedHead> tied_heads(const Module& model);
+/// named_modules(), and the tied heads that are no modules of the model yet.
+std::vector<std::pair<std::string, Module>> layers_for_adapters(const Module& model);
+/// The child that `forward_tied_head` calls; null if the CausalLM computes logits with the embedding's weight.
+const Module* tied_head_of(const Module& model);
+Tensor forward_tied_head(const Module& head, const Tensor& x, Location where);
+/// Makes the head a child of its model, which is no longer described as tied.
+void untie(const TiedHead& head);
 
 /// A Linear or an Embedding that will get an adapter.
 struct LoraTarget {
@@ -100,7 +121,7 @@ bool is_own(const Module& module, const LowRank& adapter);
 /// The adapters of a model without duplicates, with the names of their own layers.
 std::vector<std::pair<std::string, LowRank*>> adapters_of(const Module& model);
 
-/// The merged adapters by the weights that they replaced.
+/// The merged adapters by the weights that their sums replaced.
 std::unordered_map<const TensorImpl*, const LowRank*> merged_adapters(const Module& model);
 
 /// Unmerges the merged weights of a model while other values are loaded.

@@ -10,6 +10,7 @@
 #include "../../ops/matmul.hpp"
 #include "../../ops/pieces.hpp"
 #include "../../ops/pointwise.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft::nn::detail {
 
@@ -27,18 +28,23 @@ namespace {
 void check(bool holds, const char* problem, Location where) {
   if (!holds) raise<ValueError>({.op = "LoRA", .problem = problem}, where);
 }
+template <class T>
+void check(bool holds, const char* name, const char* expected, T value, Location where) {
+  if (!holds) raise<ValueError>({.op = "LoRA", .problem = mismatch_text(name, expected, value)}, where);
+}
 
 int64_t count_of(const std::vector<bool>& enable) { return std::ranges::count(enable, true); }
 
 void check_options(const LoraOptions& o, int64_t out, Location where) {
-  check(o.r >= 1, "r is the rank of the adapter: it is at least 1", where);
-  check(std::isfinite(o.alpha.value_or(1)), "alpha must be finite", where);
-  check(o.dropout >= 0 && o.dropout < 1, "dropout must be at least 0 and below 1", where);
-  check(o.lora_plus_scale > 0 && std::isfinite(o.lora_plus_scale), "lora_plus_scale must be finite and above 0", where);
+  check(o.r >= 1, "r", "at least 1", o.r, where);
+  check(std::isfinite(o.alpha.value_or(1)), "alpha", "a finite number", o.alpha.value_or(1), where);
+  check(o.dropout >= 0 && o.dropout < 1, "dropout", "a number in [0, 1)", o.dropout, where);
+  check(o.lora_plus_scale > 0 && std::isfinite(o.lora_plus_scale), "lora_plus_scale", "a finite number above 0",
+        o.lora_plus_scale, where);
   const bool splits = o.enable.empty() || (count_of(o.enable) > 0 && out % std::ssize(o.enable) == 0);
   check(splits, "enable must name one part at least, and as many as divide the outputs", where);
   const bool trains = !o.dtype || (is_floating(*o.dtype) && !is_storage_only(*o.dtype));
-  check(trains, "adapters are float16, bfloat16, float32 or float64", where);
+  check(trains, "dtype", "float16, bfloat16, float32 or float64", o.dtype.value_or(DType::f32), where);
 }
 
 Linear factor(int64_t in, int64_t out, bool zero, const Tensor& weight, const LoraOptions& options, Location where) {
@@ -183,7 +189,10 @@ Tensor LowRank::linear(const Tensor& x, const Tensor& w, const Tensor& bias, boo
                        const LayerInParts* parts) const {
   if (merged) check_not_training(training, where);
   const CallScope call("LoRA", where);
-  if (merged) return parts != nullptr ? parts->linear(x, w, bias) : weft::linear(x, w, bias);
+  if (merged) {
+    const Tensor& sum = has_others ? own_sum : w;
+    return parts != nullptr ? parts->linear(x, sum, bias) : weft::linear(x, sum, bias);
+  }
   const Tensor own = parts != nullptr ? parts->input(x) : x;
   const bool sums = parts != nullptr && parts->sums();
   const Tensor y = weft::linear(own, w, sums ? Tensor() : bias);
@@ -226,7 +235,7 @@ Tensor LowRank::embedding(const Tensor& w, const Tensor& indices, int64_t paddin
                           Location where) const {
   if (merged) check_not_training(training, where);
   const CallScope call("LoRA", where);
-  const Tensor rows = weft::embedding(w, indices, padding);
+  const Tensor rows = weft::embedding(merged && has_others ? own_sum : w, indices, padding);
   if (merged) return rows;
   const Tensor u = weft::embedding(b.weight, indices, padding) * scale();
   return (rows + weft::linear(u, a.weight.t())).to(rows.dtype());
@@ -247,20 +256,21 @@ Tensor LowRank::shifted(const Tensor& from, double by) const {
 void LowRank::merge(Location where) {
   if (merged) return;
   const CallScope call("merge_lora", where);
-  if (has_others) {
-    raise<ValueError>({.problem = "a weight is shared with a layer that has not its adapter: merging would change both",
-                       .remedy = "leave it apart, or make the adapter with share = true"});
-  }
   const NoGradGuard unrecorded;
   const Tensor sum = shifted(weight, scale());
-  kept_ = KeptBits(options.base, weight, options.base == LoraBase::recompute ? shifted(sum, -scale()) : Tensor());
-  weight.copy_(sum);
+  if (has_others) {
+    own_sum = Buffer(sum, where);
+  } else {
+    kept_ = KeptBits(options.base, weight, options.base == LoraBase::recompute ? shifted(sum, -scale()) : Tensor());
+    weight.copy_(sum);
+  }
   merged = true;
   merged_flag.fill_(true);
 }
 
 Tensor LowRank::unmerged() const {
   const NoGradGuard unrecorded;
+  if (has_others) return weight.detach();
   return kept_.restored(options.base == LoraBase::recompute ? shifted(weight, -scale()) : Tensor());
 }
 
@@ -268,10 +278,19 @@ void LowRank::unmerge(Location where) {
   if (!merged) return;
   const CallScope call("unmerge_lora", where);
   const NoGradGuard unrecorded;
-  weight.copy_(unmerged());
+  if (!has_others) weight.copy_(unmerged());
   merged = false;
   kept_ = {};
+  own_sum = {};
   merged_flag.fill_(false);
+}
+
+void LowRank::to(Device device, Location where) {
+  if (own_sum.defined()) own_sum = Buffer(own_sum.to(device, where), where);
+}
+
+void LowRank::to(DType dtype, Location where) {
+  if (own_sum.defined()) own_sum = Buffer(own_sum.to(dtype, where), where);
 }
 
 void LowRank::set_training(bool on) {

@@ -24,15 +24,21 @@ MoE::MoE(int64_t width, int64_t hidden, int64_t experts, MoEOptions options, Loc
 
 namespace {
 
+/// Null if this process has all experts.
+const detail::LayerInParts* sharded_experts(const MoE& moe) {
+  const detail::LayerInParts* const parts = detail::parts_of(moe);
+  return parts != nullptr && parts->shards_experts() ? parts : nullptr;
+}
+
 /// Routes the tokens, and moves them unless experts are sharded: then LayerInParts::through_experts does.
 detail::Routed routed_by(const MoE& moe, const Tensor& tokens) {
-  const bool moves = detail::parts_of(moe) == nullptr;
+  const bool moves = sharded_experts(moe) == nullptr;
   return detail::route(tokens, moe.borrowed(moe.router), moe.expert_bias, moe.options(), moves);
 }
 
 Tensor results(const MoE& moe, const Tensor& x, const Tensor& tokens, const detail::Routed& routed) {
   const ExpertKind kind = moe.options().kind;
-  const detail::LayerInParts* const parts = detail::parts_of(moe);
+  const detail::LayerInParts* const parts = sharded_experts(moe);
   const Tensor up = moe.borrowed(moe.up), down = moe.borrowed(moe.down);
   Tensor y = parts != nullptr ? parts->through_experts(tokens, routed, up, down, kind)
                               : moe_combine(detail::through_experts(routed.to.y, up, down, routed.kept, kind),

@@ -18,6 +18,7 @@
 #include "../../ops/softmax.hpp"
 #include "../../tensor/warning.hpp"
 #include "../layer-inl.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft::nn::detail {
 
@@ -154,17 +155,14 @@ Tensor through_shared(const Tensor& x, const Tensor& up, const Tensor& down, Exp
 
 Tensor as_tokens(const Tensor& x, int64_t width) {
   if (checked(x).dim() >= 1 && x.size(-1) == width) return x.reshape({width == 0 ? 0 : x.numel() / width, width});
-  raise<ShapeError>({.problem = fmt::format("x is [..., {}], not {}", width, x.shape().text())});
+  raise_shape("x", fmt::format("[..., {}]", width), x);
 }
 
 void update_bias(const Buffer& expert_bias, const Tensor& counts, double rate) {
   if (!expert_bias.defined()) {
     raise<ValueError>({.problem = "there is no bias to update", .remedy = "make the layer with expert_bias"});
   }
-  if (!(checked(counts).shape() == expert_bias.shape())) {
-    raise<ShapeError>(
-        {.problem = fmt::format("counts are {}, not {}", expert_bias.shape().text(), counts.shape().text())});
-  }
+  expect_shape("counts", checked(counts), expert_bias.shape());
   const NoGradGuard unrecorded;
   const Tensor load = counts.to(expert_bias.dtype());
   expert_bias.add_(rate * sign(mean(load) - load));

@@ -59,7 +59,7 @@ Originals first_originals(const Parametrization& step, const Tensor& tensor, boo
 }
 
 /// Replaces the value of a module's tensor, possibly with another shape.
-void put(Tensor& held, const Tensor& value, Location where) {
+void set_value(Tensor& held, const Tensor& value, Location where) {
   if (value.impl() == held.impl()) return;
   const NoGradGuard unrecorded;
   if (value.shape() == held.shape() && value.dtype() == held.dtype() && value.device() == held.device() &&
@@ -150,7 +150,7 @@ void add_first(const Module& module, ParametrizedTensor p, const Originals& from
   p.list = list_of(from, p, where);
   add_child(p.list, "0", p.steps[0]);
   const auto is_member = [&](const Tensor& t) { return t.impl() == p.member.impl(); };
-  if (!from.numbered) put(p.member, from.tensors[0], where);
+  if (!from.numbered) set_value(p.member, from.tensors[0], where);
   else if (std::ranges::none_of(from.tensors, is_member)) leave_nothing_in(p.member, where);
   detail::adopt_parametrized(module, std::move(p));
 }
@@ -261,7 +261,7 @@ void set_parametrized_tensor(const Module& module, std::string_view name, const 
   if (!fits) {
     refuse(setting, fmt::format("{} does not give what the originals of \"{}\" are", describe(value), name), where);
   }
-  for (size_t i = 0; i < originals.size(); ++i) put(originals[i], from.tensors[i], where);
+  for (size_t i = 0; i < originals.size(); ++i) set_value(originals[i], from.tensors[i], where);
 }
 
 void remove_parametrizations(const Module& module, std::string_view name, bool leave_parametrized, Location where) {
@@ -278,7 +278,7 @@ void remove_parametrizations(const Module& module, std::string_view name, bool l
   State& state = StateAccess::state(module);
   auto& entries = found.is_parameter ? state.parameters : state.buffers;
   entries.reserve(entries.size() + 1);
-  put(found.member, value, where);
+  set_value(found.member, value, where);
   if (found.is_parameter) {
     found.member.requires_grad_(std::ranges::any_of(originals, [](const Tensor& t) { return t.requires_grad(); }),
                                 where);

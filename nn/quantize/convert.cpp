@@ -110,6 +110,7 @@ struct Prepared {
     state.buffers.swap(buffers);
     std::swap(state.config, config);
     state.class_name = "QuantizedLinear";
+    state.replaced |= state.registered;
     state.low_precision = precision;
     if (!frees) return;
     weight.set_grad({});
@@ -177,6 +178,7 @@ void make_fp8(const Module& module) {
   detail::State& state = detail::StateAccess::state(module);
   state.low_precision.kind = detail::Kind::fp8;
   state.class_name = "Fp8Linear";
+  state.replaced |= state.registered;
 }
 
 }  // namespace

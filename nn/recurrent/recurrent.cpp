@@ -8,6 +8,7 @@
 #include "../../ops/index.hpp"
 #include "../containers.hpp"
 #include "../layer-inl.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft::nn {
 
@@ -16,7 +17,7 @@ namespace {
 void check_layer(const std::string& layer, int64_t input_size, int64_t hidden_size, Location where) {
   check_size(layer, "input_size", input_size, where);
   if (hidden_size >= 1) return;
-  raise<ValueError>({.op = layer.c_str(), .problem = fmt::format("hidden_size is {}", hidden_size)}, where);
+  raise<ValueError>({.op = layer.c_str(), .problem = mismatch_text("hidden_size", "at least 1", hidden_size)}, where);
 }
 
 Parameter drawn(const Dims& shape, int64_t hidden, Location where) { return uniform_by_width(shape, hidden, where); }
@@ -34,10 +35,10 @@ RecurrentBase<Self>::RecurrentBase(RecurrentShape shape, Location where) : shape
   const auto refuse = [&](const std::string& problem) {
     raise<ValueError>({.op = layer.c_str(), .problem = problem}, where);
   };
-  if (o.num_layers < 1) refuse(fmt::format("num_layers is {}", o.num_layers));
-  if (!(o.dropout >= 0 && o.dropout <= 1)) refuse(fmt::format("dropout {} is not in [0, 1]", o.dropout));
+  if (o.num_layers < 1) refuse(mismatch_text("num_layers", "at least 1", o.num_layers));
+  if (!(o.dropout >= 0 && o.dropout <= 1)) refuse(mismatch_text("dropout", "a number in [0, 1]", o.dropout));
   if (projected < 0 || projected >= hidden) {
-    refuse(fmt::format("proj_size {} is not less than hidden_size {}", projected, hidden));
+    refuse(mismatch_text("proj_size", fmt::format("a number in [0, {}), below hidden_size", hidden), projected));
   }
   const int64_t directions = o.bidirectional ? 2 : 1, gates = shape_.gates * hidden;
   for (int64_t i = 0; i < o.num_layers * directions; ++i) {

@@ -18,6 +18,7 @@
 #include "../pointwise.hpp"
 #include "../detail/promote.hpp"
 #include "../detail/parts.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft {
 
@@ -63,7 +64,7 @@ void transfer(const Tensor& out, const Tensor& in) {
     raise<DeviceError>({.problem = "a meta tensor has no elements to copy"});
   }
   if (!from.is_cpu() && !to.is_cpu() && from.type != to.type) return transfer(out, in.to(Device()));
-  if (WEFT_UNLIKELY(detail::step_recorder != nullptr)) {
+  if (WEFT_UNLIKELY(detail::capture_recorder != nullptr)) {
     detail::kernel_recorder().record(std::make_unique<RecordedTransfer>(out.raw_view(), in.raw_view()));
   }
   const detail::UnrecordedScope unrecorded;
@@ -80,7 +81,7 @@ bool transfer_queued(const Tensor& out, const Tensor& in) {
   const Device device = in.device().is_cpu() ? out.device() : in.device();
   if (!host.device().is_cpu() || device.is_cpu() || device.type == DeviceType::meta) return false;
   Backend& backend = backend_of(device);
-  if (!is_pinned_for(host, backend) || detail::step_recorder != nullptr) return false;
+  if (!is_pinned_for(host, backend) || detail::capture_recorder != nullptr) return false;
   backend.copy_pinned(device.index, out.data_ptr(), in.data_ptr(), static_cast<size_t>(in.nbytes()));
   return true;
 }
@@ -104,9 +105,8 @@ void copy_elements_unrecorded(const Tensor& out, const View& in_view, const Tens
 
 void check_single(const Tensor& x) {
   if (WEFT_LIKELY(x.numel() == 1)) return;
-  raise<ValueError>(
-      {.problem = fmt::format("needs exactly one element, not {} of shape {}", x.numel(), x.shape().text()),
-       .remedy = "select one, or use to_vector()"});
+  raise_value("", "one element", fmt::format("{} elements of shape {}", x.numel(), x.shape().text()),
+              "select one, or use to_vector()");
 }
 
 Tensor dense_copy(const Tensor& x) {
@@ -140,7 +140,7 @@ Tensor Tensor::to(DType dtype, Location where) const {
   if (is_inexact(dtype) && should_record(*this)) {
     record(
         out, [from = this->dtype()](Tensor&& g) { return in_dtype(g, from); }, *this);
-    if (WEFT_UNLIKELY(detail::program_watch != nullptr) && detail::is_programs_own(outer)) {
+    if (WEFT_UNLIKELY(detail::program_watch != nullptr) && detail::is_called_by_program(outer)) {
       detail::program_watch->converted(*this, out);
     }
   }
@@ -194,13 +194,13 @@ Tensor call_cast(const Tensor& x, DType dtype, const std::string& overflow) {
       return cast(x, dtype, static_cast<Overflow>(i));
     }
   }
-  raise<ValueError>({.problem = fmt::format("overflow must be 'by_format', 'ieee' or 'saturate', not '{}'", overflow)});
+  raise_value("overflow", "'by_format', 'ieee' or 'saturate'", in_quotes(overflow));
 }
 
 const OpRecord all_copy_records[] = {
     {"cast", "cast(x, dtype, overflow='by_format')",
-     "x in another dtype, rounded once. Beyond the largest number: infinity, in float8_e4m3fn the largest "
-     "('by_format'); infinity, in float8_e4m3fn NaN ('ieee'); the largest ('saturate').",
+     "x in another dtype, rounded once. Beyond the largest number: infinity, or NaN in 8-bit floats other than "
+     "float8_e5m2 ('ieee'); the same, but the largest in float8_e4m3fn ('by_format'); the largest ('saturate').",
      true, OpRecord::Domain::any, cast_samples, parts::copy, detail::boxed<&call_cast>}};
 
 }  // namespace
@@ -276,8 +276,7 @@ namespace {
 /// That of the kind, or of the first that there is.
 Backend& backend_to_pin_for(std::optional<Device> device) {
   if (device && (device->is_cpu() || device->type == DeviceType::meta)) {
-    raise<DeviceError>(
-        {.problem = fmt::format("memory is pinned for CUDA, the HPU or a plug-in, not for {}", device->name())});
+    raise_mismatch<DeviceError>("device", "CUDA, HPU or a plug-in's device", *device);
   }
   const std::vector<DeviceType> kinds = device ? std::vector{device->type} : accelerator_kinds();
   for (const DeviceType type : kinds) {
@@ -374,8 +373,8 @@ void Tensor::copy_elements(void* out, DType type, Location where) const {
   const CallScope call("to_vector", where);
   detail::refuse_recording("values are read on the host");
   check_conversion(checked(*this).dtype(), type);
-  if (WEFT_UNLIKELY(detail::program_watch != nullptr) && detail::is_programs_own(outer))
-    detail::program_watch->left_graph(*this, {});
+  if (WEFT_UNLIKELY(detail::program_watch != nullptr) && detail::is_called_by_program(outer))
+    detail::program_watch->on_detach(*this, {});
   NoGradGuard unrecorded;
   const Tensor host = to(Device());
   View target;
@@ -395,11 +394,11 @@ Scalar Tensor::item_scalar(Location where) const {
   const CallScope call("item", where);
   check_single(checked(*this));
   if (WEFT_UNLIKELY(device().type == DeviceType::meta)) {
-    raise<NotImplementedError>({.problem = "what follows from values is unknown to meta tensors"});
+    raise<NotImplementedError>({.problem = "meta tensors have no values"});
   }
   if (!impl_->wrapped_number) detail::refuse_recording("a value is read on the host");
-  if (WEFT_UNLIKELY(detail::program_watch != nullptr) && detail::is_programs_own(outer))
-    detail::program_watch->left_graph(*this, {});
+  if (WEFT_UNLIKELY(detail::program_watch != nullptr) && detail::is_called_by_program(outer))
+    detail::program_watch->on_detach(*this, {});
   alignas(max_item) unsigned char buffer[max_item];
   const void* element = data_ptr();
   if (!device().is_cpu()) {

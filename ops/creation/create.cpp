@@ -10,12 +10,13 @@
 #include "../detail/fits.hpp"
 #include "../../tensor/checked.hpp"
 #include "../../tensor/determinism.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft {
 
 namespace {
 
-Tensor made(const Dims& shape, const TensorOptions& options) {
+Tensor checked_new(const Dims& shape, const TensorOptions& options) {
   if (WEFT_UNLIKELY(!options.device.is_cpu())) check_device(options.device);
   return make(shape, options.dtype.value_or(default_dtype()), options.device);
 }
@@ -29,7 +30,7 @@ Scalar largest_integer(DType dtype) {
 
 /// Uninitialised memory. In deterministic mode it is filled with a value that reveals early reads.
 Tensor unwritten(const Dims& shape, const TensorOptions& options) {
-  Tensor t = made(shape, options);
+  Tensor t = checked_new(shape, options);
   if (WEFT_LIKELY(deterministic() == Determinism::off)) return t;
   const Scalar value = is_floating(t.dtype()) ? Scalar(std::nan("")) : largest_integer(t.dtype());
   WEFT_KERNEL(fill, t)(t.raw_view(), value);
@@ -42,7 +43,7 @@ const Tensor& with_grad(const Tensor& t, const TensorOptions& options) {
 
 Tensor filled(const Dims& shape, Scalar value, const TensorOptions& options) {
   check_fits(value, options.dtype.value_or(default_dtype()));
-  Tensor t = made(shape, options);
+  Tensor t = checked_new(shape, options);
   fill_elements(t, value);
   return with_grad(t, options);
 }
@@ -175,7 +176,7 @@ Tensor arange(Scalar start, Scalar stop, Scalar step, TensorOptions options, Loc
   if (!options.dtype) options.dtype = floating ? default_dtype() : DType::i64;
   const int64_t count = floating ? count_steps(start.to<double>(), stop.to<double>(), step.to<double>())
                                  : count_whole_steps(start, stop, step);
-  Tensor t = made(count, options);
+  Tensor t = checked_new(count, options);
   WEFT_KERNEL(arange, t)(t.raw_view(), start, step);
   return with_grad(t, options);
 }
@@ -191,10 +192,10 @@ void fill_equidistant(const Tensor& t, double first, double last) {
 
 Tensor linspace(Scalar first, Scalar last, int64_t count, TensorOptions options, Location where) {
   const CallScope call("linspace", where);
-  if (count < 0) raise<ValueError>({.problem = fmt::format("count {} is negative", count)});
+  expect_at_least("count", count, 0);
   const bool complex_ends = first.is_complex() || last.is_complex();
   if (complex_ends) options.dtype = options.dtype.value_or(complex_type(default_dtype()));
-  Tensor t = made(count, options);
+  Tensor t = checked_new(count, options);
   if (!is_complex(t.dtype())) {
     fill_equidistant(t, first.to<double>(), last.to<double>());
   } else {
@@ -244,7 +245,7 @@ void raise_count(size_t values, const Dims& shape, Location where) {
 Tensor from_elements(const void* elements, DType element_type, const Dims& shape, TensorOptions options,
                      Location where) {
   const CallScope call("tensor", where);
-  Tensor host = made(shape, {.dtype = element_type});
+  Tensor host = checked_new(shape, {.dtype = element_type});
   check_elements_fit(elements, host.numel(), element_type, options.dtype.value_or(element_type));
   if (host.numel() != 0) std::memcpy(host.data_ptr(), elements, static_cast<size_t>(host.nbytes()));
   host = host.to(options.dtype.value_or(element_type));

@@ -15,6 +15,7 @@
 #include "../../tensor/layout.hpp"
 #include "../../tensor/philox.hpp"
 #include "../detail/parts.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft {
 
@@ -77,13 +78,17 @@ Tensor drawn_on_host(const Tensor& like, Generator* generator, F&& value) {
   return out.to(like.dtype()).to(like.device());
 }
 
+constexpr double most_finite = std::numeric_limits<double>::max();
+
 void check_numbers(const std::vector<double>& numbers, double least, double most, const char* what) {
   for (const double v : numbers) {
     if (v >= least && v <= most) continue;
-    raise<ValueError>({.problem = fmt::format("{} {} is not in [{}, {}]", what, v, least, most)});
+    raise_value(
+        what,
+        most == most_finite ? Shown("finite numbers of at least 0") : fmt::format("numbers in [{}, {}]", least, most),
+        v);
   }
 }
-constexpr double most_finite = std::numeric_limits<double>::max();
 
 double poisson_number(Draws& stream, double rate) {
   if (rate < 10) {  // by inversion
@@ -192,7 +197,7 @@ void choose_once(std::span<const double> weights, const GeneratorState& start, i
 // ---- in place -------------------------------------------------------------------------------------------------------
 
 void check_positive(double number, const char* what) {
-  if (!(number > 0)) raise<ValueError>({.problem = fmt::format("the {} {} is not above 0", what, number)});
+  if (!(number > 0)) raise_value(what, "a number above 0", number);
 }
 
 Tensor uniform_for(const Tensor& x, DType dtype, Generator* generator) {
@@ -222,7 +227,7 @@ void check_deviation(const Tensor& deviation) {
   if (deviation.numel() == 0 || is_meta(deviation)) return;
   check_elements([single = without_repeats(deviation)] {
     const double least = amin(single).item<double>();
-    if (!(least >= 0)) raise<ValueError>({.problem = fmt::format("the deviation {} is negative", least)});
+    expect_at_least("deviation", least, 0);
   });
 }
 
@@ -269,7 +274,7 @@ const Tensor& exponential_(const Tensor& x, double rate, Generator* generator, L
 const Tensor& geometric_(const Tensor& x, double p, Generator* generator, Location where) {
   const CallScope call("geometric_", where);
   checked(x);
-  if (!(p > 0 && p < 1)) raise<ValueError>({.problem = fmt::format("probability {} is not in (0, 1)", p)});
+  if (!(p > 0 && p < 1)) raise_value("probability", "a number in (0, 1)", p);
   const DType wide = is_floating(x.dtype()) ? compute_type(x.dtype()) : DType::f64;
   return overwritten(x, [&] {
     const Tensor trials = ceil(log1p(-uniform_for(x, wide, generator)) / std::log1p(-p));
@@ -341,10 +346,7 @@ Tensor binomial(const Tensor& count, const Tensor& p, Generator* generator, Loca
   const CallScope call("binomial", where);
   check_floating(checked(count));
   check_same_device({&count, &checked(p)});
-  if (count.dtype() != p.dtype()) {
-    raise<DTypeError>(
-        {.problem = fmt::format("both need one dtype, not {} and {}", name(count.dtype()), name(p.dtype()))});
-  }
+  expect_one_dtype("count and p", count, p);
   const auto shape = broadcast(count.sizes(), p.sizes());
   if (!shape) {
     raise<ShapeError>(
@@ -364,9 +366,7 @@ Tensor binomial(const Tensor& count, const Tensor& p, Generator* generator, Loca
 Tensor multinomial(const Tensor& weights, int64_t samples, bool replacement, Generator* generator, Location where) {
   const CallScope call("multinomial", where);
   check_floating(checked(weights));
-  if (weights.dim() != 1 && weights.dim() != 2) {
-    raise<ShapeError>({.problem = fmt::format("weights are [n] or [m, n], not {}", weights.shape().text())});
-  }
+  expect_shape("weights", weights, weights.dim() == 1 || weights.dim() == 2, "[n] or [m, n]");
   const int64_t n = weights.sizes()[static_cast<size_t>(weights.dim() - 1)];
   const int64_t rows = weights.dim() == 2 ? weights.sizes()[0] : 1;
   if (samples <= 0 || (!replacement && samples > n)) {
@@ -467,7 +467,7 @@ constexpr OpRecord records[] = {
     {"multinomial", "multinomial(x, num_samples, replacement=False, *, generator=None)",
      "int64 positions in the last dimension of x, chosen in proportion to it; made on the host. Without replacement "
      "each at most once (Efraimidis and Spirakis 2006).",
-     false, floating, multinomial_samples, parts::before_last<1>, detail::boxed<weft::multinomial>},
+     false, floating, multinomial_samples, parts::all_but_last<1>, detail::boxed<weft::multinomial>},
 };
 #undef WEFT_OPTIONS
 

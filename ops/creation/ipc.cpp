@@ -15,6 +15,7 @@
 #include "../../tensor/error.hpp"
 #include "../create.hpp"
 #include "../detail/common.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft {
 
@@ -84,14 +85,14 @@ MemorySharing& sharing_of(Device device) {
 Record read_record(const std::string& bytes) {
   Record record;
   if (bytes.size() != sizeof record) {
-    raise<FormatError>({.problem = fmt::format("a handle has {} bytes, not {}", sizeof record, bytes.size())});
+    raise_mismatch<FormatError>("handle", fmt::format("{} bytes", sizeof record), bytes.size());
   }
   std::memcpy(&record, bytes.data(), sizeof record);
   if (std::memcmp(record.start, magic, sizeof magic) != 0 || record.check != check_of(record)) {
     raise<FormatError>({.problem = "these bytes are no handle, or were damaged"});
   }
   const bool known = record.rank <= max_rank && record.dtype < dtype_count && record.device_type < device_type_count;
-  if (!known) raise<FormatError>({.problem = "a handle of a tensor that this version does not know"});
+  if (!known) raise<FormatError>({.problem = "a handle of a tensor of another version"});
   return record;
 }
 
@@ -155,7 +156,7 @@ IpcHandle share(const Tensor& x, Location where) {
   if (x.numel() != 0) {
     const MemorySharing::Exported memory = sharing.share(device.index, x.data_ptr());
     if (memory.base == nullptr) {
-      raise<ValueError>({.problem = "x's memory is not shared", .remedy = "share what share_memory(x) returns"});
+      raise<ValueError>({.problem = "x's memory is not shared", .remedy = "share the result of share_memory(x)"});
     }
     record.memory_bytes = memory.bytes, record.name = memory.name, record.descriptor = memory.descriptor;
     record.offset = static_cast<char*>(x.data_ptr()) - static_cast<char*>(memory.base);

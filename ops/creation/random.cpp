@@ -15,6 +15,7 @@
 #include "../reduce.hpp"
 #include "../../tensor/philox.hpp"
 #include "../detail/parts.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft {
 
@@ -73,8 +74,7 @@ void draw(const Tensor& out, Distribution distribution, Scalar a, Scalar b, Gene
 
 void check_float_type(DType t) {
   if (is_inexact(t) && !is_storage_only(t)) return;
-  raise<DTypeError>({.problem = fmt::format("draws floating-point numbers, not {}", name(t)),
-                     .remedy = "use randint, or convert the result with to()"});
+  raise_dtype("dtype", "a floating-point dtype", t, "use randint, or convert the result with to()");
 }
 
 Tensor drawn(Distribution distribution, const Dims& shape, const TensorOptions& options, Generator* generator) {
@@ -84,10 +84,7 @@ Tensor drawn(Distribution distribution, const Dims& shape, const TensorOptions& 
   return options.requires_grad ? out.requires_grad_(true) : out;
 }
 
-void check_probability(double p) {
-  if (p >= 0 && p <= 1) return;
-  raise<ValueError>({.problem = fmt::format("probability {} is not in [0, 1]", p)});
-}
+void check_probability(double p) { expect_range("probability", p, 0, 1); }
 
 void check_probabilities(const Tensor& probabilities) {
   if (probabilities.numel() == 0 || is_meta(probabilities)) return;
@@ -145,7 +142,7 @@ Tensor randint(int64_t low, int64_t high, const Dims& shape, TensorOptions optio
 
 Tensor randperm(int64_t n, TensorOptions options, Generator* generator, Location where) {
   const CallScope call("randperm", where);
-  if (n < 0) raise<ValueError>({.problem = fmt::format("n is {}, below 0", n)});
+  expect_at_least("n", n, 0);
   const DType dtype = options.dtype.value_or(DType::i64);
   if (n > 0 && !holds(dtype, n - 1)) {
     raise<ValueError>({.problem = fmt::format("{} does not hold the numbers below {}", name(dtype), n)});
@@ -189,9 +186,7 @@ const Tensor& uniform_(const Tensor& x, double low, double high, Generator* gene
 const Tensor& normal_(const Tensor& x, double mean, double deviation, Generator* generator, Location where) {
   const CallScope call("normal_", where);
   linalg::check_numbers(x);
-  if (!(deviation >= 0)) {
-    raise<ValueError>({.problem = fmt::format("the deviation {} is negative", deviation)});
-  }
+  expect_at_least("deviation", deviation, 0);
   return redraw(x, Distribution::normal, mean, deviation, generator);
 }
 
@@ -229,8 +224,8 @@ void set_rng_state(const Tensor& state, Device device, Location where) {
   const CallScope call("set_rng_state", where);
   checked(state);
   if (state.dtype() != DType::u8 || state.dim() != 1) {
-    raise<FormatError>({.problem = fmt::format("a random state is a 1-d uint8 tensor, not {}", describe(state)),
-                        .remedy = "pass what get_rng_state gave; the generator is unchanged"});
+    raise_mismatch<FormatError>("state", "a 1-d uint8 tensor", describe(state),
+                                "pass the result of get_rng_state; the generator is unchanged");
   }
   default_generator(device).set_state_bytes(state.to_vector<uint8_t>());
 }

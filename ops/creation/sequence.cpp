@@ -7,6 +7,7 @@
 #include "../detail/records.hpp"
 #include "../pointwise.hpp"
 #include "../detail/parts.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft {
 
@@ -14,7 +15,7 @@ namespace {
 
 template <class F>
 Tensor from_formula(int64_t count, const TensorOptions& options, F&& value) {
-  if (count < 0) raise<ValueError>({.problem = fmt::format("count {} is negative", count)});
+  expect_at_least("count", count, 0);
   const DType dtype = options.dtype.value_or(default_dtype());
   if (options.device.type == DeviceType::meta) return empty(count, {dtype, options.device});
   const Tensor numbers = empty(count, DType::f64);
@@ -28,7 +29,7 @@ Tensor from_formula(int64_t count, const TensorOptions& options, F&& value) {
 template <class F>
 Tensor window(int64_t length, bool periodic, const TensorOptions& options, F&& value) {
   if (const DType dtype = options.dtype.value_or(default_dtype()); !is_floating(dtype)) {
-    raise<DTypeError>({.problem = fmt::format("a window is floating, not {}", name(dtype))});
+    raise_dtype("dtype", "a floating-point dtype", dtype);
   }
   const double last = static_cast<double>(length) - (periodic ? 0 : 1);
   return from_formula(length, options,

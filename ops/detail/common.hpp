@@ -10,7 +10,7 @@
 #include "../../backends/dispatch.hpp"
 #include "../../tensor/layout.hpp"
 #include "../../tensor/index.hpp"
-#include "../../tensor/step_recorder.hpp"
+#include "../../tensor/capture_recorder.hpp"
 
 namespace weft {
 
@@ -83,14 +83,14 @@ Tensor without_repeats(const Tensor& t);
 inline void note_write(const Tensor& target) {
   Storage& storage = *target.impl()->storage;
   storage.note_write(detail::current_call.entry, detail::current_call.where);
-  if (WEFT_UNLIKELY(detail::step_recorder != nullptr)) detail::step_recorder->wrote(storage);
+  if (WEFT_UNLIKELY(detail::capture_recorder != nullptr)) detail::capture_recorder->wrote(storage);
 }
 
 /// Runs `check`, which reads elements of the tensors that it holds and raises or does nothing; replays do it, too.
 template <class Check>
 void check_elements(Check check) {
-  if (WEFT_LIKELY(detail::step_recorder == nullptr)) return check();
-  detail::step_recorder->repeat(detail::check_of_elements, nullptr, [check, place = detail::current_call] {
+  if (WEFT_LIKELY(detail::capture_recorder == nullptr)) return check();
+  detail::capture_recorder->repeat(detail::check_of_elements, nullptr, [check, place = detail::current_call] {
     const CallScope scope(place);
     check();
   });

@@ -37,7 +37,7 @@ template <int n>
 Partition leading(const WholeCall& call);
 /// Likewise all dimensions but the last `n` of the first tensor.
 template <int n>
-Partition before_last(const WholeCall& call);
+Partition all_but_last(const WholeCall& call);
 
 /// Views that put dimensions in another order, add or drop some.
 Partition reordered(const WholeCall& call);

@@ -12,6 +12,7 @@
 #include "../join.hpp"
 #include "../pointwise.hpp"
 #include "../rearrange.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft::fft {
 
@@ -19,17 +20,17 @@ namespace {
 
 // ---- the three kinds, each the gradient of another -----------------------------------------------------------------
 
-void run(const Tensor& out, const Tensor& x, int dim, bool inverse, double factor) {
+void run_fourier(const Tensor& out, const Tensor& x, int dim, bool inverse, double factor) {
   if (const auto kernel = kernels(x.raw_view()).fourier; kernel != nullptr) {
     return kernel(out.raw_view(), x.raw_view(), dim, inverse, factor);
   }
   const NoGradGuard unrecorded;
   const Tensor given = x.to(Device()), result = make(out.sizes(), out.dtype(), Device());
-  run(result, given, dim, inverse, factor);
+  run_fourier(result, given, dim, inverse, factor);
   out.copy_(result);
 }
 
-Tensor made(const Tensor& x, int dim, int64_t n, DType dtype) {
+Tensor new_result(const Tensor& x, int dim, int64_t n, DType dtype) {
   Dims shape = x.shape();
   shape[dim] = n;
   return make(shape, dtype, x.device());
@@ -37,8 +38,8 @@ Tensor made(const Tensor& x, int dim, int64_t n, DType dtype) {
 
 // Complex to complex, multiplied by `factor`.
 Tensor transform(const Tensor& x, int dim, bool inverse, double factor) {
-  Tensor out = made(x, dim, x.size(dim), x.dtype());
-  run(out, x, dim, inverse, factor);
+  Tensor out = new_result(x, dim, x.size(dim), x.dtype());
+  run_fourier(out, x, dim, inverse, factor);
   if (should_record(x)) {
     record(
         out, [=](Tensor&& g) { return transform(g, dim, !inverse, factor); }, x);
@@ -58,8 +59,8 @@ Tensor resized(const Tensor& x, int dim, int64_t n) {
 
 Tensor half_of_real(const Tensor& x, int dim, double factor) {
   const int64_t n = x.size(dim);
-  Tensor out = made(x, dim, n / 2 + 1, complex_type(x.dtype()));
-  run(out, x, dim, false, factor);
+  Tensor out = new_result(x, dim, n / 2 + 1, complex_type(x.dtype()));
+  run_fourier(out, x, dim, false, factor);
   if (should_record(x)) {
     record(
         out, [=](Tensor&& g) { return real(transform(resized(g, dim, n), dim, true, factor)); }, x);
@@ -69,8 +70,8 @@ Tensor half_of_real(const Tensor& x, int dim, double factor) {
 
 // x has n / 2 + 1 numbers along dim.
 Tensor real_of_half(const Tensor& x, int dim, int64_t n, double factor) {
-  Tensor out = made(x, dim, n, real_type(x.dtype()));
-  run(out, x, dim, true, factor);
+  Tensor out = new_result(x, dim, n, real_type(x.dtype()));
+  run_fourier(out, x, dim, true, factor);
   if (should_record(x)) {
     const auto backward = [=](Tensor&& g) {
       const Tensor half = half_of_real(g, dim, factor);
@@ -302,8 +303,7 @@ Norm norm_named(const std::string& name) {
   for (int i = 0; i < 3; ++i) {
     if (name == names[i]) return static_cast<Norm>(i);
   }
-  raise<ValueError>(
-      {.problem = fmt::format("argument 'norm' must be 'backward', 'ortho' or 'forward', not '{}'", name)});
+  raise_value("norm", "'backward', 'ortho' or 'forward'", in_quotes(name));
 }
 
 template <Tensor (*function)(const Tensor&, Options, Location)>

@@ -16,6 +16,7 @@
 #include "../rearrange.hpp"
 #include "../reduce.hpp"
 #include "../index.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft {
 
@@ -62,9 +63,7 @@ Tensor stft(const Tensor& given, int64_t n_fft, const StftOptions& o, Location w
   const CallScope call("stft", where);
   const Tensor x = with_dtype_of(is_inexact(checked(given).dtype()) ? given : given.to(default_dtype()), o.window);
   const bool complex_signal = is_complex(x.dtype());
-  if (x.dim() != 1 && x.dim() != 2) {
-    raise<ShapeError>({.problem = fmt::format("a signal is [length] or [batch, length], not {}", x.shape().text())});
-  }
+  expect_shape("x", x, x.dim() == 1 || x.dim() == 2, "[length] or [batch, length]");
   const Frames frames = frames_of(n_fft, o, real_type(x.dtype()), x.device());
   const bool onesided = o.onesided.value_or(!complex_signal);
   if (onesided && complex_signal) {
@@ -89,21 +88,14 @@ Tensor stft(const Tensor& given, int64_t n_fft, const StftOptions& o, Location w
 
 Tensor istft(const Tensor& given, int64_t n_fft, const StftOptions& o, Location where) {
   const CallScope call("istft", where);
-  if (!is_complex(checked(given).dtype())) {
-    raise<DTypeError>({.problem = fmt::format("a spectrum is complex, not {}", name(given.dtype()))});
-  }
+  expect_dtype("x", given, is_complex(checked(given).dtype()), "a complex spectrum");
   const Tensor x = with_dtype_of(given, o.window);
-  if (x.dim() != 2 && x.dim() != 3) {
-    raise<ShapeError>(
-        {.problem = fmt::format("a spectrum is [frequencies, windows] with or without a batch before, not {}",
-                                x.shape().text())});
-  }
+  expect_shape("x", x, x.dim() == 2 || x.dim() == 3, "[frequencies, windows] or [batch, frequencies, windows]");
   const Frames frames = frames_of(n_fft, o, real_type(x.dtype()), x.device());
   const bool onesided = o.onesided.value_or(x.size(-2) != n_fft);
   const int64_t wanted = onesided ? n_fft / 2 + 1 : n_fft, count = x.size(-1);
   if (x.size(-2) != wanted || count == 0) {
-    raise<ShapeError>(
-        {.problem = fmt::format("a spectrum of shape {} is not one of {} frequencies", x.shape().text(), wanted)});
+    raise_shape("x", fmt::format("[..., {}, windows]", wanted), x);
   }
   const int64_t begin = o.center ? n_fft / 2 : 0;
   const Checked covered = Checked(n_fft) + Checked(frames.hop) * (count - 1),

@@ -8,6 +8,7 @@
 
 #include "../detail/common.hpp"
 #include "../pointwise.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft {
 
@@ -36,13 +37,12 @@ Tensor activated(const Tensor& x, Activation activation) {
 Activation activation_named(const std::string& name) {
   const auto* const at = std::ranges::find(names, name);
   if (at != names.end()) return static_cast<Activation>(at - names.begin());
-  raise<ValueError>({.problem = fmt::format("there is no activation '{}'", name),
-                     .remedy = "use none, relu, gelu, gelu_tanh, silu or selu"});
+  raise_value("activation", "none, relu, gelu, gelu_tanh, silu or selu", in_quotes(name));
 }
 
 void check_activation(Activation activation) {
   if (static_cast<size_t>(activation) < names.size()) return;
-  raise<ValueError>({.problem = fmt::format("there is no activation {}", static_cast<int>(activation))});
+  raise_value("activation", "an enumerator of Activation", static_cast<int>(activation));
 }
 
 bool product_by_kernel(const Tensor& out, const View& a, const View& b, const View& other, const View& bias,

@@ -10,21 +10,16 @@
 #include "activate-inl.hpp"
 #include "mlp-inl.hpp"
 #include "recompute-inl.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft {
 
 namespace {
 
-[[noreturn]] void raise_shape(const char* what, const std::string& expected, const Tensor& t) {
-  raise<ShapeError>({.problem = fmt::format("{} is {}, not {}", what, expected, t.shape().text())});
-}
-
 void check_operand(const Tensor& x, const Tensor& t) {
   check_floating(checked(t));
   check_same_device({&x, &t});
-  if (t.dtype() == x.dtype()) return;
-  raise<DTypeError>({.problem = fmt::format("x is {}, a weight {}", name(x.dtype()), name(t.dtype())),
-                     .remedy = "convert one with to(dtype)"});
+  expect_one_dtype("x and weights", x, t, "convert one with to(dtype)");
 }
 
 /// The weight as [in, out].
@@ -37,7 +32,7 @@ void check_mlp(const Tensor& x, const Tensor& proj, const Tensor& up, const Tens
   check_operand(x, proj);
   check_operand(x, down);
   if (up.defined()) check_operand(x, up);
-  if (x.dim() < 1) raise<ShapeError>({.problem = "x is [..., H], not 0-d"});
+  expect_shape("x", x, x.dim() >= 1, "[..., H]");
   const int in = transposed ? 1 : 0, out = 1 - in;
   const auto matrix = [&](const std::string& a, const std::string& b) {
     return transposed ? fmt::format("[{}, {}]", b, a) : fmt::format("[{}, {}]", a, b);
@@ -48,7 +43,7 @@ void check_mlp(const Tensor& x, const Tensor& proj, const Tensor& up, const Tens
   if (!up.defined() && proj.size(out) % 2 != 0) {
     raise<ShapeError>({.problem = fmt::format("proj has {} outputs, which are no gate and up alike", proj.size(out))});
   }
-  if (up.defined() && up.shape() != proj.shape()) raise_shape("up", proj.shape().text(), up);
+  if (up.defined()) expect_shape("up", up, proj.shape());
   if (down.dim() != 2 || down.size(in) != f) raise_shape("down", matrix(std::to_string(f), "H'"), down);
 }
 

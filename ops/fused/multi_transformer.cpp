@@ -13,6 +13,7 @@
 #include "../matmul.hpp"
 #include "../pointwise.hpp"
 #include "mlp-inl.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft {
 
@@ -28,13 +29,10 @@ void check_weight(const char* what, int64_t layer, const Tensor& x, const Tensor
   check_floating(checked(t));
   check_same_device({&x, &t});
   if (t.dtype() != x.dtype()) {
-    raise<DTypeError>(
-        {.problem = fmt::format("{} of layer {} is {}, x {}", what, layer, name(t.dtype()), name(x.dtype())),
-         .remedy = "convert one with to(dtype)"});
+    raise_dtype(fmt::format("{} of layer {}", what, layer), x.dtype(), t.dtype(), "convert one with to(dtype)");
   }
   if (t.shape() == shape) return;
-  raise<ShapeError>(
-      {.problem = fmt::format("{} of layer {} is {}, not {}", what, layer, shape.text(), t.shape().text())});
+  raise_shape(fmt::format("{} of layer {}", what, layer), shape, t);
 }
 
 void check_layer(const Tensor& x, const MultiTransformerLayer& w, int64_t layer, int64_t fewer,
@@ -63,8 +61,8 @@ void check_cache(const Tensor& x, const LayeredKvCache& cache, int64_t layers, c
     check_same_device({&x, &own.k()});
     if (own.k().size(0) != x.size(0) || own.k().size(3) != o.head_dim || own.v().size(3) != o.head_dim ||
         own.k().size(2) != first.size(2)) {
-      raise<ShapeError>({.problem = fmt::format("the cache's layer {} is {}, not [{}, capacity, heads, {}]", i,
-                                                own.k().shape().text(), x.size(0), o.head_dim)});
+      raise_shape(fmt::format("cache of layer {}", i), fmt::format("[{}, capacity, heads, {}]", x.size(0), o.head_dim),
+                  own.k());
     }
     if (own.lengths() != cache.lengths()) {
       raise<ValueError>({.problem = fmt::format("layer {} of the cache has read other tokens than layer 0", i)});
@@ -95,7 +93,7 @@ std::vector<int64_t> checked_counts(const Tensor& x, const LayeredKvCache& cache
 void check_call(const Tensor& x, std::span<const MultiTransformerLayer> layers, const LayeredKvCache& cache,
                 const MultiTransformerOptions& o) {
   check_floating(checked(x));
-  if (x.dim() != 3) raise<ShapeError>({.problem = fmt::format("x is [B, S, H], not {}", x.shape().text())});
+  expect_shape("x", x, x.dim() == 3, "[B, S, H]");
   if (should_record(x)) {
     raise<ValueError>({.problem = "no gradient passes through a cache, and x requires one",
                        .remedy = "call it under a NoGradGuard, or with x.detach()"});
@@ -110,11 +108,9 @@ void check_call(const Tensor& x, std::span<const MultiTransformerLayer> layers, 
   for (size_t i = 0; i < layers.size(); ++i) check_layer(x, layers[i], static_cast<int64_t>(i), fewer, o);
   if (!o.positions.defined()) return;
   if (is_floating(o.positions.dtype()) || o.positions.dtype() == DType::boolean) {
-    raise<DTypeError>({.problem = fmt::format("positions are integers, not {}", name(o.positions.dtype()))});
+    raise_dtype("positions", "integers", o.positions.dtype());
   }
-  if (o.positions.shape() == Dims{x.size(0), x.size(1)}) return;
-  raise<ShapeError>(
-      {.problem = fmt::format("positions are [{}, {}], not {}", x.size(0), x.size(1), o.positions.shape().text())});
+  expect_shape("positions", o.positions, {x.size(0), x.size(1)});
 }
 
 Batch batch_of(const Tensor& x, const LayeredKvCache& cache, const MultiTransformerOptions& o) {

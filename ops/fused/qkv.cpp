@@ -11,6 +11,7 @@
 #include "../pointwise.hpp"
 #include "../rotary.hpp"
 #include "rotate-inl.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft {
 
@@ -28,11 +29,8 @@ Heads check_qkv(const Tensor& src, const Tensor& weight, const Tensor& rope, int
   check_floating(checked(src));
   check_floating(checked(weight));
   check_same_device({&src, &weight});
-  if (src.dtype() != weight.dtype()) {
-    raise<DTypeError>({.problem = fmt::format("src is {}, qkv_weight {}", name(src.dtype()), name(weight.dtype())),
-                       .remedy = "convert one with to(dtype)"});
-  }
-  if (src.dim() != 3) raise<ShapeError>({.problem = fmt::format("src is [B, S, H], not {}", src.shape().text())});
+  expect_one_dtype("src and qkv_weight", src, weight, "convert one with to(dtype)");
+  expect_shape("src", src, src.dim() == 3, "[B, S, H]");
   if (size <= 0 || size % 2 != 0 || all <= 0) {
     raise<ValueError>({.problem = fmt::format("{} heads of {} features, which are rotated by pairs", all, size)});
   }
@@ -48,10 +46,7 @@ Heads check_qkv(const Tensor& src, const Tensor& weight, const Tensor& rope, int
   check_same_device({&src, &rope});
   bool fits = rope.dim() == 5 && rope.size(0) == 2 && rope.size(3) == 1 && rope.size(4) == size;
   for (int d = 1; fits && d < 3; ++d) fits = rope.size(d) == 1 || rope.size(d) == src.size(d - 1);
-  if (!fits) {
-    raise<ShapeError>({.problem = fmt::format("rope is [2, {}, {}, 1, {}], not {}", src.size(0), src.size(1), size,
-                                              rope.shape().text())});
-  }
+  expect_shape("rope", rope, fits, "[2, {}, {}, 1, {}]", src.size(0), src.size(1), size);
   return {all, others / 2, size, interleaved};
 }
 

@@ -9,6 +9,7 @@
 #include "../pointwise.hpp"
 #include "../reduce.hpp"
 #include "mlp-inl.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft {
 
@@ -18,8 +19,7 @@ void check_line(const char* what, const Tensor& x, const Tensor& line) {
   if (!line.defined()) return;
   check_floating(line);
   check_same_device({&x, &line});
-  if (line.shape() == Dims{x.size(-1)}) return;
-  raise<ShapeError>({.problem = fmt::format("the {} is [{}], not {}", what, x.size(-1), line.shape().text())});
+  expect_shape(what, line, Dims{x.size(-1)});
 }
 
 /// f64 mixes with nothing else in kernels; the smaller floats do.
@@ -96,10 +96,7 @@ void check_rms_norm_residual(const Tensor& x, const Tensor& residual, const Tens
   check_floating(checked(x));
   check_floating(checked(residual));
   check_same_device({&x, &residual});
-  if (x.dtype() != residual.dtype()) {
-    raise<DTypeError>({.problem = fmt::format("x is {}, the residual {}", name(x.dtype()), name(residual.dtype())),
-                       .remedy = "convert one with to(dtype)"});
-  }
+  expect_one_dtype("x and residual", x, residual, "convert one with to(dtype)");
   if (x.dim() < 1 || x.shape() != residual.shape()) {
     raise<ShapeError>({.problem = fmt::format("x {} and the residual {} are not [..., H] alike", x.shape().text(),
                                               residual.shape().text())});

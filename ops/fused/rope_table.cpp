@@ -18,6 +18,7 @@
 #include "../pointwise.hpp"
 #include "../reduce.hpp"
 #include "../rotary.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft {
 
@@ -27,15 +28,15 @@ constexpr double turn = 2 * std::numbers::pi;
 
 void check_options(int64_t dim, const RopeOptions& o) {
   if (dim <= 0 || dim % 2 != 0) {
-    raise<ValueError>({.problem = fmt::format("{} features are no pairs", dim), .remedy = "rotate an even number"});
+    raise_value("dim", "an even number above 0", dim);
   }
   // Written so that NaN fails, too.
   const bool base_fits = o.theta > 0 && o.factor > 0 && std::isfinite(o.theta) && std::isfinite(o.factor);
   if (!base_fits) {
-    raise<ValueError>({.problem = fmt::format("theta {} and factor {} are positive", o.theta, o.factor)});
+    raise_value("theta and factor", "finite numbers above 0", fmt::format("{} and {}", o.theta, o.factor));
   }
   if (o.scaling != RopeScaling::none && o.scaling != RopeScaling::linear && o.original_length <= 0) {
-    raise<ValueError>({.problem = fmt::format("an original length of {}", o.original_length)});
+    raise_value("original_length", "at least 1", o.original_length);
   }
   const bool blends = o.low_frequency > 0 && o.high_frequency > o.low_frequency;
   if (o.scaling == RopeScaling::llama3 && !blends) {
@@ -112,12 +113,8 @@ double amplitude(const RopeOptions& o) {
 }
 
 void check_positions(const Tensor& positions) {
-  if (!is_integer(checked(positions).dtype())) {
-    raise<DTypeError>({.problem = fmt::format("positions are integers, not {}", name(positions.dtype()))});
-  }
-  if (positions.dim() != 1 && positions.dim() != 2) {
-    raise<ShapeError>({.problem = fmt::format("positions are [B, S] or [S], not {}", positions.shape().text())});
-  }
+  expect_integers("positions", checked(positions));
+  expect_shape("positions", positions, positions.dim() == 1 || positions.dim() == 2, "[B, S] or [S]");
 }
 
 /// cos and sin of `angles` [B, S, 1, dim / 2].
@@ -209,8 +206,7 @@ RopeScaling rope_scaling_named(std::string_view name, Location where) {
   const CallScope call("rope_scaling_named", where);
   const auto* const at = std::ranges::find(scaling_names, name);
   if (at != std::end(scaling_names)) return static_cast<RopeScaling>(at - scaling_names);
-  raise<ValueError>({.problem = fmt::format("there is no scaling '{}'", name),
-                     .remedy = "use none, linear, dynamic, yarn or llama3"});
+  raise_value("scaling", "none, linear, dynamic, yarn or llama3", in_quotes(name));
 }
 
 // ---- records --------------------------------------------------------------------------------------------------------

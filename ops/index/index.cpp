@@ -4,7 +4,7 @@
 #include <array>
 
 #include "../../backends/index_plan.hpp"
-#include "../../tensor/step_recorder.hpp"
+#include "../../tensor/capture_recorder.hpp"
 #include "../create.hpp"
 #include "../detail/fits.hpp"
 #include "../detail/indices.hpp"
@@ -14,6 +14,7 @@
 #include "../pointwise.hpp"
 #include "../detail/parts.hpp"
 #include "../subscript.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft {
 
@@ -21,9 +22,8 @@ Tensor checked_index(const Tensor& index, const Tensor& data) {
   checked(index);
   const DType t = index.dtype();
   if (WEFT_UNLIKELY(!is_integer(t) || is_storage_only(t))) {
-    raise<DTypeError>(
-        {.problem = fmt::format("indices must be integers, not {}", name(t)),
-         .remedy = t == DType::boolean ? "use where or masked_fill with a mask" : "convert them with to(weft::i64)"});
+    raise_dtype("indices", "integers", t,
+                t == DType::boolean ? "use where or masked_fill with a mask" : "convert them with to(weft::i64)");
   }
   if (WEFT_UNLIKELY(index.device() != data.device())) check_same_device({&data, &index});
   return index_numbers(index);
@@ -32,8 +32,7 @@ Tensor checked_index(const Tensor& index, const Tensor& data) {
 void check_source(const Tensor& x, const Tensor& source) {
   check_same_device({&x, &source});
   if (WEFT_LIKELY(x.dtype() == source.dtype())) return;
-  raise<DTypeError>({.problem = fmt::format("the source is {}, the target {}", name(source.dtype()), name(x.dtype())),
-                     .remedy = "convert the source with to(dtype)"});
+  raise_dtype("source", x.dtype(), source.dtype(), "convert the source with to(dtype)");
 }
 
 void raise_shapes(const std::string& problem, const std::string& remedy) {
@@ -42,9 +41,7 @@ void raise_shapes(const std::string& problem, const std::string& remedy) {
 
 Tensor fill_value(const Tensor& x, const Operand& value) {
   const Tensor& v = checked(value.tensor());
-  if (WEFT_UNLIKELY(v.dim() != 0)) {
-    raise_shapes(fmt::format("the value must be a number or 0-d, not {}", v.shape().text()));
-  }
+  if (WEFT_UNLIKELY(v.dim() != 0)) raise_rank("value", "a number or a 0-d tensor", v);
   check_number_fits(value, x.dtype());
   return v.to(x.dtype()).to(x.device());
 }
@@ -65,7 +62,7 @@ namespace {
 
 void check_list(const Tensor& index) {
   if (WEFT_LIKELY(index.dim() <= 1)) return;
-  raise_shapes(fmt::format("the index must be 1-d, not {}", index.shape().text()), "flatten it, or use gather");
+  raise_rank("index", "1 dimension", index, "flatten it, or use gather");
 }
 
 // ---- kernels --------------------------------------------------------------------------------------------------------
@@ -224,7 +221,7 @@ Tensor index_select(const Tensor& x, int dim, const Tensor& index, Location wher
   const CallScope call("index_select", where);
   const Slices s = checked_slices(x, dim, index);
   if (WEFT_UNLIKELY(x.dim() == 0 && s.index.numel() != 1)) {
-    raise_shapes(fmt::format("a 0-d tensor takes exactly one index, not {}", s.index.numel()), "use expand");
+    raise_shapes(mismatch_text("index", "one index of a 0-d tensor", s.index.numel()), "use expand");
   }
   return select_slices(x, s.dim, s.index);
 }
@@ -284,7 +281,7 @@ namespace {
 // x[..., index[j], ...] for a list that may count from the end. Kernels that are recorded have room for examples in
 // index_select alone.
 Tensor take_slices(const Tensor& x, int dim, const Tensor& index) {
-  if (WEFT_UNLIKELY(detail::step_recorder != nullptr)) {
+  if (WEFT_UNLIKELY(detail::capture_recorder != nullptr)) {
     return select_slices(x, dim, from_beginning(index, size_along(x, dim)));
   }
   std::vector<Index> items(static_cast<size_t>(dim), Slice());
@@ -378,9 +375,7 @@ Tensor embedding(const Tensor& weight, const Tensor& indices, const EmbeddingOpt
   const CallScope call("embedding", where);
   checked(weight);
   const Tensor at = checked_index(indices, weight);
-  if (WEFT_UNLIKELY(weight.dim() != 2)) {
-    raise_shapes(fmt::format("the weight must be [count, width], not {}", weight.shape().text()));
-  }
+  expect_shape("weight", weight, weight.dim() == 2, "[count, width]");
   const int64_t count = weight.sizes()[0], given = options.padding_idx.value_or(-1);
   const int64_t padding_idx = options.padding_idx && given < 0 ? given + count : given;
   if (WEFT_UNLIKELY(options.padding_idx && (padding_idx < 0 || padding_idx >= count))) {

@@ -11,13 +11,13 @@
 #include "../scan.hpp"
 #include "../../tensor/checked.hpp"
 #include "../detail/parts.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft {
 
 void check_mask(const Tensor& mask) {
   if (WEFT_LIKELY(mask.dtype() == DType::boolean)) return;
-  raise<DTypeError>({.problem = fmt::format("the mask must be bool, not {}", name(mask.dtype())),
-                     .remedy = "compare (mask != 0) or convert it with to(weft::boolean)"});
+  raise_dtype("mask", "bool", mask.dtype(), "compare (mask != 0) or convert it with to(weft::boolean)");
 }
 
 Dims broadcast_shape(const Tensor& x, const Tensor& y) {
@@ -127,16 +127,15 @@ void check_scatter(const Tensor& x, const Tensor& mask, const Tensor& source) {
   checked(source);
   check_same_device({&x, &mask, &source});
   if (WEFT_LIKELY(x.dtype() == source.dtype())) return;
-  raise<DTypeError>({.problem = fmt::format("the source is {}, the target {}", name(source.dtype()), name(x.dtype())),
-                     .remedy = "convert the source with to(dtype)"});
+  raise_dtype("source", x.dtype(), source.dtype(), "convert the source with to(dtype)");
 }
 
 void check_enough(const Tensor& mask, const Tensor& source, const Dims& shape) {
   if (is_meta(mask)) return;
   const int64_t places = count_places(mask, shape);
   if (WEFT_LIKELY(places <= source.numel())) return;
-  raise<ShapeError>(
-      {.problem = fmt::format("the mask holds at {} places, the source has {} elements", places, source.numel())});
+  raise_mismatch<ShapeError>("source", fmt::format("at least {} elements, the true ones of the mask", places),
+                             source.numel());
 }
 
 void run_masked_scatter(const Tensor& out, const Tensor& mask, const Tensor& source) {

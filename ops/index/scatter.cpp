@@ -14,9 +14,10 @@
 #include "../detail/records.hpp"
 #include "../pointwise.hpp"
 #include "../reduce.hpp"
-#include "../../tensor/step_recorder.hpp"
+#include "../../tensor/capture_recorder.hpp"
 #include "../../tensor/threads.hpp"
 #include "../detail/parts.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft {
 
@@ -360,7 +361,7 @@ Tensor last_on_host(int64_t size, int dim, const Tensor& index) {
 
 }  // namespace
 
-bool reads_indices(const Tensor& index) { return index.device().is_cpu() && detail::step_recorder == nullptr; }
+bool reads_indices(const Tensor& index) { return index.device().is_cpu() && detail::capture_recorder == nullptr; }
 
 // Every element puts its number; the number that is found there is the last one's.
 Tensor last_of_duplicates(int64_t size, int dim, const Tensor& index) {
@@ -553,8 +554,7 @@ ScatterReduction reduction_of(const std::string& name) {
   for (int i = 0; i < 5; ++i) {
     if (name == names[i]) return static_cast<ScatterReduction>(i);
   }
-  raise<ValueError>(
-      {.problem = fmt::format("there is no reduction '{}'", name), .remedy = "use sum, prod, mean, amax or amin"});
+  raise_value("reduce", "sum, prod, mean, amax or amin", in_quotes(name));
 }
 
 Tensor call_scatter(const Tensor& x, int dim, const Tensor& index, const Operand& source,
@@ -562,7 +562,7 @@ Tensor call_scatter(const Tensor& x, int dim, const Tensor& index, const Operand
   if (!reduce) return scatter(x, dim, index, source);
   if (*reduce == "add") return scatter(x, dim, index, source, ScatterReduction::sum);
   if (*reduce == "multiply") return scatter(x, dim, index, source, ScatterReduction::prod);
-  raise<ValueError>({.problem = fmt::format("argument 'reduce' must be 'add' or 'multiply', not '{}'", *reduce)});
+  raise_value("reduce", "'add' or 'multiply'", in_quotes(*reduce));
 }
 Tensor call_scatter_reduce(const Tensor& x, int dim, const Tensor& index, const Tensor& source, const std::string& how,
                            bool include_self) {
@@ -578,7 +578,7 @@ constexpr OpRecord scatter_op_records[] = {
      take_along_dim_samples, parts::along, detail::boxed<&weft::take_along_dim>},
     {"scatter", "scatter(x, dim, index, source|src|value, *, reduce=None)",
      "x with source[i][j], or one value, put at [index[i][j]][j] for dim 0, and so on; of duplicates the last wins. "
-     "With reduce 'add' or 'multiply' it is combined with what stands there.",
+     "With reduce 'add' or 'multiply' it is combined with the present element.",
      true, any_type, scatter_samples, parts::along, detail::boxed<&call_scatter>},
     {"scatter_add",
      "scatter_add(x, dim, index, source|src)",

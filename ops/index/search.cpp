@@ -21,6 +21,7 @@
 #include "../scatter.hpp"
 #include "../../tensor/checked.hpp"
 #include "../detail/parts.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft {
 
@@ -30,7 +31,7 @@ TensorOptions counting(const Tensor& like) { return {DType::i64, like.device()};
 
 void check_from_zero(const Tensor& list) {
   if (const auto least = min(list).item<int64_t>(); WEFT_UNLIKELY(least < 0)) {
-    raise<ValueError>({.problem = fmt::format("takes numbers from 0 on, not {}", least)});
+    raise_value("x", "no negative number", least);
   }
 }
 
@@ -140,12 +141,9 @@ Unique unique_consecutive(const Tensor& x, UniqueOptions options, Location where
 Tensor bincount(const Tensor& x, const Tensor& weights, int64_t minlength, Location where) {
   const CallScope call("bincount", where);
   const Tensor list = checked_index(checked(x), x);
-  const bool fits = x.dim() == 1 && (!weights.defined() || std::ranges::equal(weights.sizes(), x.sizes()));
-  if (WEFT_UNLIKELY(!fits)) {
-    raise_shapes("needs a 1-d tensor, and as many weights as it has elements",
-                 weights.defined() ? "flatten both" : "flatten it");
-  }
-  if (minlength < 0) raise<ValueError>({.problem = "minlength cannot be negative"});
+  if (WEFT_UNLIKELY(x.dim() != 1)) raise_rank("x", "1 dimension", x, "flatten it");
+  if (weights.defined()) expect_shape("weights", weights, x.shape());
+  expect_at_least("minlength", minlength, 0);
   check_same_device({&x, &weights});
   if (WEFT_UNLIKELY(is_meta(x))) count_true(x);
   int64_t size = minlength;
@@ -274,9 +272,7 @@ Tensor searchsorted(const Tensor& sorted, const Operand& values, const SearchOpt
 
 Tensor bucketize(const Operand& values, const Tensor& boundaries, bool right, bool out_int32) {
   const CallScope call("bucketize", values.where);
-  if (WEFT_UNLIKELY(checked(boundaries).dim() != 1)) {
-    raise_shapes(fmt::format("the boundaries must be 1-d, not {}", boundaries.shape().text()));
-  }
+  expect_rank("boundaries", checked(boundaries), 1);
   return places(boundaries, values, {right, out_int32});
 }
 
@@ -393,7 +389,7 @@ bool on_the_right(bool right, const std::optional<std::string>& side) {
   if (!side) return right;
   const auto refuse = [](const std::string& problem) { raise<ValueError>({.problem = problem}); };
   if (*side != "left" && *side != "right") {
-    refuse(fmt::format("argument 'side' must be 'left' or 'right', not '{}'", *side));
+    raise_value("side", "'left' or 'right'", in_quotes(*side));
   }
   if (right && *side == "left") refuse("arguments 'right' and 'side' contradict each other");
   return *side == "right";

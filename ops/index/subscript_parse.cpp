@@ -64,7 +64,7 @@ class Parser {
         used += is_mask(item) ? item.tensor.dim() : 1;
       }
     }
-    if (WEFT_UNLIKELY(ellipses > 1)) fail("more than one Ellipsis", "one stands for all dimensions left");
+    if (WEFT_UNLIKELY(ellipses > 1)) fail("more than one Ellipsis", "one expands to all remaining dimensions");
     if (WEFT_UNLIKELY(used > x_.dim())) {
       fail(fmt::format("too many indices ({}) for tensor of dimension {}", used, x_.dim()),
            fmt::format("the shape is {}", x_.shape().text()));

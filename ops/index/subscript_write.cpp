@@ -260,16 +260,16 @@ const Tensor& Indexed::operator/=(const Operand& value) & { return elements() /=
 // A plain write does not read the old values.
 Tensor Indexed::fill_(Scalar value, Location where) && {
   setitem(source_, indices_.items(), value, where);
-  return read();
+  return getitem(source_, indices_.items(), where_);
 }
 Tensor Indexed::zero_(Location where) && { return std::move(*this).fill_(0, where); }
 Tensor Indexed::copy_(const Tensor& source, Location where) && {
   setitem(source_, indices_.items(), source, where);
-  return read();
+  return getitem(source_, indices_.items(), where_);
 }
 Tensor Indexed::copy_(const Tensor& source, CopyOptions options, Location where) && {
   write([&](const Tensor& part) { part.copy_(source, options, where); });
-  return read();
+  return getitem(source_, indices_.items(), where_);
 }
 Tensor Indexed::fill_(Scalar value, Location where) const& { return elements().fill_(value, where); }
 Tensor Indexed::zero_(Location where) const& { return elements().zero_(where); }
@@ -380,7 +380,8 @@ Partition set_along(const WholeCall& call) {
 constexpr auto any = OpRecord::Domain::any;
 constexpr OpRecord indexing_op_records[] = {
     {"index", "index(x, indices)",
-     "x[indices]: what a list of integer tensors and masks selects; the shapes of the integers broadcast together.",
+     "x[indices]: the elements that a list of integer tensors and masks selects; the shapes of the integers broadcast "
+     "together.",
      true, any, index_samples, indexed, detail::boxed<&index_list>},
     {"index_put", "index_put(x, indices, value|values, accumulate=False)",
      "A copy of x with x[indices] = value, or += with accumulate, where every duplicate adds. Without it the last "

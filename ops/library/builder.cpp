@@ -237,7 +237,7 @@ void inherit(const OpDraft& draft, RegisteredOp& op, const OpSlot& slot, Locatio
     return;
   }
   if (!old || (!old->has_backward && !old->has_composite)) {
-    refuse(draft, "what it replaces has no backward to inherit", {}, where);
+    refuse(draft, "the replaced op has no backward to inherit", {}, where);
   }
   RegisteredOp* const source = old.get();
   if (source->has_backward) {
@@ -423,7 +423,7 @@ Registration OpBuilder::register_(OpPolicy policy, Location where) const {
   note_registered(op);
   if (!replaced.empty()) {
     warn({.op = op.name.c_str(),
-          .problem = "the op stands in place of another definition from now on",
+          .problem = "the op replaces another definition from now on",
           .details = fmt::format("{}; the new one at {}", replaced, op.origin)},
          where);
   }

@@ -5,6 +5,7 @@
 #include "../random.hpp"
 #include "../../backends/backend.hpp"
 #include "loading.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft {
 
@@ -56,9 +57,10 @@ std::string text_of_kind(const Value& value) {
 [[noreturn]] void raise_bad_argument(const Signature& signature, std::span<const Value> given, size_t i) {
   const Argument& argument = signature.arguments[i];
   const bool missing = i >= given.size() || std::holds_alternative<std::monostate>(given[i]);
-  raise<ValueError>({.problem = missing ? fmt::format("the argument '{}' is missing", argument.name)
-                                        : fmt::format("argument '{}' (position {}) must be {}, not {}", argument.name,
-                                                      i + 1, kind_text(argument.type), text_of_kind(given[i])),
+  raise<ValueError>({.problem = missing
+                                    ? fmt::format("the argument '{}' is missing", argument.name)
+                                    : mismatch_text(fmt::format("argument '{}' (position {})", argument.name, i + 1),
+                                                    kind_text(argument.type), text_of_kind(given[i])),
                      .details = signature.text});
 }
 
@@ -88,7 +90,7 @@ const Signature& signature_of(const OpSlot& slot) {
 void raise_other_result(std::string_view op, Location where) {
   const std::string name(op);
   raise<ValueError>({.op = name.c_str(),
-                     .problem = "its result is of another type than the call asks for",
+                     .problem = "its result is of another type than the call expects",
                      .remedy = "call_op<std::vector<Tensor>> gives several tensors, call_op<Value> anything"},
                     where);
 }
@@ -122,7 +124,8 @@ const OpSlot& slot_for(OpName op, std::span<const ArgumentType> types, size_t re
     raise<ValueError>({.op = slot.name.c_str(), .problem = std::move(problem), .details = signature.text}, op.where);
   };
   const std::vector<Argument>& arguments = signature.arguments;
-  if (required > arguments.size()) refuse(fmt::format("it takes {} arguments, not {}", arguments.size(), required));
+  if (required > arguments.size())
+    refuse(mismatch_text("arguments", fmt::format("at most {}", arguments.size()), required));
   for (size_t i = 0; i < arguments.size(); ++i) {
     using Kind = ArgumentType::Kind;
     const Argument& argument = arguments[i];
@@ -137,7 +140,7 @@ const OpSlot& slot_for(OpName op, std::span<const ArgumentType> types, size_t re
         (wanted == Kind::operand && (given == Kind::tensor || given == Kind::number || given == Kind::integer)) ||
         (wanted == Kind::dims && given == Kind::integer) || (wanted == Kind::device && given == Kind::text);
     if (!fits) {
-      refuse(fmt::format("argument '{}' is {}, not {}", argument.name, kind_text(argument.type), kind_text(types[i])));
+      refuse(mismatch_text(fmt::format("argument '{}'", argument.name), kind_text(argument.type), kind_text(types[i])));
     }
   }
   return slot;

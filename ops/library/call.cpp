@@ -7,7 +7,7 @@
 #include "../../backends/backend.hpp"
 #include "../../tensor/determinism.hpp"
 #include "../../tensor/settings.hpp"
-#include "../../tensor/step_recorder.hpp"
+#include "../../tensor/capture_recorder.hpp"
 #include "../../tensor/warning.hpp"
 #include "recorded.hpp"
 
@@ -327,7 +327,7 @@ Value run_composite(const RegisteredOp& op, std::span<const Value> values) {
   return returned;
 }
 
-Value run(Held<RegisteredOp> op, std::span<const Value> given) {
+Value run_op(Held<RegisteredOp> op, std::span<const Value> given) {
   const Values values = completed(*op, given);
   const CallScope call(op->name.c_str(), Location::none());
   if (op->nondeterministic) refuse_nondeterministic();
@@ -376,7 +376,7 @@ RegisteredOp* op_of(const void* state) { return const_cast<RegisteredOp*>(static
 
 Value run_registered(std::span<const Value> arguments, const void* state) {
   RegisteredOp* const op = op_of(state);
-  if (Held<RegisteredOp> held = hold_present(op)) return run(std::move(held), arguments);
+  if (Held<RegisteredOp> held = hold_present(op)) return run_op(std::move(held), arguments);
   if (op->slot->own != nullptr) return op->slot->own->call(arguments);
   raise<ValueError>({.op = op->name.c_str(), .problem = "the op was unregistered"});
 }

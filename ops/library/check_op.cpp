@@ -251,7 +251,7 @@ class Checker {
       const Tensors results = call(given);
       ++counted_;
       if (result >= results.size() || results[result].data_ptr() != target.data_ptr()) {
-        find(fmt::format("sample {}: result {} is not what it wrote", sample_, result));
+        find(fmt::format("sample {}: result {} is not the tensor that it wrote", sample_, result));
       }
       if (target.version() == version) find(fmt::format("sample {}: the version did not rise", sample_));
       if (!is_inexact(target.dtype())) continue;

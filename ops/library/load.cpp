@@ -85,7 +85,7 @@ void open_it(LoadedLibrary& library, Location where) {
     } catch (const std::exception& e) {
       library.failure = e.what();
     } catch (...) {
-      library.failure = "its weft_register_ops threw what is no std::exception";
+      library.failure = "its weft_register_ops threw no std::exception";
     }
   }
   if (!library.failure.empty()) {
@@ -168,7 +168,7 @@ void unload_library(const std::string& path, Location where) {
   if (!take_out(**found)) {
     raise<ValueError>({.op = "unload_library",
                        .problem = fmt::format("{} is in use: a call, a graph or another op holds one of its ops", path),
-                       .remedy = "let go of what was computed with it first"},
+                       .remedy = "drop the tensors that it computed first"},
                       where);
   }
   const std::unique_ptr<LoadedLibrary> library = std::move(*found);
@@ -178,7 +178,7 @@ void unload_library(const std::string& path, Location where) {
   if (void* const still = dlopen(library->path.c_str(), RTLD_LAZY | RTLD_NOLOAD)) {
     dlclose(still);
     warn({.op = "unload_library",
-          .problem = fmt::format("the code of {} stays in the process; loaded again, it is what it was", path),
+          .problem = fmt::format("the code of {} stays in the process; loading it again changes nothing", path),
           .remedy = "compile it with -fno-gnu-unique"},
          where);
   }

@@ -70,8 +70,7 @@ struct OpGradient::State {
     const Signature& signature = *kept.op->signature;
     const Argument* const found = signature.find(name);
     if (found == nullptr) {
-      raise<ValueError>(
-          {.problem = fmt::format("its backward asks for an argument '{}', which it does not have", name)});
+      raise<ValueError>({.problem = fmt::format("its backward uses an argument '{}', which it does not have", name)});
     }
     return static_cast<size_t>(found - signature.arguments.data());
   }
@@ -84,7 +83,7 @@ struct OpGradient::State {
 const Tensor& OpGradient::gradient(size_t i) const {
   if (i < state_->gradients.size()) return state_->gradients[i];
   raise<ValueError>(
-      {.problem = fmt::format("its backward asks for the gradient of result {} of {}", i, state_->gradients.size())});
+      {.problem = fmt::format("its backward uses the gradient of result {} of {}", i, state_->gradients.size())});
 }
 
 std::vector<Tensor> OpGradient::inputs(std::string_view name) const {
@@ -104,8 +103,7 @@ Tensor OpGradient::input(std::string_view name) const {
 
 Tensor OpGradient::output(size_t i) const {
   if (i >= state_->kept.outputs.size()) {
-    raise<ValueError>(
-        {.problem = fmt::format("its backward asks for result {} of {}", i, state_->kept.outputs.size())});
+    raise<ValueError>({.problem = fmt::format("its backward uses result {} of {}", i, state_->kept.outputs.size())});
   }
   state_->check_saved(state_->kept.op->saves_results[i], fmt::format("result {}", i));
   return state_->kept.outputs[i].saved.get(state_->node, static_cast<int>(i));

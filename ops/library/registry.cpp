@@ -162,7 +162,7 @@ bool add_op(std::unique_ptr<RegisteredOp>& owned, OpPolicy policy, bool allow_sc
         allow_schema_change ? std::string() : call_difference(old->signature(), *op.signature);
     if (!difference.empty()) {
       raise<ValueError>({.op = op.name.c_str(),
-                         .problem = "the override is not called as what it replaces: " + difference,
+                         .problem = "the override is not called as the op that it replaces: " + difference,
                          .details = fmt::format("{} in place of {}", op.signature->text, old->signature().text),
                          .remedy = "change the schema, or allow_schema_change()"},
                         Location::none());

@@ -4,10 +4,11 @@
 
 #include "../../backends/watch/observe.hpp"
 #include "../../backends/watch/recorded_kernel.hpp"
-#include "../../tensor/step_recorder.hpp"
+#include "../../tensor/capture_recorder.hpp"
 #include "../complex.hpp"
 #include "../detail/promote.hpp"
 #include "../reduce.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft::linalg {
 
@@ -56,13 +57,12 @@ class KeptCall final : public RecordedKernel {
 
 void check_matrix(const Tensor& x) {
   if (checked(x).dim() >= 2) return;
-  raise<ShapeError>({.problem = fmt::format("needs a matrix or a batch of matrices, not shape {}", x.shape().text())});
+  raise_rank("", "a matrix or a batch of matrices", x);
 }
 void check_square(const Tensor& x) {
   check_matrix(x);
   if (x.size(-2) == x.size(-1)) return;
-  raise<ShapeError>({.problem = fmt::format("needs square matrices, not {} x {}", x.size(-2), x.size(-1)),
-                     .details = fmt::format("shape {}", x.shape().text())});
+  raise_rank("", "square matrices", x);
 }
 void check_numbers(const Tensor& x) {
   if (!is_complex(checked(x).dtype())) check_floating(x);
@@ -71,9 +71,7 @@ void check_alike(const Tensor& a, const Tensor& b) {
   check_same_device({&checked(a), &checked(b)});
   check_numbers(a);
   check_numbers(b);
-  if (a.dtype() == b.dtype()) return;
-  raise<DTypeError>({.problem = fmt::format("the operands are {} and {}", name(a.dtype()), name(b.dtype())),
-                     .remedy = "convert one of them with to()"});
+  expect_one_dtype("operands", a, b, "convert one with to(dtype)");
 }
 
 Tensor brought(const Tensor& x) {
@@ -159,7 +157,7 @@ void run(const char* name, std::initializer_list<View> outputs, std::initializer
       ++count;
     }
   }
-  if (WEFT_UNLIKELY(detail::step_recorder != nullptr)) {
+  if (WEFT_UNLIKELY(detail::capture_recorder != nullptr)) {
     detail::kernel_recorder().record(std::make_unique<KeptCall>(name, std::span<const View>(views, count),
                                                                 outputs.size(), kernel, first, second, in_batches));
   }
@@ -210,7 +208,7 @@ void check_phase(const Tensor& product) {
     const double turn = max(abs(imag(p.diagonal(0, -2, -1)))).item<double>(), size = max(abs(p)).item<double>();
     if (turn <= 1e-2 * std::max(size, 1.0)) return;
     raise<AutogradError>({.problem = "the loss depends on the phase of complex vectors, which is any",
-                          .remedy = "use what no phase changes, such as abs(vectors)"});
+                          .remedy = "use values that no phase changes, such as abs(vectors)"});
   });
 }
 

@@ -94,9 +94,9 @@ std::vector<Values> eig_samples(SampleMaker& make) {
 constexpr OpRecord records[] = {
     {"linalg_eig", "linalg_eig(x) -> (eigenvalues, eigenvectors)",
      "Eigenvalues and eigenvectors, in columns of length 1, of any square x; both complex, in any order.", true,
-     OpRecord::Domain::floating, eig_samples, parts::before_last<2>, detail::boxed<call_eig>},
+     OpRecord::Domain::floating, eig_samples, parts::all_but_last<2>, detail::boxed<call_eig>},
     {"linalg_eigvals", "linalg_eigvals(x)", "Eigenvalues of any square x, complex, in any order.", true,
-     OpRecord::Domain::floating, eig_samples, parts::before_last<2>, detail::boxed<linalg::eigvals>},
+     OpRecord::Domain::floating, eig_samples, parts::all_but_last<2>, detail::boxed<linalg::eigvals>},
 };
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "../reduce.hpp"
 #include "common.hpp"
 #include "contraction_order.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft {
 
@@ -109,7 +110,7 @@ Notation parse(std::string_view equation, std::span<const Tensor> operands) {
   std::array<bool, most_letters> there{};
   for (const int letter : out.result) {
     const auto l = static_cast<size_t>(letter);
-    if (there[l]) raise_notation(equation, fmt::format("'{}' stands twice in the result", text_of(letter)));
+    if (there[l]) raise_notation(equation, fmt::format("'{}' occurs twice in the result", text_of(letter)));
     if (times[l] == 0) raise_notation(equation, fmt::format("'{}' of the result is in no word", text_of(letter)));
     there[l] = true;
   }
@@ -260,11 +261,7 @@ Tensor einsum_of(std::string_view equation, std::span<const Tensor> operands) {
   if (operands.empty()) raise<ValueError>({.problem = "needs an operand"});
   for (const Tensor& t : operands) {
     check_same_device({&checked(operands[0]), &checked(t)});
-    if (t.dtype() != operands[0].dtype()) {
-      raise<DTypeError>(
-          {.problem = fmt::format("the operands are {} and {}", name(operands[0].dtype()), name(t.dtype())),
-           .remedy = "convert one of them with to()"});
-    }
+    expect_one_dtype("operands", operands[0], t, "convert one with to(dtype)");
   }
   const Notation n = parse(equation, operands);
   std::array<int64_t, most_letters> size;

@@ -9,6 +9,7 @@
 #include "../scan.hpp"
 #include "common.hpp"
 #include "samples.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft::linalg {
 
@@ -90,23 +91,17 @@ class ChainOrder {
 Tensor chain_of(std::span<const Tensor> given, bool vectors) {
   std::vector<Tensor> list(given.begin(), given.end());
   if (list.size() < (vectors ? 2 : 1)) {
-    raise<ValueError>({.problem = fmt::format("needs {} matrices or more, not {}", vectors ? 2 : 1, list.size())});
+    raise_value("tensors", fmt::format("at least {}", vectors ? 2 : 1), list.size());
   }
-  const auto raise_rank = [](size_t i, const Tensor& t) {
-    raise<ShapeError>({.problem = fmt::format("operand {} is no matrix: shape {}", i, t.shape().text())});
-  };
+
   const bool row = vectors && checked(list.front()).dim() == 1, column = vectors && checked(list.back()).dim() == 1;
   if (row) list.front() = list.front().unsqueeze(0);
   if (column) list.back() = list.back().unsqueeze(1);
   std::vector<int64_t> sizes;
   for (size_t i = 0; i < list.size(); ++i) {
-    if (checked(list[i]).dim() != 2) raise_rank(i, given[i]);
+    if (checked(list[i]).dim() != 2) raise_rank(fmt::format("operand {}", i), "a matrix", given[i]);
     check_same_device({&list[0], &list[i]});
-    if (list[i].dtype() != list[0].dtype()) {
-      raise<DTypeError>(
-          {.problem = fmt::format("operand {} is {}, the first {}", i, name(list[i].dtype()), name(list[0].dtype())),
-           .remedy = "convert one of them with to()"});
-    }
+    expect_one_dtype("operands", list[0], list[i], "convert one with to(dtype)");
     if (i > 0 && list[i].size(0) != sizes.back()) {
       raise<ShapeError>({.problem = fmt::format("shapes {} and {} cannot be multiplied", given[i - 1].shape().text(),
                                                 given[i].shape().text())});
@@ -148,9 +143,9 @@ Tensor multi_dot(std::span<const Tensor> tensors, Location where) {
 Tensor vander(const Tensor& x, std::optional<int64_t> n, Location where) {
   const CallScope call("linalg_vander", where);
   WEFT_IN_FULL(linalg::vander, x, n, where);
-  if (checked(x).dim() == 0) raise<ShapeError>({.problem = "needs a dimension of numbers, not a 0-d tensor"});
+  expect_rank_at_least("x", checked(x), 1);
   const int64_t count = n.value_or(x.size(-1));
-  if (n && count < 2) raise<ValueError>({.problem = fmt::format("needs two powers or more, not {}", count)});
+  if (n) expect_at_least("n", count, 2);
   const DType dtype = x.dtype() == DType::boolean || is_integer(x.dtype()) ? DType::i64 : x.dtype();
   const Tensor values = x.to(dtype).unsqueeze(-1);
   const Tensor first = ones(values.shape(), {dtype, x.device()});
@@ -189,7 +184,7 @@ Tensor tensorinv(const Tensor& x, int64_t ind, Location where) {
   const CallScope call("linalg_tensorinv", where);
   WEFT_IN_FULL(linalg::tensorinv, x, ind, where);
   check_numbers(x);
-  if (ind <= 0) raise<ValueError>({.problem = fmt::format("needs one dimension or more on the left, not {}", ind)});
+  expect_at_least("ind", ind, 1);
   int64_t left = 1, right = 1;
   Dims shape;
   for (int d = static_cast<int>(std::min<int64_t>(ind, x.dim())); d < x.dim(); ++d) {
@@ -244,7 +239,7 @@ std::vector<Values> tensorinv_samples(SampleMaker& make) {
 constexpr OpRecord records[] = {
     {"linalg_matrix_power", "linalg_matrix_power(x, n)",
      "x times itself n times; the inverse's power for a negative n.", true, OpRecord::Domain::floating, power_samples,
-     parts::before_last<2>, detail::boxed<linalg::matrix_power>},
+     parts::all_but_last<2>, detail::boxed<linalg::matrix_power>},
     {"linalg_matrix_exp", "linalg_matrix_exp(x)", "e to the power x, for matrices.", true, OpRecord::Domain::floating,
      exp_samples, parts::whole, detail::boxed<linalg::matrix_exp>},
     {"linalg_multi_dot", "linalg_multi_dot(tensors)",

@@ -13,6 +13,7 @@
 #include "../reduce.hpp"
 #include "common.hpp"
 #include "samples.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft::linalg {
 
@@ -338,9 +339,7 @@ Tensor lu_solve(const Tensor& lu, const Tensor& pivots, const Tensor& b, bool le
   const CallScope call("linalg_lu_solve", where);
   WEFT_IN_FULL(linalg::lu_solve, lu, pivots, b, left, adjoint, where);
   check_sides(lu, b, left);
-  if (checked(pivots).dtype() != DType::i32) {
-    raise<DTypeError>({.problem = fmt::format("pivots are int32, not {}", name(pivots.dtype()))});
-  }
+  expect_dtype("pivots", checked(pivots), DType::i32);
   Dims expected = lu.shape();
   expected.erase(expected.size() - 1);
   if (!(pivots.shape() == expected)) {
@@ -537,10 +536,10 @@ constexpr OpRecord records[] = {
     {"linalg_lu_factor", "linalg_lu_factor(x) -> (LU, pivots)",
      "x = p l u with row exchanges, l and u packed into LU; row j was exchanged with row pivots[j], both from 1. "
      "LinAlgError where x is singular.",
-     true, OpRecord::Domain::floating, factor_samples, parts::before_last<2>, detail::boxed<call_lu_factor>},
+     true, OpRecord::Domain::floating, factor_samples, parts::all_but_last<2>, detail::boxed<call_lu_factor>},
     {"linalg_lu_factor_ex", "linalg_lu_factor_ex(x, *, check_errors=False) -> (LU, pivots, info)",
      "linalg_lu_factor, and for each matrix the number, from 1, of its first pivot that is 0, or 0.", true,
-     OpRecord::Domain::floating, factor_samples, parts::before_last<2>, detail::boxed<call_lu_factor_ex>},
+     OpRecord::Domain::floating, factor_samples, parts::all_but_last<2>, detail::boxed<call_lu_factor_ex>},
     {"linalg_lu", "linalg_lu(x) -> (P, L, U)", "x = P L U: P is a permutation, L has ones on its diagonal.", true,
      OpRecord::Domain::floating, factor_samples, parts::whole, detail::boxed<call_lu>},
     {"linalg_lu_solve", "linalg_lu_solve(LU, pivots, b, left=True, adjoint=False)",
@@ -556,16 +555,16 @@ constexpr OpRecord records[] = {
      OpRecord::Domain::floating, solve_samples, parts::whole, detail::boxed<call_solve_ex>},
     {"linalg_inv_ex", "linalg_inv_ex(x, *, check_errors=False) -> (inverse, info)",
      "linalg_inv, and for each matrix the number, from 1, of its first pivot that is 0, or 0.", true,
-     OpRecord::Domain::floating, square_samples, parts::before_last<2>, detail::boxed<call_inv_ex>},
+     OpRecord::Domain::floating, square_samples, parts::all_but_last<2>, detail::boxed<call_inv_ex>},
     {"linalg_inv", "linalg_inv(x)", "The inverse; LinAlgError where x is singular.", true, OpRecord::Domain::floating,
-     square_samples, parts::before_last<2>, detail::boxed<linalg::inv>},
+     square_samples, parts::all_but_last<2>, detail::boxed<linalg::inv>},
     {"linalg_det", "linalg_det(x)", "The determinant.", true, OpRecord::Domain::floating, square_samples,
-     parts::before_last<2>, detail::boxed<linalg::det>},
+     parts::all_but_last<2>, detail::boxed<linalg::det>},
     {"linalg_slogdet", "linalg_slogdet(x) -> (sign, logabsdet)",
      "The determinant's sign, a number of magnitude 1, and the logarithm of its magnitude.", true,
-     OpRecord::Domain::floating, square_samples, parts::before_last<2>, detail::boxed<call_slogdet>},
+     OpRecord::Domain::floating, square_samples, parts::all_but_last<2>, detail::boxed<call_slogdet>},
     {"logdet", "logdet(x)", "The logarithm of the determinant; NaN where it is a negative real number.", true,
-     OpRecord::Domain::floating, square_samples, parts::before_last<2>, detail::boxed<linalg::logdet>},
+     OpRecord::Domain::floating, square_samples, parts::all_but_last<2>, detail::boxed<linalg::logdet>},
 };
 
 }  // namespace

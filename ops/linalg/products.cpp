@@ -12,21 +12,15 @@
 #include "../reduce.hpp"
 #include "common.hpp"
 #include "samples.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft {
 
 namespace {
 
-void check_rank(const Tensor& x, int rank, const char* what) {
-  if (checked(x).dim() == rank) return;
-  raise<ShapeError>({.problem = fmt::format("{} needs {} dimensions, not shape {}", what, rank, x.shape().text())});
-}
-
 void check_same_dtype(const Tensor& a, const Tensor& b) {
   check_same_device({&checked(a), &checked(b)});
-  if (a.dtype() == b.dtype()) return;
-  raise<DTypeError>({.problem = fmt::format("{} and {} have no product", name(a.dtype()), name(b.dtype())),
-                     .remedy = "convert one of them with to()"});
+  expect_one_dtype("a and b", a, b, "convert one with to(dtype)");
 }
 
 /// f(input, a, b). Sums of 16-bit floats are computed in f32 and rounded once.
@@ -75,7 +69,7 @@ Tensor kron(const Tensor& a, const Tensor& b, Location where) {
   const int rank = std::max(a.dim(), b.dim());
   if (rank > max_rank / 2)
     return [&]() -> Tensor {
-      raise<ShapeError>({.problem = fmt::format("kron takes at most {} dimensions, not {}", max_rank / 2, rank)});
+      raise_mismatch<ShapeError>("operands", fmt::format("at most {} dimensions", max_rank / 2), rank);
     }();
   // Dimension d of the result is a's outside and b's within.
   Dims left, right, shape;
@@ -106,8 +100,8 @@ Tensor addbmm(const Tensor& input, const Tensor& a, const Tensor& b, Scalar beta
   const CallScope call("addbmm", where);
   WEFT_IN_LOWER(addbmm, input, a, b, beta, alpha, where);
   checked(input);
-  check_rank(a, 3, "a batch of matrices");
-  check_rank(b, 3, "a batch of matrices");
+  expect_shape("a", a, checked(a).dim() == 3, "[b, n, k]");
+  expect_shape("b", b, checked(b).dim() == 3, "[b, k, m]");
   check_same_dtype(a, b);
   if (a.size(0) != b.size(0) || a.size(2) != b.size(1)) {
     raise<ShapeError>(
@@ -165,8 +159,8 @@ Tensor cross(const Tensor& a, const Tensor& b, int dim, Location where) {
   }
   const int at = wrap_dim(dim, shape->size());
   if (shape->size() == 0 || a.size(at) != 3 || b.size(at) != 3) {
-    raise<ShapeError>(
-        {.problem = fmt::format("dimension {} of {} and {} is not of size 3", at, a.shape().text(), b.shape().text())});
+    raise_mismatch<ShapeError>(fmt::format("dimension {} of a and b", at), "size 3",
+                               fmt::format("shapes {} and {}", a.shape().text(), b.shape().text()));
   }
   const auto turned = [&](const Tensor& x, int64_t by) { return roll(x, Dims{-by}, Dims{at}); };
   return turned(a, 1) * turned(b, 2) - turned(a, 2) * turned(b, 1);

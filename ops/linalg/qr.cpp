@@ -9,6 +9,7 @@
 #include "../join.hpp"
 #include "common.hpp"
 #include "samples.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft::linalg {
 
@@ -128,9 +129,7 @@ std::vector<Tensor> call_qr(const Tensor& x, const std::string& mode) {
   QrMode m = QrMode::reduced;
   if (mode == "complete") m = QrMode::complete;
   else if (mode == "r") m = QrMode::r;
-  else if (mode != "reduced")
-    raise<ValueError>(
-        {.problem = fmt::format("there is no mode '{}'", mode), .remedy = "use 'reduced', 'complete' or 'r'"});
+  else if (mode != "reduced") raise_value("mode", "'reduced', 'complete' or 'r'", in_quotes(mode));
   auto [q, r] = qr(x, m);
   return {q, r};
 }

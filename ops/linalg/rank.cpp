@@ -10,6 +10,7 @@
 #include "../reduce.hpp"
 #include "common.hpp"
 #include "samples.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft::linalg {
 
@@ -26,7 +27,7 @@ Tensor bound_of(const Tensor& values, int64_t m, int64_t n, std::optional<double
 
 void check_tolerances(std::optional<double> atol, std::optional<double> rtol) {
   for (const auto& t : {atol, rtol}) {
-    if (t && !(*t >= 0)) raise<ValueError>({.problem = fmt::format("a tolerance of {} is negative or NaN", *t)});
+    if (t) expect_at_least("tolerance", *t, 0);
   }
 }
 
@@ -145,20 +146,18 @@ struct Norm {
 Norm norm_named(std::string_view order) {
   if (order == "fro") return {MatrixNorm::frobenius};
   if (order == "nuc") return {MatrixNorm::nuclear};
-  raise<ValueError>({.problem = fmt::format("there is no norm '{}' of matrices", order),
-                     .remedy = "use 'fro', 'nuc', ±1, ±2 or ±infinity"});
+  raise_value("ord", "'fro', 'nuc', ±1, ±2 or ±infinity", in_quotes(order));
 }
 Norm norm_numbered(double order) {
   const double size = std::fabs(order);
   if (size == 2) return {order > 0 ? MatrixNorm::most_spectral : MatrixNorm::least_spectral};
   if (size == 1) return {MatrixNorm::columns, order < 0};
   if (std::isinf(order)) return {MatrixNorm::rows, order < 0};
-  raise<ValueError>({.problem = fmt::format("there is no norm {} of matrices", order),
-                     .remedy = "use 'fro', 'nuc', ±1, ±2 or ±infinity"});
+  raise_value("ord", "'fro', 'nuc', ±1, ±2 or ±infinity", order);
 }
 
 Tensor matrix_norm_of(const Tensor& operand, Norm norm, const Dims& dims, bool keepdim, std::optional<DType> dtype) {
-  if (dims.size() != 2) raise<ValueError>({.problem = fmt::format("a matrix has 2 dimensions, not {}", dims.size())});
+  if (dims.size() != 2) raise_value("dim", "2 dimensions", dims.size());
   check_matrix(operand);
   const Tensor x = dtype ? operand.to(*dtype) : operand;
   check_numbers(x);
@@ -304,10 +303,10 @@ std::vector<Values> cond_samples(SampleMaker& make) {
 constexpr OpRecord records[] = {
     {"linalg_pinv", "linalg_pinv(x, atol=None, rtol=None, hermitian=False)",
      "Moore and Penrose's inverse; singular values up to max(atol, rtol * the largest) count as 0.", true,
-     OpRecord::Domain::floating, pinv_samples, parts::before_last<2>, detail::boxed<linalg::pinv>},
+     OpRecord::Domain::floating, pinv_samples, parts::all_but_last<2>, detail::boxed<linalg::pinv>},
     {"linalg_matrix_rank", "linalg_matrix_rank(x, atol|tol=None, rtol=None, hermitian=False)",
      "How many singular values are above max(atol, rtol * the largest).", false, OpRecord::Domain::floating,
-     pinv_samples, parts::before_last<2>, detail::boxed<linalg::matrix_rank>},
+     pinv_samples, parts::all_but_last<2>, detail::boxed<linalg::matrix_rank>},
     {"linalg_lstsq", "linalg_lstsq(a, b, rcond=None) -> (solution, residuals, rank, singular_values)",
      "The x of least length that brings a x nearest to b, the sums of squares that remain, the rank and a's singular "
      "values.",
@@ -319,7 +318,7 @@ constexpr OpRecord records[] = {
      true, OpRecord::Domain::floating, matrix_norm_samples, parts::along, detail::boxed<call_matrix_norm>},
     {"linalg_cond", "linalg_cond(x, p=None)",
      "norm(x) norm(x⁻¹), by singular values unless another norm is given; infinity for a singular matrix.", true,
-     OpRecord::Domain::floating, cond_samples, parts::before_last<2>, detail::boxed<call_cond>},
+     OpRecord::Domain::floating, cond_samples, parts::all_but_last<2>, detail::boxed<call_cond>},
 };
 
 }  // namespace

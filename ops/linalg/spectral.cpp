@@ -8,6 +8,7 @@
 #include "../reduce.hpp"
 #include "common.hpp"
 #include "samples.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft::linalg {
 
@@ -183,7 +184,7 @@ namespace {
 
 bool upper_in(const std::string& triangle) {
   if (triangle == "L" || triangle == "U") return triangle == "U";
-  raise<ValueError>({.problem = fmt::format("there is no triangle '{}'", triangle), .remedy = "use 'L' or 'U'"});
+  raise_value("UPLO", "'L' or 'U'", in_quotes(triangle));
 }
 std::vector<Tensor> call_eigh(const Tensor& x, const std::string& triangle) {
   const CallScope call("linalg_eigh");
@@ -223,17 +224,17 @@ std::vector<Values> value_samples(SampleMaker& make) {
 constexpr OpRecord records[] = {
     {"linalg_eigh", "linalg_eigh(x, UPLO='L') -> (eigenvalues, eigenvectors)",
      "Eigenvalues in ascending order and eigenvectors, in columns, of a Hermitian x, of which one triangle is read.",
-     true, OpRecord::Domain::floating, symmetric_samples, parts::before_last<2>, detail::boxed<call_eigh>},
+     true, OpRecord::Domain::floating, symmetric_samples, parts::all_but_last<2>, detail::boxed<call_eigh>},
     {"linalg_eigvalsh", "linalg_eigvalsh(x, UPLO='L')",
      "Eigenvalues in ascending order of a Hermitian x, of which one triangle is read.", true,
-     OpRecord::Domain::floating, symmetric_samples, parts::before_last<2>, detail::boxed<call_eigvalsh>},
+     OpRecord::Domain::floating, symmetric_samples, parts::all_but_last<2>, detail::boxed<call_eigvalsh>},
     {"linalg_svd", "linalg_svd(x, full_matrices=True) -> (U, S, Vh)",
      "x = u diag(s) vh with singular values s in descending order; without full_matrices u and vh have min(m, n) "
      "columns "
      "and rows.",
-     true, OpRecord::Domain::floating, svd_samples, parts::before_last<2>, detail::boxed<call_svd>},
+     true, OpRecord::Domain::floating, svd_samples, parts::all_but_last<2>, detail::boxed<call_svd>},
     {"linalg_svdvals", "linalg_svdvals(x)", "Singular values in descending order.", true, OpRecord::Domain::floating,
-     value_samples, parts::before_last<2>, detail::boxed<linalg::svdvals>},
+     value_samples, parts::all_but_last<2>, detail::boxed<linalg::svdvals>},
 };
 
 }  // namespace

@@ -23,6 +23,7 @@
 #include "../../tensor/warning.hpp"
 #include "checks-inl.hpp"
 #include "token_rows-inl.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft {
 
@@ -76,12 +77,11 @@ struct ExpertWeights {
 void check_experts(const Tensor& h, const Tensor& routing, const Tensor& weights, const ExpertWeights& w) {
   check_floating(checked(h));
   check_floating(checked(weights));
-  check_integers("routing", checked(routing));
+  expect_integers("routing", checked(routing));
   check_same_device({&h, &routing, &weights});
-  check_shape("h", "[T, H]", h, h.dim() == 2);
-  check_shape("routing", fmt::format("[{}, K]", h.size(0)), routing,
-              routing.dim() == 2 && routing.size(0) == h.size(0));
-  check_shape("weights", routing.shape().text(), weights, weights.shape() == routing.shape());
+  expect_shape("h", h, h.dim() == 2, "[T, H]");
+  expect_shape("routing", routing, routing.dim() == 2 && routing.size(0) == h.size(0), "[{}, K]", h.size(0));
+  expect_shape("weights", weights, routing.shape());
   if (w.gate_up.size() != w.down.size() && !w.apart()) {
     raise<ShapeError>(
         {.problem = fmt::format("{} weights for the gates and ups of {} experts", w.gate_up.size(), w.down.size()),
@@ -204,16 +204,14 @@ std::tuple<Tensor, Tensor> moe_topk_gate(const Tensor& gate_out, const std::opti
                                          bool norm_topk, Location where) {
   const CallScope call("moe_topk_gate", where);
   check_floating(checked(gate_out));
-  check_shape("gate_out", "[T, E]", gate_out, gate_out.dim() == 2);
+  expect_shape("gate_out", gate_out, gate_out.dim() == 2, "[T, E]");
   const int64_t experts = gate_out.size(1);
   if (bias && bias->defined()) {
     check_floating(*bias);
     check_same_device({&gate_out, &*bias});
-    check_shape("bias", fmt::format("[{}]", experts), *bias, bias->shape() == Dims{experts});
+    expect_shape("bias", *bias, {experts});
   }
-  if (top_k < 0 || top_k > experts) {
-    raise<ValueError>({.problem = fmt::format("{} of {} experts are chosen", top_k, experts)});
-  }
+  expect_range("top_k", top_k, 0, experts);
   const Tensor p = softmax(to_compute_type(gate_out), -1);
   Tensor ids;
   {

@@ -20,6 +20,7 @@
 #include "../sort.hpp"
 #include "checks-inl.hpp"
 #include "token_rows-inl.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft {
 
@@ -31,15 +32,15 @@ void check_gate(const Tensor& x, const Tensor& scores, const Tensor& bias, int64
   check_floating(checked(x));
   check_floating(checked(scores));
   check_same_device({&x, &scores, &bias});
-  check_shape("x", "[S, H]", x, x.dim() == 2);
-  check_shape("scores", fmt::format("[{}, E]", x.size(0)), scores, scores.dim() == 2 && scores.size(0) == x.size(0));
+  expect_shape("x", x, x.dim() == 2, "[S, H]");
+  expect_shape("scores", scores, scores.dim() == 2 && scores.size(0) == x.size(0), "[{}, E]", x.size(0));
   const int64_t experts = scores.size(1);
   if (bias.defined()) {
     check_floating(bias);
-    check_shape("bias", fmt::format("[{}]", experts), bias, bias.shape() == Dims(experts));
+    expect_shape("bias", bias, Dims(experts));
   }
-  if (k < 0 || k > experts) raise<ValueError>({.problem = fmt::format("{} of {} experts are chosen", k, experts)});
-  if (capacity < 0) raise<ValueError>({.problem = fmt::format("a capacity of {}", capacity)});
+  expect_range("k", k, 0, experts);
+  expect_at_least("capacity", capacity, 0);
   const bool fits =
       pad ? experts == 0 || capacity <= most_rows / experts : x.size(0) <= most_rows / std::max(k, int64_t{1});
   if (!fits) raise<ValueError>({.problem = fmt::format("more than {} rows, which int32 cannot count", most_rows)});
@@ -122,12 +123,12 @@ namespace {
 void check_combine(const Tensor& y, const Tensor& weights, const Tensor& scatter) {
   check_floating(checked(y));
   check_floating(checked(weights));
-  check_integers("scatter", checked(scatter));
+  expect_integers("scatter", checked(scatter));
   check_same_device({&y, &weights, &scatter});
-  check_shape("y", "[rows, H]", y, y.dim() == 2);
-  check_shape("weights", "[S, k]", weights, weights.dim() == 2);
+  expect_shape("y", y, y.dim() == 2, "[rows, H]");
+  expect_shape("weights", weights, weights.dim() == 2, "[S, k]");
   const Dims turned{weights.size(1), weights.size(0)};
-  check_shape("scatter", turned.text(), scatter, scatter.shape() == turned);
+  expect_shape("scatter", scatter, turned);
   if (is_meta(y)) return;
   check_elements([scatter, rows = y.size(0)] {
     const Tensor out_of_range = logical_or(scatter < -1, scatter >= rows);

@@ -9,6 +9,7 @@
 #include "../moe.hpp"
 #include "checks-inl.hpp"
 #include "token_rows-inl.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft {
 
@@ -18,12 +19,9 @@ void check_grouped(const Tensor& x, const Tensor& weight, std::span<const int64_
   check_floating(checked(x));
   check_floating(checked(weight));
   check_same_device({&x, &weight});
-  if (x.dtype() != weight.dtype()) {
-    raise<DTypeError>({.problem = fmt::format("x is {}, weight is {}", name(x.dtype()), name(weight.dtype()))});
-  }
-  check_shape("x", "[R, in]", x, x.dim() == 2);
-  check_shape("weight", fmt::format("[E, out, {}]", x.size(1)), weight,
-              weight.dim() == 3 && weight.size(2) == x.size(1));
+  expect_one_dtype("x and weight", x, weight);
+  expect_shape("x", x, x.dim() == 2, "[R, in]");
+  expect_shape("weight", weight, weight.dim() == 3 && weight.size(2) == x.size(1), "[E, out, {}]", x.size(1));
   int64_t left = x.size(0);
   for (const int64_t n : counts) {
     if (n < 0 || n > left) raise<ShapeError>({.problem = fmt::format("a block of {} rows where {} are left", n, left)});

@@ -9,6 +9,7 @@
 #include "../pointwise.hpp"
 #include "checks-inl.hpp"
 #include "token_rows-inl.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft {
 
@@ -24,25 +25,23 @@ void check_scale(const Tensor& x, const Tensor& scale) {
     raise<ValueError>({.problem = fmt::format("x is {} and has no scale", name(x.dtype())),
                        .remedy = "give the scale of each block of 128 elements"});
   }
-  if (scale.dtype() != DType::f32 && scale.dtype() != DType::i32) {
-    raise<DTypeError>({.problem = fmt::format("scale is float32 or int32, not {}", name(scale.dtype()))});
-  }
+  expect_dtype("scale", scale, scale.dtype() == DType::f32 || scale.dtype() == DType::i32, "float32 or int32");
   const int64_t block = scale.dtype() == DType::i32 ? 4 * scale_block : scale_block;
   const Dims expected{x.size(0), x.size(1) / block + (x.size(1) % block != 0 ? 1 : 0)};
   if (scale.shape() == expected) return;
-  raise<ShapeError>({.problem = fmt::format("scale of x {} in {} is {}, not {}", x.shape().text(), name(scale.dtype()),
-                                            expected.text(), scale.shape().text())});
+  raise<ShapeError>({.problem = mismatch_text("scale", "shape " + expected.text(), scale.shape()),
+                     .details = fmt::format("x {}, scale in {}", x.shape().text(), name(scale.dtype()))});
 }
 
 void check_permute(const Tensor& x, const Tensor& scale, const Tensor& routing, const Tensor& probs,
                    int64_t num_experts, std::span<const int64_t> counts, int64_t align) {
   if (!is_floating(checked(x).dtype())) check_floating(x);
   check_floating(checked(probs));
-  check_integers("routing", checked(routing));
+  expect_integers("routing", checked(routing));
   check_same_device({&x, &scale, &routing, &probs});
-  check_shape("x", "[S, H]", x, x.dim() == 2);
-  check_shape("routing", "[S, K]", routing, routing.dim() == 2 && routing.size(0) == x.size(0));
-  check_shape("probs", "[S, K]", probs, probs.shape() == routing.shape());
+  expect_shape("x", x, x.dim() == 2, "[S, H]");
+  expect_shape("routing", routing, routing.dim() == 2 && routing.size(0) == x.size(0), "[S, K]");
+  expect_shape("probs", probs, probs.shape() == routing.shape(), "[S, K]");
   check_scale(x, scale);
   if (num_experts < 0) raise<ValueError>({.problem = fmt::format("{} experts", num_experts)});
   if (std::ssize(counts) != num_experts) {
@@ -70,8 +69,8 @@ void check_counts(const Sizes& next, const Sizes& begins, std::span<const int64_
   for (size_t e = 0; e < counts.size(); ++e) {
     const int64_t named = next[e] - begins[e];
     if (named == counts[e]) continue;
-    raise<ValueError>({.problem = fmt::format("expert {} is named by {} tokens, not {}", e, named, counts[e]),
-                       .remedy = "tokens_per_expert counts what routing names, -1 left out"});
+    raise_value("tokens_per_expert", fmt::format("{} for expert {}", named, e), counts[e],
+                "it counts the experts in routing, without -1");
   }
 }
 
@@ -152,13 +151,13 @@ void check_unpermute(const Tensor& tokens, const Tensor& rowmap, const Tensor& r
                      int64_t E) {
   check_floating(checked(tokens));
   check_floating(checked(probs));
-  check_integers("rowmap", checked(rowmap));
-  check_integers("routing", checked(routing));
+  expect_integers("rowmap", checked(rowmap));
+  expect_integers("routing", checked(routing));
   check_same_device({&tokens, &rowmap, &routing, &probs});
-  check_shape("tokens", "[R, H]", tokens, tokens.dim() == 2);
-  check_shape("rowmap", fmt::format("[{}, {}]", S, E), rowmap, rowmap.shape() == Dims{S, E});
-  check_shape("routing", fmt::format("[{}, K]", S), routing, routing.dim() == 2 && routing.size(0) == S);
-  check_shape("probs", fmt::format("[{}]", tokens.size(0)), probs, probs.dim() == 1 && probs.numel() == tokens.size(0));
+  expect_shape("tokens", tokens, tokens.dim() == 2, "[R, H]");
+  expect_shape("rowmap", rowmap, Dims{S, E});
+  expect_shape("routing", routing, routing.dim() == 2 && routing.size(0) == S, "[{}, K]", S);
+  expect_shape("probs", probs, probs.dim() == 1 && probs.numel() == tokens.size(0), "[{}]", tokens.size(0));
 }
 
 void check_rows(const Sizes& rowmap, int64_t rows) {

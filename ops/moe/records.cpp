@@ -4,6 +4,7 @@
 #include "../detail/records.hpp"
 #include "../fused/activate-inl.hpp"
 #include "../moe.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft {
 
@@ -41,8 +42,7 @@ ExpertQuantisation quantisation_named(const std::string& name) {
   if (name == "none") return ExpertQuantisation::none;
   if (name == "per_tensor") return ExpertQuantisation::per_tensor;
   if (name == "block") return ExpertQuantisation::block;
-  raise<ValueError>(
-      {.problem = fmt::format("there is no quantisation '{}'", name), .remedy = "use none, per_tensor or block"});
+  raise_value("quantisation", "none, per_tensor or block", in_quotes(name));
 }
 
 MoeOptions expert_options(const std::string& activation, bool transposed_weights, int64_t experts_min,

@@ -14,6 +14,7 @@
 #include "../random.hpp"
 #include "../reduce.hpp"
 #include "../softmax.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft {
 
@@ -243,12 +244,12 @@ void check_attention_types(const Tensor& q, const Tensor& k, const Tensor& v, co
   for (const Tensor* t : {&q, &k, &v}) check_floating(checked(*t));
   check_same_device({&q, &k, &v, &mask});
   if (k.dtype() != q.dtype() || v.dtype() != q.dtype()) {
-    raise<DTypeError>({.problem = fmt::format("q, k and v must have one dtype, not {}, {} and {}", name(q.dtype()),
-                                              name(k.dtype()), name(v.dtype()))});
+    raise_dtype("q, k and v", "one dtype",
+                fmt::format("{}, {} and {}", name(q.dtype()), name(k.dtype()), name(v.dtype())));
   }
   if (mask.defined() && mask.dtype() != DType::boolean &&
       (!is_floating(mask.dtype()) || is_storage_only(mask.dtype()))) {
-    raise<DTypeError>({.problem = fmt::format("a mask is bool or floating, not {}", name(mask.dtype()))});
+    raise_dtype("mask", "bool or a floating-point dtype", mask.dtype());
   }
 }
 
@@ -259,10 +260,7 @@ void raise_attention_shapes(const std::string& problem, const std::string& layou
                      .remedy = layout});
 }
 
-void check_probability(const char* what, double p) {
-  if (p >= 0 && p <= 1) return;
-  raise<ValueError>({.problem = fmt::format("{} {} is not in [0, 1]", what, p)});
-}
+void check_probability(const char* what, double p) { expect_range(what, p, 0, 1); }
 
 Tensor additive_mask(const Tensor& mask, DType dtype) {
   if (mask.dtype() != DType::boolean) return mask.to(dtype);
@@ -303,10 +301,7 @@ Tensor checked_slopes(const Tensor& slopes, const Tensor& q, int64_t batch, int6
   const bool fits = slopes.dim() == 1   ? slopes.size(0) == heads
                     : slopes.dim() == 2 ? slopes.size(0) == batch && slopes.size(1) == heads
                                         : false;
-  if (!fits) {
-    raise<ShapeError>({.problem = fmt::format("alibi_slopes are {}, not [{}] or [{}, {}]", slopes.shape().text(), heads,
-                                              batch, heads)});
-  }
+  expect_shape("alibi_slopes", slopes, fits, "[{}] or [{}, {}]", heads, batch, heads);
   return slopes.to(compute_type(q.dtype())).expand({batch, heads});
 }
 

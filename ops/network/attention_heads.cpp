@@ -8,6 +8,7 @@
 #include "../detail/parts.hpp"
 #include "../detail/records.hpp"
 #include "../detail/reducing.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft {
 
@@ -82,10 +83,9 @@ std::vector<int64_t> read_offsets(const char* what, const Tensor& offsets, int64
 void check_offsets(const char* what, const Tensor& offsets) {
   checked(offsets);
   if (is_floating(offsets.dtype()) || offsets.dtype() == DType::boolean) {
-    raise<DTypeError>({.problem = fmt::format("{} are integers, not {}", what, name(offsets.dtype()))});
+    raise_dtype(what, "integers", offsets.dtype());
   }
-  if (offsets.dim() == 1 && offsets.size(0) > 0) return;
-  raise<ShapeError>({.problem = fmt::format("{} are [sequences + 1], not {}", what, offsets.shape().text())});
+  expect_shape(what, offsets, offsets.dim() == 1 && offsets.size(0) > 0, "[sequences + 1]");
 }
 
 std::vector<PackedSequence> read_sequences(const Tensor& q, const Tensor& k, const Tensor& of_q, const Tensor& of_k) {
@@ -178,15 +178,14 @@ namespace {
 AttentionWindow window_of(const std::optional<Dims>& sizes) {
   if (!sizes || sizes->empty()) return {};
   if (sizes->size() == 2) return {(*sizes)[0], (*sizes)[1]};
-  raise<ValueError>({.problem = fmt::format("a window of {} sizes", sizes->size()), .remedy = "it is (left, right)"});
+  raise_value("window", "2 sizes, (left, right)", sizes->size());
 }
 
 AttentionBackend backend_of(const std::string& text) {
   for (const auto b : {AttentionBackend::automatic, AttentionBackend::math, AttentionBackend::fused}) {
     if (text == name(b)) return b;
   }
-  raise<ValueError>({.problem = fmt::format("'{}' is no backend of attention", text),
-                     .remedy = "there are 'auto', 'math' and 'fused'"});
+  raise_value("backend", "'auto', 'math' or 'fused'", in_quotes(text));
 }
 
 Value call_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask, bool causal,
@@ -283,7 +282,7 @@ constexpr OpRecord records[] = {
     {varlen,
      "attention_varlen(q|query, k|key, v|value, cu_seqlens_q, cu_seqlens_k, causal|is_causal=False, *, "
      "scale|softmax_scale=None, dropout|dropout_p=0.0, alibi_slopes=None, window|window_size=None, backend='auto')",
-     "attention of each of several sequences that lie one after the other in q [Tq, H, D], k [Tk, Hkv, D] and v "
+     "attention of each of several sequences that follow each other in q [Tq, H, D], k [Tk, Hkv, D] and v "
      "[Tk, Hkv, Dv], and begin where the offsets cu_seqlens say: [Tq, H, Dv].",
      true, OpRecord::Domain::floating, varlen_samples, packed, detail::boxed<call_varlen>},
 };

@@ -8,6 +8,7 @@
 #include "../pointwise.hpp"
 #include "../reduce.hpp"
 #include "../detail/parts.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft {
 
@@ -20,9 +21,7 @@ void check_channels(const char* what, const Tensor& x, const Tensor& parameter) 
   if (!parameter.defined()) return;
   check_floating(parameter);
   check_same_device({&x, &parameter});
-  if (parameter.shape() == Dims(x.size(1))) return;
-  raise<ShapeError>({.problem = fmt::format("{} has shape {}, not [{}], for x {}", what, parameter.shape().text(),
-                                            x.size(1), x.shape().text())});
+  expect_shape(what, parameter, Dims(x.size(1)));
 }
 
 void check_operands(const Tensor& x, const Tensor& running_mean, const Tensor& running_var, const Tensor& weight,
@@ -32,10 +31,10 @@ void check_operands(const Tensor& x, const Tensor& running_mean, const Tensor& r
     raise<ShapeError>(
         {.problem = fmt::format("x {} has no dimension of channels: it is [N, C, ...]", x.shape().text())});
   }
-  check_channels("the running mean", x, running_mean);
-  check_channels("the running variance", x, running_var);
-  check_channels("the weight", x, weight);
-  check_channels("the bias", x, bias);
+  check_channels("running_mean", x, running_mean);
+  check_channels("running_var", x, running_var);
+  check_channels("weight", x, weight);
+  check_channels("bias", x, bias);
 }
 
 /// [N, C, L]
@@ -181,8 +180,7 @@ Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& run
   }
   const int64_t count = x.size(1) == 0 ? 0 : x.numel() / x.size(1);
   if (count == 1) {
-    raise<ValueError>(
-        {.problem = fmt::format("training needs more than one value for each channel, x is {}", x.shape().text())});
+    raise_value("x", "more than one value for each channel in training", "shape " + x.shape().text());
   }
   check_running(running_mean, running_var);
   const Normalised n = normalise(lines, w, b, options.eps);
@@ -198,7 +196,7 @@ Tensor group_norm(const Tensor& x, int64_t groups, const Tensor& weight, const T
   const CallScope call("group_norm", where);
   WEFT_IN_FULL(group_norm, x, groups, weight, bias, eps, where);
   check_operands(x, {}, {}, weight, bias);
-  if (groups < 1) raise<ValueError>({.problem = fmt::format("groups is {}, not at least 1", groups)});
+  expect_at_least("groups", groups, 1);
   if (x.size(1) % groups != 0) {
     raise<ShapeError>({.problem = fmt::format("{} channels are not divisible into {} groups", x.size(1), groups)});
   }
@@ -216,8 +214,7 @@ Tensor instance_norm(const Tensor& x, const Tensor& running_mean, const Tensor& 
   }
   const Tensor lines = with_lines(x);
   if (lines.size(2) == 1) {
-    raise<ValueError>(
-        {.problem = fmt::format("more than one value for each channel is needed, x is {}", x.shape().text())});
+    raise_value("x", "more than one value for each channel", "shape " + x.shape().text());
   }
   check_running(running_mean, running_var);
   const Tensor y = grouped(x, x.size(1), w, b, options.eps);

@@ -8,6 +8,7 @@
 #include "../pointwise.hpp"
 #include "../reduce.hpp"
 #include "../detail/parts.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft {
 
@@ -15,10 +16,8 @@ Tensor local_response_norm(const Tensor& x, int64_t size, double alpha, double b
   const CallScope call("local_response_norm", where);
   WEFT_IN_FULL(local_response_norm, x, size, alpha, beta, k, where);
   check_floating(checked(x));
-  if (WEFT_UNLIKELY(x.dim() < 3)) {
-    raise<ShapeError>({.problem = fmt::format("takes [N, C, ...] of rank 3 or more, not {}", x.shape().text())});
-  }
-  if (WEFT_UNLIKELY(size < 1)) raise<ValueError>({.problem = fmt::format("size {} is below 1", size)});
+  expect_shape("x", x, x.dim() >= 3, "[N, C, L, ...]");
+  expect_at_least("size", size, 1);
   if (x.numel() == 0) return x.clone();
   const Tensor wide = to_compute_type(x).flatten(2);
   const auto edge = [&](int64_t channels) {

@@ -9,6 +9,7 @@
 #include "../detail/windows.hpp"
 #include "../pointwise.hpp"
 #include "../detail/parts.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft {
 
@@ -111,9 +112,7 @@ struct ColumnsBackward {
 
 Tensor im2col(const Tensor& x, const Dims& kernel_size, const ColumnOptions& options, Location where) {
   const CallScope call("im2col", where);
-  if (WEFT_UNLIKELY(checked(x).dim() != 3 && x.dim() != 4)) {
-    raise<ShapeError>({.problem = fmt::format("takes [N, C, H, W] or [C, H, W], not {}", x.shape().text())});
-  }
+  expect_shape("x", x, checked(x).dim() == 3 || x.dim() == 4, "[N, C, H, W] or [C, H, W]");
   if (x.dim() == 3) return im2col(x.unsqueeze(0), kernel_size, options).squeeze(0);
   const Blocks blocks = blocks_of(x.sizes().last(2), kernel_size, options);
   Tensor out;
@@ -128,10 +127,8 @@ Tensor im2col(const Tensor& x, const Dims& kernel_size, const ColumnOptions& opt
 Tensor col2im(const Tensor& x, const Dims& output_size, const Dims& kernel_size, const ColumnOptions& options,
               Location where) {
   const CallScope call("col2im", where);
-  if (WEFT_UNLIKELY(checked(x).dim() != 2 && x.dim() != 3)) {
-    raise<ShapeError>({.problem = fmt::format("takes [N, C * block, L] or [C * block, L], not {}", x.shape().text())});
-  }
-  if (x.dtype() == DType::boolean) raise<DTypeError>({.problem = "takes numbers, not bool"});
+  expect_shape("x", x, checked(x).dim() == 2 || x.dim() == 3, "[N, C * block, L] or [C * block, L]");
+  expect_dtype("x", x, x.dtype() != DType::boolean, "numbers");
   if (x.dim() == 2) return col2im(x.unsqueeze(0), output_size, kernel_size, options).squeeze(0);
   const Blocks blocks = blocks_of(for_each_dim(output_size, 2, "output_size", 1), kernel_size, options);
   const int64_t block = blocks.size.product(), count = blocks.counts.product();
@@ -191,8 +188,8 @@ constexpr OpRecord records[] = {
      "block, count].",
      true, OpRecord::Domain::any, im2col_samples, of_examples<4>, detail::boxed<call_im2col>},
     {"col2im", "col2im(x, output_size, kernel_size, dilation=1, padding=0, stride=1)",
-     "The image [N, C, *output_size] whose elements are the sums of what stands for them in the columns of im2col.",
-     true, OpRecord::Domain::numeric, col2im_samples, of_examples<3>, detail::boxed<call_col2im>},
+     "The image [N, C, *output_size]: each element is the sum of its copies in the columns of im2col.", true,
+     OpRecord::Domain::numeric, col2im_samples, of_examples<3>, detail::boxed<call_col2im>},
 };
 
 }  // namespace

@@ -18,13 +18,14 @@
 #include "../pointwise.hpp"
 #include "../reduce.hpp"
 #include "../detail/parts.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft {
 
 ConvolutionPadding::ConvolutionPadding(std::string_view word, Location where) : same(word == "same") {
   if (same || word == "valid") return;
   const CallScope call("padding", where);
-  raise<ValueError>({.problem = fmt::format("\"{}\" is neither \"same\" nor \"valid\"", word)});
+  raise_value("padding", "'same' or 'valid'", in_quotes(word));
 }
 
 namespace {
@@ -138,9 +139,7 @@ void check_operands(const Tensor& x, const Tensor& weight, const Tensor& bias, i
   }
   check_same_device({&x, &weight, &bias});
   for (const Tensor* t : {&weight, &bias}) {
-    if (!t->defined() || t->dtype() == x.dtype()) continue;
-    raise<DTypeError>({.problem = fmt::format("x is {} and {} {}", name(x.dtype()),
-                                              t == &bias ? "the bias" : "the weight", name(t->dtype()))});
+    if (t->defined()) expect_one_dtype(t == &bias ? "x and bias" : "x and weight", x, *t);
   }
   if (weight.dim() != dims + 2 || (x.dim() != dims + 2 && x.dim() != dims + 1)) {
     raise_operands(fmt::format("x needs {} or {} dimensions and the weight {}", dims + 1, dims + 2, dims + 2), x,
@@ -149,12 +148,11 @@ void check_operands(const Tensor& x, const Tensor& weight, const Tensor& bias, i
 }
 
 void check_bias(const Tensor& bias, int64_t outputs) {
-  if (!bias.defined() || bias.shape() == Dims(outputs)) return;
-  raise<ShapeError>({.problem = fmt::format("the bias has shape {}, not [{}]", bias.shape().text(), outputs)});
+  if (bias.defined()) expect_shape("bias", bias, Dims(outputs));
 }
 
 void check_groups(const Tensor& x, const Tensor& weight, int64_t groups, int64_t split) {
-  if (groups < 1) raise<ValueError>({.problem = fmt::format("groups is {}, not at least 1", groups)});
+  expect_at_least("groups", groups, 1);
   if (split % groups != 0) raise_operands(fmt::format("{} are not divisible into {} groups", split, groups), x, weight);
 }
 
@@ -200,8 +198,8 @@ Dims result_shape(const Plan& plan, int dims, bool batched) {
   return shape;
 }
 
-Tensor run(Convolution product, const Plan& plan, const Tensor& x, const Tensor& weight, const Tensor& bias,
-           const Dims& shape) {
+Tensor convolve_as_planned(Convolution product, const Plan& plan, const Tensor& x, const Tensor& weight,
+                           const Tensor& bias, const Dims& shape) {
   Backend* const backend = itemsize(x.dtype()) <= 2 ? find_backend(x.device().type) : nullptr;
   const bool rounds_once = product == forward || !bias.defined();
   const bool as_it_is = rounds_once && backend != nullptr && backend->convolves_small_floats();
@@ -281,7 +279,7 @@ Tensor convolve(const Tensor& operand, const Tensor& weight, const Tensor& bias,
     if (room < 1) raise_operands("the kernel is larger than the padded data", operand, weight);
     plan.result[2 + at] = (room - 1) / stride[d] + 1;
   }
-  return run(forward, plan, x, weight, bias, result_shape(plan, dims, batched));
+  return convolve_as_planned(forward, plan, x, weight, bias, result_shape(plan, dims, batched));
 }
 
 template <int dims>
@@ -319,7 +317,7 @@ Tensor convolve_transposed(const Tensor& operand, const Tensor& weight, const Te
     plan.result[2 + at] = size_of(size, x, weight);
     if (size.value() < 1 || x.size(2 + d) < 1) raise_operands("the result would have no elements", operand, weight);
   }
-  return run(by_data, plan, x, weight, bias, result_shape(plan, dims, batched));
+  return convolve_as_planned(by_data, plan, x, weight, bias, result_shape(plan, dims, batched));
 }
 
 }  // namespace

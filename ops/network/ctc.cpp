@@ -12,6 +12,7 @@
 #include "../reduce.hpp"
 #include "../scatter.hpp"
 #include "../detail/parts.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft {
 
@@ -27,7 +28,7 @@ struct Lengths {
 
 std::vector<int64_t> lengths_of(const Tensor& lengths, int64_t count, int64_t most, const char* what) {
   if (!is_integer(checked(lengths).dtype())) {
-    raise<DTypeError>({.problem = fmt::format("{} lengths are integers, not {}", what, name(lengths.dtype()))});
+    raise_dtype(fmt::format("{}_lengths", what), "integers", lengths.dtype());
   }
   if (lengths.dim() > 1 || lengths.numel() != count) {
     raise<ShapeError>({.problem = fmt::format("{} {} lengths for {} sequences", lengths.numel(), what, count)});
@@ -35,7 +36,7 @@ std::vector<int64_t> lengths_of(const Tensor& lengths, int64_t count, int64_t mo
   std::vector<int64_t> numbers = index_numbers(lengths).to(DType::i64).to_vector<int64_t>();
   for (const int64_t n : numbers) {
     if (n >= 0 && n <= most) continue;
-    raise<ValueError>({.problem = fmt::format("{} length {} is not in [0, {}]", what, n, most)});
+    raise_value(fmt::format("{}_lengths", what), fmt::format("numbers in [0, {}]", most), n);
   }
   return numbers;
 }
@@ -68,7 +69,7 @@ void check_labels(const Tensor& labels, int64_t classes) {
   if (labels.numel() == 0) return;
   const int64_t low = amin(labels).item<int64_t>(), high = amax(labels).item<int64_t>();
   if (low >= 0 && high < classes) return;
-  raise<IndexError>({.problem = fmt::format("target {} is none of {} classes", low < 0 ? low : high, classes)});
+  raise_mismatch<IndexError>("targets", fmt::format("numbers of {} classes", classes), low < 0 ? low : high);
 }
 
 // The logarithm of a sum of exponentials. (The second derivative of logaddexp fails for operands so far apart.)
@@ -122,24 +123,18 @@ Tensor ctc_loss(const Operand& log_probabilities, const Operand& targets, const 
   const Tensor &given = checked(log_probabilities.tensor()), &labels = checked(targets.tensor());
   check_floating(given);
   check_same_device({&given, &labels});
-  if (given.dim() != 2 && given.dim() != 3) {
-    raise<ShapeError>(
-        {.problem = fmt::format("log-probabilities are [T, N, C] or [T, C], not {}", given.shape().text())});
-  }
+  expect_shape("log_probs", given, given.dim() == 2 || given.dim() == 3, "[T, N, C] or [T, C]");
   const bool batched = given.dim() == 3;
   const Tensor x = to_compute_type(batched ? given : given.unsqueeze(1));
   const int64_t times = x.sizes()[0], count = x.sizes()[1], classes = x.sizes()[2];
-  if (!is_integer(labels.dtype())) {
-    raise<DTypeError>({.problem = fmt::format("targets are class numbers, not {}", name(labels.dtype())),
-                       .remedy = "convert them with to(weft::i64)"});
-  }
+  expect_integers("targets", labels, "convert them with to(weft::i64)");
   const bool padded = labels.dim() == 2;
   if ((!padded && labels.dim() != 1) || (padded && labels.sizes()[0] != count)) {
     raise<ShapeError>({.problem = fmt::format("targets {} for {} sequences", labels.shape().text(), count),
                        .remedy = "targets are [N, S], or 1-d one after the other"});
   }
   if (options.blank < 0 || options.blank >= classes) {
-    raise<ValueError>({.problem = fmt::format("blank {} is none of {} classes", options.blank, classes)});
+    raise_value("blank", fmt::format("one of {} classes", classes), options.blank);
   }
   const Dims shape = batched ? Dims(count) : Dims();
   if (is_meta(given)) {
@@ -222,7 +217,7 @@ constexpr OpRecord records[] = {
      "ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reduction='mean', zero_infinity=False)",
      "Connectionist temporal classification (Graves et al. 2006): -log of the probability of all alignments of targets "
      "[N, S], or 1-d one after the other, with log_probs [T, N, C]; or of one sequence with [T, C]. The gradient is "
-     "that of log_probs as they stand; that of an infinite loss is 0. The mean divides each loss by its number of "
+     "that of the given log_probs; that of an infinite loss is 0. The mean divides each loss by its number of "
      "targets first.",
      true, OpRecord::Domain::floating, ctc_samples, aligned_by_sequence, detail::boxed<call_ctc>},
 };

@@ -8,6 +8,7 @@
 #include "../pointwise.hpp"
 #include "../random.hpp"
 #include "../detail/parts.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft {
 
@@ -15,15 +16,12 @@ namespace {
 
 void check_dropout(const Tensor& x, double p) {
   if (!is_complex(checked(x).dtype())) check_floating(x);
-  if (WEFT_LIKELY(p >= 0 && p <= 1)) return;
-  raise<ValueError>({.problem = fmt::format("the probability {} is outside [0, 1]", p)});
+  expect_range("p", p, 0, 1);
 }
 
 // One for each channel of [N, C, ...].
 Dims channels_of(const Tensor& x) {
-  if (WEFT_UNLIKELY(x.dim() < 2)) {
-    raise<ShapeError>({.problem = fmt::format("takes [N, C, ...], not {}", x.shape().text())});
-  }
+  expect_shape("x", x, x.dim() >= 2, "[N, C, ...]");
   Dims shape = Dims::filled(x.dim(), 1);
   shape[0] = x.size(0);
   shape[1] = x.size(1);
@@ -31,24 +29,21 @@ Dims channels_of(const Tensor& x) {
 }
 
 // True where an element stays.
-Tensor kept(const Tensor& x, const Dims& shape, double p, Generator* generator) {
+Tensor keep_mask(const Tensor& x, const Dims& shape, double p, Generator* generator) {
   return bernoulli_(empty(shape, {DType::boolean, x.device()}), 1 - p, generator);
 }
 
 Tensor without_channels(const Tensor& x, double p, bool training, Generator* generator) {
   const Dims shape = channels_of(x);
   if (!training || p == 0) return x;
-  return where(kept(x, shape, p, generator), x, 0) * (p == 1 ? 0 : 1 / (1 - p));
+  return where(keep_mask(x, shape, p, generator), x, 0) * (p == 1 ? 0 : 1 / (1 - p));
 }
 
 Tensor channel_dropout(const Tensor& x, double p, bool training, Generator* generator, int rank) {
   check_dropout(x, p);
   const bool one = rank != 2 && x.dim() == rank + 1;
   const bool fits = one || x.dim() == rank + 2 || (rank == 2 && x.dim() == 3);
-  if (WEFT_UNLIKELY(!fits)) {
-    raise<ShapeError>(
-        {.problem = fmt::format("takes rank {} or {}, not shape {}", rank + 1, rank + 2, x.shape().text())});
-  }
+  if (WEFT_UNLIKELY(!fits)) raise_rank("x", fmt::format("{} or {} dimensions", rank + 1, rank + 2), x);
   return one ? without_channels(x.unsqueeze(0), p, training, generator).squeeze(0)
              : without_channels(x, p, training, generator);
 }
@@ -59,7 +54,7 @@ Tensor self_normalizing(const Tensor& x, const Dims& shape, double p, bool train
   constexpr double saturation = 1.7580993408473766;  // of selu: its scale times its alpha
   const double scale = 1 / std::sqrt((saturation * saturation * p + 1) * (1 - p)), shift = saturation * scale * p;
   const Tensor wide = to_compute_type(x);
-  return where(kept(x, shape, p, generator), wide * scale + shift, shift - saturation * scale).to(x.dtype());
+  return where(keep_mask(x, shape, p, generator), wide * scale + shift, shift - saturation * scale).to(x.dtype());
 }
 
 }  // namespace
@@ -131,7 +126,7 @@ std::vector<Values> rrelu_samples(SampleMaker& make) {
   {                                                                                                                \
     "dropout" #n, "dropout" #n "(x, p=0.5, training|train=True, *, generator=None)",                               \
         "In training zeroes each channel with probability p and scales the others by 1 / (1 - p); else x itself.", \
-        true, floating, channel_samples<rank>, parts::before_last<rank>, detail::boxed<dropout##n>                 \
+        true, floating, channel_samples<rank>, parts::all_but_last<rank>, detail::boxed<dropout##n>                \
   }
 
 constexpr auto floating = OpRecord::Domain::floating;

@@ -14,6 +14,7 @@
 #include "../scatter.hpp"
 #include "../search.hpp"
 #include "../detail/parts.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft {
 
@@ -37,10 +38,10 @@ void check_bags(const Tensor& indices, const Tensor& weight, const EmbeddingBagO
   check_same_device({&checked(indices), &weight, &o.offsets, &o.per_sample_weights});
   for (const Tensor* t : {&indices, &o.offsets}) {
     if (WEFT_UNLIKELY(t->defined() && !is_integer(t->dtype()))) {
-      raise<DTypeError>({.problem = fmt::format("indices and offsets are integers, not {}", name(t->dtype()))});
+      raise_dtype(t == &indices ? "indices" : "offsets", "integers", t->dtype());
     }
   }
-  if (weight.dim() != 2) refuse_shapes(fmt::format("the weight must be [count, width], not {}", weight.shape().text()));
+  expect_shape("weight", weight, weight.dim() == 2, "[count, width]");
   const bool list = indices.dim() == 1 && o.offsets.defined() && o.offsets.dim() == 1;
   if (WEFT_UNLIKELY(!list && !(indices.dim() == 2 && !o.offsets.defined()))) {
     raise<ShapeError>({.problem = "needs indices [bags, n], or a list of indices and one of offsets",
@@ -52,20 +53,16 @@ void check_bags(const Tensor& indices, const Tensor& weight, const EmbeddingBagO
   if (!factors.defined()) return;
   if (o.mode != BagMode::sum) refuse("per_sample_weights are for sums");
   if (!(factors.shape() == indices.shape())) {
-    refuse_shapes(
-        fmt::format("weights of shape {} for indices of shape {}", factors.shape().text(), indices.shape().text()));
+    raise_shape("per_sample_weights", indices.shape(), factors);
   }
-  if (factors.dtype() != weight.dtype()) {
-    raise<DTypeError>({.problem = fmt::format("the weight is {}, per_sample_weights are {}", name(weight.dtype()),
-                                              name(factors.dtype()))});
-  }
+  expect_one_dtype("weight and per_sample_weights", weight, factors);
 }
 
 int64_t padding_row(const Tensor& weight, std::optional<int64_t> padding_idx) {
   if (!padding_idx) return -1;
   const int64_t rows = weight.size(0);
   if (WEFT_UNLIKELY(*padding_idx < -rows || *padding_idx >= rows)) {
-    raise<IndexError>({.problem = fmt::format("padding_idx {} is none of {} rows", *padding_idx, rows)});
+    raise_mismatch<IndexError>("padding_idx", fmt::format("one of {} rows", rows), *padding_idx);
   }
   return *padding_idx < 0 ? *padding_idx + rows : *padding_idx;
 }
@@ -267,7 +264,7 @@ Tensor call_embedding_bag(const Tensor& indices, const Tensor& weight, const Ten
                           const Tensor& factors, bool include_last_offset, std::optional<int64_t> padding_idx,
                           bool sparse) {
   if (mode != "sum" && mode != "mean" && mode != "max") {
-    raise<ValueError>({.problem = fmt::format("there is no mode '{}'", mode), .remedy = "use sum, mean or max"});
+    raise_value("mode", "'sum', 'mean' or 'max'", in_quotes(mode));
   }
   const BagMode of_bag = mode == "sum" ? BagMode::sum : mode == "mean" ? BagMode::mean : BagMode::max;
   return embedding_bag(indices, weight,

@@ -13,6 +13,7 @@
 #include "../matmul.hpp"
 #include "../pointwise.hpp"
 #include "../detail/parts.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft {
 
@@ -21,9 +22,7 @@ namespace {
 void check_grid(const Tensor& x, const Tensor& grid) {
   check_floating(checked(x));
   check_same_device({&x, &checked(grid)});
-  if (grid.dtype() != x.dtype()) {
-    raise<DTypeError>({.problem = fmt::format("x is {}, the grid {}", name(x.dtype()), name(grid.dtype()))});
-  }
+  expect_one_dtype("x and grid", x, grid);
   const int rank = x.dim() - 2;
   const bool fits =
       (rank == 2 || rank == 3) && grid.dim() == x.dim() && grid.size(0) == x.size(0) && grid.size(-1) == rank;

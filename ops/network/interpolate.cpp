@@ -16,6 +16,7 @@
 #include "../pointwise.hpp"
 #include "../pool.hpp"
 #include "../detail/parts.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft {
 
@@ -246,7 +247,7 @@ Dims wanted_sizes(const Tensor& x, const InterpolateOptions& o, const std::vecto
   for (int i = 0; i < rank; ++i) {
     if (WEFT_LIKELY(sizes[i] > 0 && x.size(2 + i) > 0)) continue;
     raise<ShapeError>(
-        {.problem = fmt::format("sizes must be positive: {} from x of shape {}", sizes.text(), x.shape().text())});
+        {.problem = mismatch_text("sizes", "numbers above 0", sizes), .details = "x " + x.shape().text()});
   }
   return sizes;
 }

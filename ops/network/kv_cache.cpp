@@ -13,6 +13,7 @@
 #include "../detail/common.hpp"
 #include "../detail/reducing.hpp"
 #include "../index.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft {
 
@@ -34,9 +35,7 @@ void check_rows(const Tensor& k, const Tensor& v, const Tensor& cache_k, const T
   for (const auto& [what, t, cache] : {std::tuple{"k", &k, &cache_k}, {"v", &v, &cache_v}}) {
     check_floating(checked(*t));
     check_same_device({t, cache});
-    const Dims wanted{rows, cache->size(2), cache->size(3)};
-    if (t->shape() == wanted) continue;
-    raise<ShapeError>({.problem = fmt::format("{} is {}, not {}", what, t->shape().text(), wanted.text())});
+    expect_shape(what, *t, {rows, cache->size(2), cache->size(3)});
   }
 }
 
@@ -46,7 +45,7 @@ int64_t checked_total(std::span<const int64_t> counts, size_t sequences) {
   }
   int64_t total = 0;
   for (const int64_t n : counts) {
-    if (n < 0) raise<ValueError>({.problem = fmt::format("a count of {}", n)});
+    expect_at_least("counts", n, 0);
     if (__builtin_add_overflow(total, n, &total)) raise<ValueError>({.problem = "the counts are too large"});
   }
   return total;
@@ -97,9 +96,8 @@ void KvCache::append(const Tensor& k, const Tensor& v, std::span<const int64_t> 
 void KvCache::append(const Tensor& k, const Tensor& v, Location where) {
   const CallScope call("KvCache.append", where);
   for (const auto& [what, t] : {std::pair{"k", &k}, {"v", &v}}) {
-    if (checked(*t).dim() == 4 && t->size(0) == k_.size(0)) continue;
-    raise<ShapeError>(
-        {.problem = fmt::format("{} is {}, not [{}, n, heads, width]", what, t->shape().text(), k_.size(0))});
+    const bool fits = checked(*t).dim() == 4 && t->size(0) == k_.size(0);
+    expect_shape(what, *t, fits, "[{}, n, heads, width]", k_.size(0));
   }
   const NoGradGuard unrecorded;
   const std::vector<int64_t> counts(lengths_.size(), k.size(1));
@@ -112,7 +110,7 @@ void check_truncation(std::span<const int64_t> lengths, int64_t sequence, int64_
   if (sequence < 0 || sequence >= std::ssize(lengths)) raise_no_sequence(sequence);
   const int64_t own = lengths[static_cast<size_t>(sequence)];
   if (length >= 0 && length <= own) return;
-  raise<ValueError>({.problem = fmt::format("sequence {} has {} tokens, not {}", sequence, own, length)});
+  raise_value("length", fmt::format("0 to {} tokens of sequence {}", own, sequence), length);
 }
 }  // namespace
 
@@ -149,7 +147,7 @@ void KvCache::take_rows(std::span<const int64_t> rows, Location where) {
 LayeredKvCache::LayeredKvCache(int64_t layers, int64_t batch, int64_t capacity, int64_t heads, int64_t depth,
                                TensorOptions options, Location where) {
   const CallScope call("LayeredKvCache", where);
-  if (layers < 1) raise<ValueError>({.problem = fmt::format("a cache of {} layers", layers)});
+  expect_at_least("layers", layers, 1);
   for (int64_t i = 0; i < layers; ++i) layers_.emplace_back(batch, capacity, heads, depth, options, -1, where);
 }
 
@@ -183,7 +181,7 @@ void LayeredKvCache::take_rows(std::span<const int64_t> rows, Location where) {
 PagedKvCache::PagedKvCache(int64_t blocks, int64_t block_size, int64_t heads, int64_t depth, TensorOptions options,
                            int64_t width, Location where) {
   const CallScope call("PagedKvCache", where);
-  if (block_size < 1) raise<ValueError>({.problem = fmt::format("blocks of {} tokens", block_size)});
+  expect_at_least("block_size", block_size, 1);
   std::tie(k_, v_) = make_cache(blocks, block_size, heads, depth, width, options);
   users_.assign(static_cast<size_t>(blocks), 0);
   for (int64_t i = blocks - 1; i >= 0; --i) free_.push_back(i);
@@ -351,7 +349,7 @@ Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v, std::vector<Pac
   check_floating(checked(q));
   check_same_device({&q, &k});
   if (compute_type(q.dtype()) != compute_type(k.dtype())) {
-    raise<DTypeError>({.problem = fmt::format("q is {} and the cache {}", name(q.dtype()), name(k.dtype()))});
+    raise_dtypes("q and cache", q.dtype(), k.dtype());
   }
   const detail::HeadSizes sizes = detail::check_heads(q, k, v, 3, "q is [Tq, H, D], the cache's heads are as wide");
   if (should_record(q)) {
@@ -366,7 +364,7 @@ Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v, std::vector<Pac
                        .remedy = "append their keys and values first"});
   }
   if (rows != q.size(0)) {
-    raise<ShapeError>({.problem = fmt::format("q has {} rows, and the counts add up to {}", q.size(0), rows)});
+    raise_rank("q", fmt::format("{} rows, the sum of counts", rows), q);
   }
   AttentionOperands in{q.unsqueeze(0), k.unsqueeze(0), v.unsqueeze(0)};
   in.heads_inside = true;
@@ -401,8 +399,7 @@ Tensor attention_varlen(const Tensor& q, std::span<const int64_t> counts, const 
 Tensor attention(const Tensor& q, const KvCache& cache, const CachedAttentionArguments& arguments, Location where) {
   const CallScope call(op, where);
   if (checked(q).dim() != 4 || q.size(0) != std::ssize(cache.lengths())) {
-    raise<ShapeError>(
-        {.problem = fmt::format("q is {}, not [{}, Sq, H, D]", q.shape().text(), cache.lengths().size())});
+    raise_shape("q", fmt::format("[{}, Sq, H, D]", cache.lengths().size()), q);
   }
   const std::vector<int64_t> counts(cache.lengths().size(), q.size(1));
   const Tensor rows = q.reshape({q.size(0) * q.size(1), q.size(2), q.size(3)});

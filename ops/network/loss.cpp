@@ -12,6 +12,7 @@
 #include "../softmax.hpp"
 #include "../../tensor/warning.hpp"
 #include "../detail/parts.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft {
 
@@ -21,7 +22,7 @@ LossReduction reduction_named(const std::string& name) {
   if (name == "mean") return LossReduction::mean;
   if (name == "sum") return LossReduction::sum;
   if (name == "none") return LossReduction::none;
-  raise<ValueError>({.problem = fmt::format("there is no reduction '{}'", name), .remedy = "use mean, sum or none"});
+  raise_value("reduction", "mean, sum or none", in_quotes(name));
 }
 
 Tensor reduce_losses(const Tensor& losses, LossReduction reduction) {
@@ -73,10 +74,7 @@ ClassRows class_rows(const Tensor& scores, const Tensor& targets) {
         {.problem = fmt::format("targets {} do not fit scores {}", targets.shape().text(), scores.shape().text()),
          .remedy = "scores are [C], [N, C] or [N, C, d1, ...]; targets have that shape without C"});
   }
-  if (!is_integer(targets.dtype())) {
-    raise<DTypeError>({.problem = fmt::format("targets are class numbers, not {}", name(targets.dtype())),
-                       .remedy = "convert them with to(weft::i64)"});
-  }
+  expect_integers("targets", targets, "convert them with to(weft::i64)");
   const int64_t rows = shape.product();
   return {scores_by_row(scores, rows), targets.to(DType::i64).reshape({rows}), shape};
 }
@@ -209,9 +207,7 @@ Tensor cross_entropy(const Operand& scores, const Operand& classes, CrossEntropy
   const Tensor &logits = scores.tensor(), &targets = classes.tensor();
   check_floating(checked(logits));
   tell_watch_of_loss(logits, checked(targets));
-  if (!(options.label_smoothing >= 0 && options.label_smoothing <= 1)) {
-    raise<ValueError>({.problem = fmt::format("label_smoothing {} is not in [0, 1]", options.label_smoothing)});
-  }
+  expect_range("label_smoothing", options.label_smoothing, 0, 1);
   if (is_floating(checked(targets).dtype()) && logits.dim() > 0 && logits.shape() == targets.shape()) {
     return distribution_cross_entropy(logits, targets, options);
   }
@@ -299,7 +295,7 @@ Tensor huber_loss(const Operand& x, const Operand& y, HuberOptions options, Loca
   const CallScope call("huber_loss", where);
   WEFT_IN_FULL(huber_loss, x, y, options, where);
   tell_watch_of_loss(x.tensor(), y.tensor());
-  if (!(options.delta > 0)) raise<ValueError>({.problem = fmt::format("delta {} is not above 0", options.delta)});
+  if (!(options.delta > 0)) raise_value("delta", "a number above 0", options.delta);
   return reduce_losses(huber(difference(x, y), options.delta), options.reduction);
 }
 
@@ -308,7 +304,7 @@ Tensor smooth_l1_loss(const Operand& x, const Operand& y, SmoothL1Options option
   WEFT_IN_FULL(smooth_l1_loss, x, y, options, where);
   tell_watch_of_loss(x.tensor(), y.tensor());
   const double beta = options.beta;
-  if (!(beta >= 0)) raise<ValueError>({.problem = fmt::format("beta {} is negative", beta)});
+  expect_at_least("beta", beta, 0);
   const Tensor d = difference(x, y);
   if (beta == 0) return reduce_losses(abs(d), options.reduction);
   return reduce_losses(huber(d, beta), options.reduction) / beta;

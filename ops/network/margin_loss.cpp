@@ -9,6 +9,7 @@
 #include "../reduce.hpp"
 #include "../scan.hpp"
 #include "../detail/parts.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft {
 
@@ -23,10 +24,7 @@ constexpr double length_epsilon = 1e-12F;  // PyTorch's, a float
 }
 
 Tensor class_targets(const Tensor& targets) {
-  if (!is_integer(targets.dtype())) {
-    raise<DTypeError>({.problem = fmt::format("targets are class numbers, not {}", name(targets.dtype())),
-                       .remedy = "convert them with to(weft::i64)"});
-  }
+  expect_integers("targets", targets, "convert them with to(weft::i64)");
   return index_numbers(targets).to(DType::i64);
 }
 
@@ -35,7 +33,7 @@ void check_targets(const Tensor& targets, int64_t least, int64_t classes) {
   check_elements([=, single = without_repeats(targets)] {
     const int64_t low = amin(single).item<int64_t>(), high = amax(single).item<int64_t>();
     if (low >= least && high < classes) return;
-    raise<IndexError>({.problem = fmt::format("target {} is none of {} classes", low < least ? low : high, classes)});
+    raise_mismatch<IndexError>("targets", fmt::format("numbers of {} classes", classes), low < least ? low : high);
   });
 }
 
@@ -109,9 +107,7 @@ Tensor multi_margin_loss(const Operand& x, const Operand& targets, MultiMarginOp
   if (given.dim() > 2 || classes == 0 || numbers.dim() > 1 || numbers.numel() != rows) {
     raise_shapes(given, numbers, "x is [N, C] with targets [N], or [C] with one target");
   }
-  if (options.p != 1 && options.p != 2) {
-    raise<ValueError>({.problem = fmt::format("p is 1 or 2, not {}", options.p)});
-  }
+  if (options.p != 1 && options.p != 2) raise_value("p", "1 or 2", options.p);
   const Tensor scores = to_compute_type(given).reshape({rows, classes});
   const Tensor target = class_targets(numbers).reshape({rows, 1});
   check_targets(target, 0, classes);
@@ -183,7 +179,7 @@ Tensor triplet_margin_with_distance_loss(const Operand& anchor, const Operand& p
   const Tensor &a = anchor.tensor(), &near = positive.tensor(), &far = negative.tensor();
   check_ranks(a, near, far);
   if (!(options.margin > 0)) {
-    raise<ValueError>({.problem = fmt::format("margin {} is not above 0", options.margin)});
+    raise_value("margin", "a number above 0", options.margin);
   }
   const DistanceFunction usual = [](const Tensor& u, const Tensor& v) { return pairwise_distance(u, v); };
   const DistanceFunction& d = distance ? distance : usual;

@@ -14,6 +14,7 @@
 #include "../detail/reducing.hpp"
 #include "../reduce.hpp"
 #include "../detail/parts.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft {
 
@@ -50,10 +51,9 @@ View as_rows(const View& view) {
        .remedy = "the last size of the left operand must be the last but one of the right"});
 }
 
-[[noreturn]] void raise_rank(const char* wanted, const Tensor& a, const Tensor& b) {
-  raise<ShapeError>(
-      {.problem = fmt::format("needs {}, not shapes {} and {}", wanted, a.shape().text(), b.shape().text()),
-       .remedy = "matmul takes operands of any rank from 1"});
+[[noreturn]] void raise_ranks(const char* expected, const Tensor& a, const Tensor& b) {
+  raise_mismatch<ShapeError>("a and b", expected, fmt::format("shapes {} and {}", a.shape().text(), b.shape().text()),
+                             "matmul takes operands of any rank from 1");
 }
 
 [[gnu::noinline]] void raise_pair(const Tensor& a, const Tensor& b) {
@@ -61,11 +61,9 @@ View as_rows(const View& view) {
   checked(b);
   check_same_device({&a, &b});
   const DType bad = a.dtype() == DType::boolean || is_storage_only(a.dtype()) ? a.dtype() : b.dtype();
+  expect_one_dtype("a and b", a, b, "convert one with to(dtype)");
   raise<DTypeError>(
-      {.problem = a.dtype() != b.dtype()
-                      ? fmt::format("the left operand is {}, the right one {}", name(a.dtype()), name(b.dtype()))
-                      : fmt::format("{} cannot be multiplied", name(bad)),
-       .remedy = a.dtype() != b.dtype() ? "convert one with to(dtype)" : "convert the operands with to(dtype)"});
+      {.problem = fmt::format("{} cannot be multiplied", name(bad)), .remedy = "convert the operands with to(dtype)"});
 }
 
 // Defined, on one device, of one dtype that can be computed with.
@@ -443,7 +441,7 @@ constexpr auto numeric = OpRecord::Domain::numeric;
 constexpr OpRecord matmul_op_records[] = {
     {"matmul",
      "matmul(a, b|other)",
-     "The matrix product [..., m, k] x [..., k, n]; batch dimensions broadcast, 1-d operands stand for a row or a "
+     "The matrix product [..., m, k] x [..., k, n]; batch dimensions broadcast, 1-d operands are a row or a "
      "column.",
      true,
      numeric,
@@ -500,14 +498,14 @@ Tensor mm(const Tensor& a, const Tensor& b, Location where) {
   const CallScope call("mm", where);
   WEFT_IN_LOWER(mm, a, b, where);
   check_pair(a, b);
-  if (WEFT_UNLIKELY(a.dim() != 2 || b.dim() != 2)) raise_rank("two matrices", a, b);
+  if (WEFT_UNLIKELY(a.dim() != 2 || b.dim() != 2)) raise_ranks("two matrices", a, b);
   return matrix_product(a, b);
 }
 
 const Tensor& mm_out(const Tensor& out, const Tensor& a, const Tensor& b, Location where) {
   const CallScope call("mm_out", where);
   check_pair(a, b);
-  if (WEFT_UNLIKELY(a.dim() != 2 || b.dim() != 2)) raise_rank("two matrices", a, b);
+  if (WEFT_UNLIKELY(a.dim() != 2 || b.dim() != 2)) raise_ranks("two matrices", a, b);
   return product_into(out, a, b);
 }
 
@@ -516,7 +514,7 @@ Tensor bmm(const Tensor& a, const Tensor& b, Location where) {
   WEFT_IN_LOWER(bmm, a, b, where);
   check_pair(a, b);
   if (WEFT_UNLIKELY(a.dim() != 3 || b.dim() != 3 || a.sizes()[0] != b.sizes()[0])) {
-    raise_rank("[b, m, k] and [b, k, n]", a, b);
+    raise_ranks("shapes [b, m, k] and [b, k, n]", a, b);
   }
   return batch_product(a, b);
 }
@@ -525,14 +523,14 @@ Tensor mv(const Tensor& a, const Tensor& b, Location where) {
   const CallScope call("mv", where);
   WEFT_IN_LOWER(mv, a, b, where);
   check_pair(a, b);
-  if (WEFT_UNLIKELY(a.dim() != 2 || b.dim() != 1)) raise_rank("[m, k] and [k]", a, b);
+  if (WEFT_UNLIKELY(a.dim() != 2 || b.dim() != 1)) raise_ranks("shapes [m, k] and [k]", a, b);
   return general_product(a, b);
 }
 
 Tensor dot(const Tensor& a, const Tensor& b, Location where) {
   const CallScope call("dot", where);
   check_pair(a, b);
-  if (WEFT_UNLIKELY(a.dim() != 1 || b.dim() != 1)) raise_rank("two 1-d tensors", a, b);
+  if (WEFT_UNLIKELY(a.dim() != 1 || b.dim() != 1)) raise_ranks("two 1-d tensors", a, b);
   return general_product(a, b);
 }
 
@@ -540,7 +538,7 @@ Tensor outer(const Tensor& a, const Tensor& b, Location where) {
   const CallScope call("outer", where);
   checked(a);
   checked(b);
-  if (WEFT_UNLIKELY(a.dim() != 1 || b.dim() != 1)) raise_rank("two 1-d tensors", a, b);
+  if (WEFT_UNLIKELY(a.dim() != 1 || b.dim() != 1)) raise_ranks("two 1-d tensors", a, b);
   return a.unsqueeze(1) * b;
 }
 
@@ -550,7 +548,7 @@ Tensor addmm(const Tensor& input, const Tensor& a, const Tensor& b, Scalar beta,
   checked(input);
   check_pair(a, b);
   check_pair(a, input);
-  if (WEFT_UNLIKELY(a.dim() != 2 || b.dim() != 2)) raise_rank("two matrices", a, b);
+  if (WEFT_UNLIKELY(a.dim() != 2 || b.dim() != 2)) raise_ranks("two matrices", a, b);
   if (a.sizes()[1] != b.sizes()[0]) raise_inner(a, b);
   const Dims shape{a.sizes()[0], b.sizes()[1]};
   const auto joined = broadcast(input.sizes(), shape);

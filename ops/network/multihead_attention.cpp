@@ -14,6 +14,7 @@
 #include "../random.hpp"
 #include "../reduce.hpp"
 #include "../softmax.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft {
 
@@ -23,8 +24,8 @@ namespace {
 Tensor added_to_scores(const char* what, const Tensor& mask, DType dtype) {
   if (is_floating(mask.dtype()) && !is_storage_only(mask.dtype())) return mask.to(dtype);
   if (mask.dtype() != DType::boolean) {
-    raise<DTypeError>({.problem = fmt::format("{} is bool or floating, not {}", what, name(mask.dtype())),
-                       .remedy = "for 0 and 1: mask.to(DType::boolean); true is not attended to"});
+    raise_dtype(what, "bool or a floating-point dtype", mask.dtype(),
+                "for 0 and 1: mask.to(DType::boolean); true is not attended to");
   }
   return masked_fill(zeros(mask.sizes(), {dtype, mask.device()}), mask, -std::numeric_limits<double>::infinity());
 }
@@ -39,26 +40,19 @@ struct Masks {
   bool causal;
 };
 
-[[noreturn]] void refuse_shape(const char* what, const Tensor& t, const std::string& wanted) {
-  raise<ShapeError>({.problem = fmt::format("{} is {}, not {}", what, t.shape().text(), wanted)});
-}
-
 Masks masks_of(const HeadsCall& call, const Tensor& query, int64_t heads, int64_t keys) {
   const int64_t queries = query.size(0), batch = query.size(1);
   Masks masks{{}, call.is_causal && !call.attn_mask.defined()};
   if (const Tensor& given = call.attn_mask; given.defined()) {
     const Tensor mask = added_to_scores("attn_mask", given, query.dtype());
     const bool each = given.dim() == 3;
-    if (given.shape() != (each ? Dims{batch * heads, queries, keys} : Dims{queries, keys})) {
-      refuse_shape("attn_mask", given,
-                   fmt::format("[{}, {}] or [{}, {}, {}]", queries, keys, batch * heads, queries, keys));
-    }
+    const bool fits = given.shape() == (each ? Dims{batch * heads, queries, keys} : Dims{queries, keys});
+    expect_shape("attn_mask", given, fits, "[{}, {}] or [{}, {}, {}]", queries, keys, batch * heads, queries, keys);
     masks.scores = each ? mask.view({batch, heads, queries, keys}) : mask.unsqueeze(0).unsqueeze(0);
   }
   if (Tensor given = call.key_padding_mask; given.defined()) {
     if (given.dim() == 1) given = given.unsqueeze(0);
-    if (given.shape() != Dims{batch, keys})
-      refuse_shape("key_padding_mask", given, fmt::format("[{}, {}]", batch, keys));
+    expect_shape("key_padding_mask", given, {batch, keys});
     const Tensor mask = added_to_scores("key_padding_mask", given, query.dtype()).unsqueeze(1).unsqueeze(1);
     masks.scores = masks.scores.defined() ? masks.scores + mask : mask;
   }

@@ -11,6 +11,7 @@
 #include "../reduce.hpp"
 #include "../detail/reducing.hpp"
 #include "../detail/parts.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft {
 
@@ -20,9 +21,7 @@ void check_parameter(const char* what, const Tensor& x, const Tensor& parameter,
   if (!parameter.defined()) return;
   check_floating(parameter);
   check_same_device({&x, &parameter});
-  if (parameter.shape() == shape) return;
-  raise<ShapeError>({.problem = fmt::format("the {} has shape {}, not the normalized shape {}", what,
-                                            parameter.shape().text(), shape.text())});
+  expect_shape(what, parameter, shape);
 }
 
 void check_norm(const Tensor& x, const Dims& shape, const Tensor& weight, const Tensor& bias) {
@@ -43,7 +42,7 @@ Tensor fitting(const Tensor& parameter, const Tensor& x) {
   return (convert ? parameter.to(x.dtype()) : parameter).contiguous();
 }
 
-View flat(const Tensor& parameter) {
+View flat_view(const Tensor& parameter) {
   return parameter.defined() ? reshaped_view(parameter.raw_view(), Dims(parameter.numel())) : View();
 }
 
@@ -121,10 +120,10 @@ struct NormBackward {
     if (wants_bias) outgoing[2] = make(state.shape, state.bias_dtype, x.device());
     const View dx = self.wants(0) ? rows(outgoing[0]) : View();
     if (state.centered) {
-      table.layer_norm_gradient(dx, flat(outgoing[1]), wants_bias ? flat(outgoing[2]) : View(), rows(g), rows(x),
-                                state.mean.raw_view(), state.rstd.raw_view(), flat(weight));
+      table.layer_norm_gradient(dx, flat_view(outgoing[1]), wants_bias ? flat_view(outgoing[2]) : View(), rows(g),
+                                rows(x), state.mean.raw_view(), state.rstd.raw_view(), flat_view(weight));
     } else {
-      table.rms_norm_gradient(dx, flat(outgoing[1]), rows(g), rows(x), state.rstd.raw_view(), flat(weight));
+      table.rms_norm_gradient(dx, flat_view(outgoing[1]), rows(g), rows(x), state.rstd.raw_view(), flat_view(weight));
     }
   }
 };
@@ -153,7 +152,7 @@ Tensor layer_norm(const Tensor& operand, const Dims& shape, const Tensor& weight
   Tensor out = make_like(x);
   const Tensor average = make(Dims(rows.rows), compute_type(x.dtype()), x.device());
   const Tensor rstd = make_like(average);
-  kernel(rows(out), average.raw_view(), rstd.raw_view(), rows(x), flat(w), flat(b), eps);
+  kernel(rows(out), average.raw_view(), rstd.raw_view(), rows(x), flat_view(w), flat_view(b), eps);
   if (should_record(x, w, b)) {
     NormState state{true, eps, shape, b.defined() ? b.dtype() : DType::f32, Saved(x), {}, average, rstd};
     if (w.defined()) state.weight = Saved(w);
@@ -182,7 +181,7 @@ Tensor rms_norm(const Tensor& operand, const Dims& shape, const Tensor& weight, 
   const RowView rows = rows_of(x, shape);
   Tensor out = make_like(x);
   const Tensor rstd = make(Dims(rows.rows), compute_type(x.dtype()), x.device());
-  kernel(rows(out), rstd.raw_view(), rows(x), flat(w), eps);
+  kernel(rows(out), rstd.raw_view(), rows(x), flat_view(w), eps);
   if (should_record(x, w)) {
     NormState state{false, eps, shape, DType::f32, Saved(x), {}, {}, rstd};
     if (w.defined()) state.weight = Saved(w);

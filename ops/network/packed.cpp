@@ -9,6 +9,7 @@
 #include "../join.hpp"
 #include "../detail/common.hpp"
 #include "../detail/parts.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft {
 
@@ -23,10 +24,10 @@ void refuse_meta(const Tensor& lengths) {
 
 std::vector<int64_t> detail::rows_of_steps(const Tensor& sizes, int64_t rows) {
   if (checked(sizes).dtype() != DType::i64) {
-    raise<DTypeError>({.problem = fmt::format("batch_sizes: expected int64, got {}", name(sizes.dtype()))});
+    raise_dtype("batch_sizes", DType::i64, sizes.dtype());
   }
   if (sizes.dim() != 1) {
-    raise<ShapeError>({.problem = "batch_sizes: expected one dimension, got shape " + sizes.shape().text()});
+    raise_rank("batch_sizes", "1 dimension", sizes);
   }
   refuse_meta(sizes);
   std::vector<int64_t> numbers = sizes.to_vector<int64_t>();
@@ -62,9 +63,7 @@ Tensor parted(const Tensor& t, int64_t first, int64_t second) {
 }
 
 std::vector<int64_t> checked_lengths(const Tensor& lengths, int64_t batch, int64_t steps) {
-  if (!is_integer(checked(lengths).dtype())) {
-    raise<DTypeError>({.problem = fmt::format("lengths are integers, not {}", name(lengths.dtype()))});
-  }
+  expect_integers("lengths", checked(lengths));
   if (lengths.dim() != 1 || lengths.numel() != batch) {
     raise<ShapeError>({.problem = fmt::format("lengths of shape {} for {} sequences", lengths.shape().text(), batch)});
   }
@@ -72,7 +71,7 @@ std::vector<int64_t> checked_lengths(const Tensor& lengths, int64_t batch, int64
   std::vector<int64_t> numbers = lengths.to(DType::i64).to_vector<int64_t>();
   for (size_t i = 0; i < numbers.size(); ++i) {
     if (numbers[i] < 1 || numbers[i] > steps) {
-      raise<ValueError>({.problem = fmt::format("length {} is not in [1, {}]", numbers[i], steps)});
+      raise_value("lengths", fmt::format("numbers in [1, {}]", steps), numbers[i]);
     }
     if (i > 0 && numbers[i] > numbers[i - 1]) {
       raise<ValueError>({.problem = "lengths rise", .remedy = "sort the sequences, or pass enforce_sorted = false"});
@@ -85,9 +84,7 @@ std::vector<int64_t> checked_lengths(const Tensor& lengths, int64_t batch, int64
 
 PackedRows pack_padded_sequence(const Tensor& x, const Tensor& lengths, bool batch_first, Location where) {
   const CallScope call("pack_padded_sequence", where);
-  if (checked(x).dim() < 2) {
-    raise<ShapeError>({.problem = fmt::format("x is {}, not [steps, batch, ...]", x.shape().text())});
-  }
+  expect_shape("x", x, checked(x).dim() >= 2, "[steps, batch, ...]");
   const Tensor steps_first = batch_first ? x.transpose(0, 1) : x;
   const int64_t batch = steps_first.size(1);
   const std::vector<int64_t> numbers = checked_lengths(lengths, batch, steps_first.size(0));
@@ -135,7 +132,7 @@ Tensor pad_sequence(std::span<const Tensor> sequences, bool batch_first, double 
   const CallScope call("pad_sequence", where);
   if (sequences.empty()) raise<ValueError>({.problem = "there are no sequences"});
   if (padding_side != "right" && padding_side != "left") {
-    raise<ValueError>({.problem = fmt::format("padding_side is 'right' or 'left', not '{}'", padding_side)});
+    raise_value("padding_side", "'right' or 'left'", in_quotes(padding_side));
   }
   int64_t longest = 0;
   for (const Tensor& t : sequences) {

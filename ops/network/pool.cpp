@@ -17,6 +17,7 @@
 #include "../pointwise.hpp"
 #include "../scatter.hpp"
 #include "../../tensor/checked.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft {
 
@@ -25,11 +26,10 @@ namespace weft {
 Dims for_each_dim(const Dims& given, int rank, std::string_view what, int64_t least) {
   const Dims values = given.size() == 1 ? Dims::filled(rank, given[0]) : given;
   if (WEFT_UNLIKELY(values.size() != rank)) {
-    raise<ValueError>({.problem = fmt::format("{} {} has {} values for {} spatial dimensions", what, given.text(),
-                                              given.size(), rank)});
+    raise_value(what, fmt::format("1 or {} numbers", rank), given.text());
   }
   for (const int64_t v : values) {
-    if (WEFT_UNLIKELY(v < least)) raise<ValueError>({.problem = fmt::format("{} {} is below {}", what, v, least)});
+    expect_at_least(what, v, least);
   }
   return values;
 }
@@ -39,9 +39,8 @@ void check_pooled(const Tensor& x, int rank) {
   bool fits = given == rank + 1 || given == rank + 2;
   for (int i = 1; fits && i <= rank; ++i) fits = x.size(-i) != 0;
   if (WEFT_LIKELY(fits)) return;
-  raise<ShapeError>({.problem = fmt::format("takes [C, ...] or [N, C, ...] with {} spatial dimensions that are not "
-                                            "empty, not {}",
-                                            rank, x.shape().text())});
+  raise<ShapeError>({.problem = mismatch_text("x", "shape [C, ...] or [N, C, ...]", x.shape()),
+                     .details = fmt::format("with {} spatial dimensions that are not empty", rank)});
 }
 
 Dims leading(const Tensor& x, int rank) { return x.sizes().first(static_cast<size_t>(x.dim() - rank)); }
@@ -277,9 +276,7 @@ ValuesAndIndices max_over(const Tensor& x, const Grid& grid, bool indices) {
   return out;
 }
 
-void check_number(const Tensor& x) {
-  if (x.dtype() == DType::boolean) raise<DTypeError>({.problem = "takes numbers, not bool"});
-}
+void check_number(const Tensor& x) { expect_dtype("x", x, x.dtype() != DType::boolean, "numbers"); }
 
 ValuesAndIndices max_pool(int rank, const Tensor& x, const Dims& kernel_size, const MaxPoolOptions& o,
                           bool indices = false) {

@@ -11,6 +11,7 @@
 #include "../random.hpp"
 #include "../scatter.hpp"
 #include "../../tensor/checked.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft {
 
@@ -77,11 +78,8 @@ ValuesAndIndices fractional_max_pool(int rank, const Tensor& x, const Dims& kern
         {.problem = fmt::format("{} windows of {} do not fit {} elements", counts[i], kernel[i], sizes[i]),
          .remedy = "output_size + kernel_size - 1 is at most the input's size"});
   }
-  Dims wanted = first.size() == 1 ? Dims{1, first[0], rank} : Dims{first[0], first[1], rank};
-  if (WEFT_UNLIKELY(o.random_samples.defined() && !(o.random_samples.shape() == wanted))) {
-    raise<ShapeError>({.problem = fmt::format("random samples have shape {}, not {}", o.random_samples.shape().text(),
-                                              wanted.text())});
-  }
+  const Dims wanted = first.size() == 1 ? Dims{1, first[0], rank} : Dims{first[0], first[1], rank};
+  if (o.random_samples.defined()) expect_shape("random_samples", o.random_samples, wanted);
   check_same_device({&x, &o.random_samples});
   const Dims shape = joined(first, counts);
   const int64_t planes = first.product();

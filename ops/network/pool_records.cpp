@@ -136,7 +136,7 @@ std::vector<Values> unpool_samples(SampleMaker& make) {
    true,                                                                                                              \
    numeric,                                                                                                           \
    max_samples<rank>,                                                                                                 \
-   parts::before_last<rank>,                                                                                          \
+   parts::all_but_last<rank>,                                                                                         \
    detail::boxed<call_max<max_pool##n, max_pool##n##_with_indices>>},                                                 \
       {"avg_pool" #n,                                                                                                 \
        "avg_pool" #n "(" WEFT_SIZES "ceil_mode=False, count_include_pad=True" mean_arguments ")",                     \
@@ -144,7 +144,7 @@ std::vector<Values> unpool_samples(SampleMaker& make) {
        true,                                                                                                          \
        floating,                                                                                                      \
        mean_samples_of<rank>,                                                                                         \
-       parts::before_last<rank>,                                                                                      \
+       parts::all_but_last<rank>,                                                                                     \
        detail::boxed<call_mean_of<avg_pool##n>>},                                                                     \
       {"lp_pool" #n,                                                                                                  \
        "lp_pool" #n "(x, norm_type, kernel_size, stride=None, ceil_mode=False)",                                      \
@@ -152,7 +152,7 @@ std::vector<Values> unpool_samples(SampleMaker& make) {
        true,                                                                                                          \
        floating,                                                                                                      \
        lp_samples<rank>,                                                                                              \
-       parts::before_last<rank>,                                                                                      \
+       parts::all_but_last<rank>,                                                                                     \
        detail::boxed<lp_pool##n>},                                                                                    \
       {"adaptive_avg_pool" #n,                                                                                        \
        "adaptive_avg_pool" #n "(x, output_size)",                                                                     \
@@ -160,7 +160,7 @@ std::vector<Values> unpool_samples(SampleMaker& make) {
        true,                                                                                                          \
        floating,                                                                                                      \
        adaptive_samples<rank>,                                                                                        \
-       parts::before_last<rank>,                                                                                      \
+       parts::all_but_last<rank>,                                                                                     \
        detail::boxed<adaptive_avg_pool##n>},                                                                          \
       {"adaptive_max_pool" #n,                                                                                        \
        "adaptive_max_pool" #n "(x, output_size, return_indices=False) -> (values, indices)",                          \
@@ -168,12 +168,12 @@ std::vector<Values> unpool_samples(SampleMaker& make) {
        true,                                                                                                          \
        numeric,                                                                                                       \
        adaptive_max_samples<rank>,                                                                                    \
-       parts::before_last<rank>,                                                                                      \
+       parts::all_but_last<rank>,                                                                                     \
        detail::boxed<call_adaptive<adaptive_max_pool##n, adaptive_max_pool##n##_with_indices>>},                      \
   {                                                                                                                   \
     "max_unpool" #n, "max_unpool" #n "(x, indices, kernel_size, stride=None, padding=0, output_size=None)",           \
         "Zeros with x's elements at the indices that max_pool" #n " gave.", true, any_type, unpool_samples<rank>,     \
-        parts::before_last<rank>, detail::boxed<call_unpool<max_unpool##n>>                                           \
+        parts::all_but_last<rank>, detail::boxed<call_unpool<max_unpool##n>>                                          \
   }
 #define WEFT_FRACTIONAL_RECORD(rank, n)                                                                              \
   {                                                                                                                  \
@@ -183,7 +183,7 @@ std::vector<Values> unpool_samples(SampleMaker& make) {
         "=None, *, generator=None) -> (values, indices)",                                                            \
         "The largest elements of windows at random, increasing places (Graham 2014), drawn from the generator or "   \
         "given as [N, C, " #rank "] numbers in [0, 1).",                                                             \
-        true, floating, fractional_samples<rank>, parts::before_last<rank>,                                          \
+        true, floating, fractional_samples<rank>, parts::all_but_last<rank>,                                         \
         detail::boxed<call_fractional<fractional_max_pool##n>>                                                       \
   }
 

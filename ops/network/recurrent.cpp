@@ -10,15 +10,11 @@
 #include "../packed.hpp"
 #include "../random.hpp"
 #include "../detail/parts.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft {
 
 namespace {
-
-void check_shape(const char* what, const Tensor& t, const Dims& wanted) {
-  if (t.shape() == wanted) return;
-  raise<ShapeError>({.problem = fmt::format("{} is {}, not {}", what, t.shape().text(), wanted.text())});
-}
 
 /// All floating, of x's dtype and on its device.
 void check_kinds(const Tensor& x, std::span<const Tensor> others) {
@@ -26,9 +22,7 @@ void check_kinds(const Tensor& x, std::span<const Tensor> others) {
   for (const Tensor& t : others) {
     if (!t.defined()) continue;
     check_same_device({&x, &t});
-    if (t.dtype() == x.dtype()) continue;
-    raise<DTypeError>({.problem = fmt::format("x, the states and the parameters must have one dtype, not {} and {}",
-                                              name(x.dtype()), name(t.dtype()))});
+    expect_one_dtype("x, states and parameters", x, t);
   }
 }
 
@@ -54,9 +48,7 @@ struct Parameters {
 };
 
 Parameters parameters_of(Cell cell, std::span<const Tensor> all, const RecurrentOptions& options) {
-  if (options.num_layers < 1) {
-    raise<ValueError>({.problem = fmt::format("there must be layers, not {}", options.num_layers)});
-  }
+  expect_at_least("num_layers", options.num_layers, 1);
   const int plain = options.has_biases ? 4 : 2;
   const auto given = static_cast<int64_t>(all.size());
   if (options.num_layers > given) {
@@ -75,19 +67,18 @@ Parameters parameters_of(Cell cell, std::span<const Tensor> all, const Recurrent
 void check_weights(const RecurrentWeights& w, Cell cell, int64_t inputs, int64_t states) {
   const int64_t gates = gates_of(cell);
   if (w.ih.dim() != 2 || w.ih.size(0) % gates != 0) {
-    raise<ShapeError>(
-        {.problem = fmt::format("weight_ih is {}, not [{} * hidden, inputs]", w.ih.shape().text(), gates)});
+    raise_shape("weight_ih", fmt::format("[{} * hidden, inputs]", gates), w.ih);
   }
   const int64_t width = w.ih.size(0);
   if (w.ih.size(1) != inputs) {
     raise<ShapeError>({.problem = fmt::format("the inputs are {} wide, where weight_ih {} takes {}", inputs,
                                               w.ih.shape().text(), w.ih.size(1))});
   }
-  check_shape("weight_hh", w.hh, {width, states});
-  if (w.bias_ih.defined()) check_shape("bias_ih", w.bias_ih, Dims(width));
-  if (w.bias_hh.defined()) check_shape("bias_hh", w.bias_hh, Dims(width));
-  if (w.hr.defined()) check_shape("weight_hr", w.hr, {states, width / gates});
-  else if (width / gates != states) check_shape("weight_ih", w.ih, {states * gates, inputs});
+  expect_shape("weight_hh", w.hh, {width, states});
+  if (w.bias_ih.defined()) expect_shape("bias_ih", w.bias_ih, Dims(width));
+  if (w.bias_hh.defined()) expect_shape("bias_hh", w.bias_hh, Dims(width));
+  if (w.hr.defined()) expect_shape("weight_hr", w.hr, {states, width / gates});
+  else if (width / gates != states) expect_shape("weight_ih", w.ih, {states * gates, inputs});
 }
 
 /// The arguments of an op; `c0` is for lstm.
@@ -111,9 +102,7 @@ Rows rows_of(const Call& call) {
   const bool packed = options.batch_sizes.defined();
   const int rank = call.x.dim();
   if (packed ? rank != 2 : rank != 2 && rank != 3) {
-    raise<ShapeError>(
-        {.problem = fmt::format("x is {}, not {}", call.x.shape().text(),
-                                packed ? "[rows, inputs]" : "[steps, batch, inputs] or [steps, inputs]")});
+    raise_shape("x", packed ? "[rows, inputs]" : "[steps, batch, inputs] or [steps, inputs]", call.x);
   }
   const bool single = !packed && rank == 2;
   Tensor x = to_compute_type(call.x);
@@ -135,17 +124,17 @@ Rows rows_of(const Call& call) {
 /// States [layers * directions, batch, width], each taken alone.
 Tensor states_of(const char* what, const Tensor& given, const Rows& rows, int64_t groups, int64_t width) {
   const Tensor t = to_compute_type(rows.single && given.dim() == 2 ? given.unsqueeze(1) : given);
-  check_shape(what, t, {groups, rows.batch, width});
+  expect_shape(what, t, {groups, rows.batch, width});
   return t;
 }
 
-RecurrentOutput run(const Call& call) {
+RecurrentOutput run_layers(const Call& call) {
   if (WEFT_UNLIKELY(autocasting())) {
     std::vector<Tensor> parameters;
     for (const Tensor& t : call.parameters) parameters.push_back(detail::lowered(t));
     const Tensor x = detail::lowered(call.x), h0 = detail::lowered(call.h0), c0 = detail::lowered(call.c0);
     const detail::AutocastModeGuard off({});
-    return run({call.cell, x, h0, c0, parameters, call.options});
+    return run_layers({call.cell, x, h0, c0, parameters, call.options});
   }
   const RecurrentOptions& options = call.options;
   check_kinds(call.x, call.parameters);
@@ -153,7 +142,7 @@ RecurrentOutput run(const Call& call) {
   const Tensor given[] = {checked(call.h0), is_lstm ? checked(call.c0) : Tensor()};
   check_kinds(call.x, given);
   if (!(options.dropout >= 0 && options.dropout <= 1)) {
-    raise<ValueError>({.problem = fmt::format("dropout {} is not in [0, 1]", options.dropout)});
+    raise_value("dropout", "a number in [0, 1]", options.dropout);
   }
   const Parameters parameters = parameters_of(call.cell, call.parameters, options);
   const int64_t directions = options.bidirectional ? 2 : 1, groups = options.num_layers * directions;
@@ -200,17 +189,15 @@ LstmState step(Cell cell, const Tensor& x, const Tensor& h, const Tensor& c, con
   const Tensor others[] = {
       checked(h), cell == Cell::lstm ? checked(c) : c, checked(weight_ih), checked(weight_hh), bias_ih, bias_hh};
   check_kinds(x, others);
-  if (x.dim() != 1 && x.dim() != 2) {
-    raise<ShapeError>({.problem = fmt::format("x is {}, not [batch, inputs] or [inputs]", x.shape().text())});
-  }
+  expect_shape("x", x, x.dim() == 1 || x.dim() == 2, "[batch, inputs] or [inputs]");
   const bool single = x.dim() == 1;
   const auto rows = [&](const Tensor& t) { return !t.defined() ? t : to_compute_type(single ? t.unsqueeze(0) : t); };
   const RecurrentWeights w = widened({weight_ih, weight_hh, bias_ih, bias_hh, {}});
   const Tensor input = rows(x), before = rows(h), cells = rows(c);
   const int64_t width = w.hh.dim() == 2 ? w.hh.size(1) : 0;
   check_weights(w, cell, input.size(1), width);
-  check_shape("h", before, {input.size(0), width});
-  if (cells.defined()) check_shape("c", cells, {input.size(0), width});
+  expect_shape("h", before, {input.size(0), width});
+  if (cells.defined()) expect_shape("c", cells, {input.size(0), width});
   const RecurrentStates states = recurrent_layer({cell}, input, w, before, cells);
   const auto shaped = [&](const Tensor& t) {
     const Tensor rounded = t.defined() ? t.to(x.dtype()) : t;
@@ -224,7 +211,7 @@ LstmState step(Cell cell, const Tensor& x, const Tensor& h, const Tensor& c, con
 RecurrentOutput lstm(const Tensor& x, const Tensor& h0, const Tensor& c0, std::span<const Tensor> parameters,
                      const RecurrentOptions& options, Location where) {
   const CallScope call("lstm", where);
-  return run({Cell::lstm, x, h0, c0, parameters, options});
+  return run_layers({Cell::lstm, x, h0, c0, parameters, options});
 }
 LstmState lstm_cell(const Tensor& x, const Tensor& h, const Tensor& c, const Tensor& weight_ih, const Tensor& weight_hh,
                     const Tensor& bias_ih, const Tensor& bias_hh, Location where) {
@@ -237,7 +224,7 @@ LstmState lstm_cell(const Tensor& x, const Tensor& h, const Tensor& c, const Ten
   RecurrentOutput name(const Tensor& x, const Tensor& h0, std::span<const Tensor> parameters,            \
                        const RecurrentOptions& options, Location where) {                                \
     const CallScope call(#name, where);                                                                  \
-    return run({kind, x, h0, {}, parameters, options});                                                  \
+    return run_layers({kind, x, h0, {}, parameters, options});                                           \
   }                                                                                                      \
   Tensor name##_cell(const Tensor& x, const Tensor& h, const Tensor& weight_ih, const Tensor& weight_hh, \
                      const Tensor& bias_ih, const Tensor& bias_hh, Location where) {                     \
@@ -266,14 +253,14 @@ std::vector<Tensor> call_layers(const Tensor& x, const Tensor& hx, std::span<con
 std::vector<Tensor> call_lstm(const Tensor& x, std::span<const Tensor> hx, std::span<const Tensor> params,
                               bool has_biases, int64_t num_layers, double dropout, bool train, bool bidirectional,
                               bool batch_first, const Tensor& batch_sizes) {
-  if (hx.size() != 2) raise<ValueError>({.problem = fmt::format("hx are h0 and c0, not {} tensors", hx.size())});
+  if (hx.size() != 2) raise_value("hx", "h0 and c0", fmt::format("{} tensors", hx.size()));
   const RecurrentOutput out = lstm(
       x, hx[0], hx[1], params, {num_layers, has_biases, dropout, train, bidirectional, batch_first, batch_sizes}, {});
   return {out.output, out.hidden, out.cell};
 }
 std::vector<Tensor> call_lstm_cell(const Tensor& x, std::span<const Tensor> hx, const Tensor& w_ih, const Tensor& w_hh,
                                    const Tensor& b_ih, const Tensor& b_hh) {
-  if (hx.size() != 2) raise<ValueError>({.problem = fmt::format("hx are h and c, not {} tensors", hx.size())});
+  if (hx.size() != 2) raise_value("hx", "h and c", fmt::format("{} tensors", hx.size()));
   const LstmState out = lstm_cell(x, hx[0], hx[1], w_ih, w_hh, b_ih, b_hh);
   return {out.hidden, out.cell};
 }

@@ -18,6 +18,7 @@
 #include "../detail/symbolic.hpp"
 #include "../detail/zero_slopes.hpp"
 #include "../detail/parts.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft {
 
@@ -480,9 +481,8 @@ Tensor call_div(const Operand& a, const Operand& b, const std::optional<std::str
   if (*rounding_mode == "floor" || *rounding_mode == "trunc") {
     return div(a, b, *rounding_mode == "floor" ? Rounding::floor : Rounding::trunc);
   }
-  raise<ValueError>(
-      {.problem = fmt::format("argument 'rounding_mode' must be None, 'floor' or 'trunc', not '{}'", *rounding_mode)},
-      a.where);
+  raise<ValueError>({.problem = mismatch_text("rounding_mode", "None, 'floor' or 'trunc'", in_quotes(*rounding_mode))},
+                    a.where);
 }
 
 std::vector<OpRecord> all_records() {

@@ -7,6 +7,7 @@
 #include "../pointwise.hpp"
 #include "../reduce.hpp"
 #include "../detail/parts.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft {
 
@@ -31,9 +32,8 @@ Distance distance_of(const Tensor& a, const Tensor& b) {
 }
 
 void check_tolerances(double relative, double absolute) {
-  if (relative >= 0 && absolute >= 0) return;
-  raise<ValueError>(
-      {.problem = fmt::format("tolerances are not negative, as one of {} and {} is", relative, absolute)});
+  expect_at_least("rtol", relative, 0);
+  expect_at_least("atol", absolute, 0);
 }
 
 std::vector<Values> predicate_samples(SampleMaker& make) {

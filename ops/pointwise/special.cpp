@@ -9,6 +9,7 @@
 #include "../pointwise.hpp"
 #include "../reduce.hpp"
 #include "../detail/parts.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft {
 
@@ -62,7 +63,7 @@ Tensor polygamma_values(int64_t n, const Tensor& x) {
   const double sign = n % 2 == 0 ? 1 : -1, order = static_cast<double>(n);
   const Tensor below = x < 0.0;
   const Tensor right = hurwitz_zeta(order + 1, where(below, 1.0 - x, x)) * (-sign * std::tgamma(order + 1));
-  const bool looks = !is_meta(x) && detail::step_recorder == nullptr;
+  const bool looks = !is_meta(x) && detail::capture_recorder == nullptr;
   if (looks && !any(below).item<bool>()) return where(x == 0.0, -sign * infinity, right);
   const Tensor left = sign * right - pi * cotangent_derivative(n, x);
   const Tensor at_pole = logical_and(x <= 0.0, x == floor(x));
@@ -139,7 +140,7 @@ std::span<const OpRecord> special_records() { return records; }
 Tensor polygamma(int64_t n, const Operand& operand) {
   const CallScope call("polygamma", operand.where);
   constexpr int64_t most = 170;  // n! is a double up to here
-  if (n < 0 || n > most) raise<ValueError>({.problem = fmt::format("the order is in [0, {}], not {}", most, n)});
+  expect_range("n", n, 0, most);
   if (n == 0) return digamma(operand);
   const Tensor x = floating_point(operand.tensor());
   Tensor y;
@@ -158,7 +159,7 @@ Tensor polygamma(int64_t n, const Operand& operand) {
 Tensor mvlgamma(const Operand& operand, int64_t p) {
   const CallScope call("mvlgamma", operand.where);
   constexpr int64_t most = 4096;
-  if (p < 1 || p > most) raise<ValueError>({.problem = fmt::format("p is in [1, {}], not {}", most, p)});
+  expect_range("p", p, 1, most);
   const Tensor x = floating_point(operand.tensor());
   Tensor sum = lgamma(x);
   for (int64_t j = 1; j < p; ++j) sum = sum + lgamma(x - 0.5 * static_cast<double>(j));

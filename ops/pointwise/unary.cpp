@@ -14,6 +14,7 @@
 #include "../detail/symbolic.hpp"
 #include "../detail/zero_slopes.hpp"
 #include "../detail/parts.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft {
 
@@ -213,8 +214,7 @@ std::vector<Values> gelu_samples(SampleMaker& make) {
 
 Tensor call_gelu(const Operand& x, const std::string& how) {
   if (how == "none" || how == "tanh") return gelu(x, how == "tanh" ? Approximate::tanh : Approximate::none);
-  raise<ValueError>({.problem = fmt::format("argument 'approximate' must be 'none' or 'tanh', not '{}'", how)},
-                    x.where);
+  raise<ValueError>({.problem = mismatch_text("approximate", "'none' or 'tanh'", in_quotes(how))}, x.where);
 }
 
 std::vector<OpRecord> all_records() {

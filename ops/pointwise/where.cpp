@@ -10,6 +10,7 @@
 #include "../detail/promote.hpp"
 #include "../detail/records.hpp"
 #include "../detail/parts.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft {
 
@@ -134,8 +135,7 @@ Value call_where(const Operand& condition, const Value& a, const Value& b) {
 
 void check_one_value(const Operand& value) {
   if (checked(value.tensor()).dim() == 0) return;
-  raise<ShapeError>({.problem = fmt::format("value is a number or 0-d, not {}", value.tensor().shape().text()),
-                     .remedy = "use where(mask, value, x)"});
+  raise_rank("value", "a number or a 0-d tensor", value.tensor(), "use where(mask, value, x)");
 }
 
 Partition chosen(const WholeCall& call) {

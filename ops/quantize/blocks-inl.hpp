@@ -22,15 +22,7 @@ BlockSides sides_of(QuantBlock block, int64_t m, int64_t n);
 Dims scale_shape(BlockSides sides, int64_t m, int64_t n);
 
 inline bool is_fp8(DType t) { return t == DType::f8_e4m3fn || t == DType::f8_e5m2; }
-inline void require_shape(const char* what, const std::string& expected, const Tensor& t, bool fits) {
-  if (fits) return;
-  raise<ShapeError>({.problem = fmt::format("{} is {}, not {}", what, expected, t.shape().text())});
-}
-inline void require_dtype(const char* what, const char* expected, const Tensor& t, bool fits) {
-  if (fits) return;
-  raise<DTypeError>({.problem = fmt::format("{} is {}, not {}", what, expected, name(t.dtype()))});
-}
-void require_matrix(const char* what, const Tensor& t);
+
 /// Of 8 bits [m, n] with f32 scales of one shape.
 void require_codes(const char* what, const Tensor& codes, const Tensor& scale, BlockSides sides);
 

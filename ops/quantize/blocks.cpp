@@ -9,6 +9,7 @@
 #include "../pointwise.hpp"
 #include "../reduce.hpp"
 #include "../special.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft {
 
@@ -21,14 +22,12 @@ Dims scale_shape(BlockSides sides, int64_t m, int64_t n) {
   return Dims{blocks_of(m, sides.rows), blocks_of(n, sides.columns)};
 }
 
-void require_matrix(const char* what, const Tensor& t) { require_shape(what, "a matrix", t, t.dim() == 2); }
-
 void require_codes(const char* what, const Tensor& codes, const Tensor& scale, BlockSides sides) {
-  require_dtype(what, "an 8-bit float", codes, is_fp8(codes.dtype()));
-  require_dtype("scale", "float32", checked(scale), scale.dtype() == DType::f32);
+  expect_dtype(what, codes, is_fp8(codes.dtype()), "an 8-bit float");
+  expect_dtype("scale", checked(scale), DType::f32);
   check_same_device({&codes, &scale});
   const Dims shape = scale_shape(sides, codes.size(0), codes.size(1));
-  require_shape("scale", shape.text(), scale, scale.shape() == shape);
+  expect_shape("scale", scale, shape);
 }
 
 namespace {
@@ -106,13 +105,11 @@ namespace {
 
 void check_quant(const Tensor& x, const QuantOptions& options) {
   const DType t = checked(x).dtype();
-  require_dtype("x", "float16, bfloat16 or float32", x, t == DType::f16 || t == DType::bf16 || t == DType::f32);
-  require_matrix("x", x);
-  if (!is_fp8(options.dtype)) {
-    raise<DTypeError>({.problem = fmt::format("codes are float8_e4m3fn or float8_e5m2, not {}", name(options.dtype))});
-  }
+  expect_dtype("x", x, t == DType::f16 || t == DType::bf16 || t == DType::f32, "float16, bfloat16 or float32");
+  expect_matrix("x", x);
+  if (!is_fp8(options.dtype)) raise_dtype("dtype", "float8_e4m3fn or float8_e5m2", options.dtype);
   if (!(options.eps >= 0) || !std::isfinite(static_cast<float>(options.eps))) {
-    raise<ValueError>({.problem = fmt::format("eps is {}; it is a finite float32, at least 0", options.eps)});
+    raise_value("eps", "a finite float32 of at least 0", options.eps);
   }
 }
 
@@ -162,10 +159,9 @@ QuantOut quant_blockwise(const Tensor& given, QuantBlock block, const QuantOptio
 
 Tensor dequant_blockwise(const Tensor& q, const Tensor& scale, DType dtype, Location where) {
   const CallScope call("dequant_blockwise", where);
-  require_matrix("q", checked(q));
+  expect_matrix("q", checked(q));
   if (!is_floating(dtype) || is_storage_only(dtype)) {
-    raise<DTypeError>(
-        {.problem = fmt::format("the result is float16, bfloat16, float32 or float64, not {}", name(dtype))});
+    raise_dtype("dtype", "float16, bfloat16, float32 or float64", dtype);
   }
   const BlockSides sides = sides_by_scale(q, checked(scale));
   const Tensor table = scale.dim() == 0 ? scale.reshape({1, 1}) : scale;

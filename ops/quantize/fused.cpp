@@ -6,6 +6,7 @@
 #include "../pointwise.hpp"
 #include "../reduce.hpp"
 #include "blocks-inl.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft {
 
@@ -23,14 +24,14 @@ Tensor fresh_scale(BlockSides sides, int64_t m, int64_t n, Device device) {
 
 void check_number(const char* what, const Tensor& t) {
   const DType d = checked(t).dtype();
-  require_dtype(what, "float16, bfloat16 or float32", t, d == DType::f16 || d == DType::bf16 || d == DType::f32);
+  expect_dtype(what, t, d == DType::f16 || d == DType::bf16 || d == DType::f32, "float16, bfloat16 or float32");
 }
 
 }  // namespace
 
 Tensor fused_act_dequant(const Tensor& q, const Tensor& scale, Location where) {
   const CallScope call("fused_act_dequant", where);
-  require_matrix("q", checked(q));
+  expect_matrix("q", checked(q));
   require_codes("q", q, scale, row_sides);
   return dequantized(q, scale, row_sides, DType::bf16);
 }
@@ -39,7 +40,7 @@ QuantizedSplits fused_transpose_split_quant(const Tensor& given, const std::opti
                                             std::span<const int64_t> tokens_per_expert, bool pow2, Location where) {
   const CallScope call("fused_transpose_split_quant", where);
   const Tensor x = checked(given).detach(), scale = given_scale.value_or(Tensor());
-  require_matrix("x", x);
+  expect_matrix("x", x);
   if (is_fp8(x.dtype())) require_codes("x", x, scale, row_sides);
   else check_number("x", x);
   if (!is_fp8(x.dtype()) && scale.defined()) {
@@ -74,14 +75,15 @@ namespace {
 Quantized stacked(std::span<const Tensor> tensors, bool pow2, bool transposed) {
   if (tensors.empty()) raise<ValueError>({.problem = "no tensors to stack"});
   for (const Tensor& t : tensors) {
-    check_number("each tensor", t);
-    require_matrix("each tensor", t);
+    check_number("tensors", t);
+    expect_matrix("tensors", t);
     check_same_device({&t, &tensors[0]});
-    require_shape("each tensor", tensors[0].shape().text(), t, t.shape() == tensors[0].shape());
+    expect_shape("tensors", t, tensors[0].shape());
   }
   const Tensor& first = tensors[0];
-  require_shape("each tensor", "of sizes that 128 divides", first,
-                first.size(0) % block_size == 0 && first.size(1) % block_size == 0);
+  if (first.size(0) % block_size != 0 || first.size(1) % block_size != 0) {
+    raise_rank("tensors", fmt::format("sizes divisible by {}", block_size), first);
+  }
   const NoGradGuard unrecorded;
   const int64_t m = first.size(transposed ? 1 : 0), n = first.size(transposed ? 0 : 1), count = std::ssize(tensors);
   Quantized out{make(Dims{count * m, n}, DType::f8_e4m3fn, first.device()),
@@ -108,7 +110,7 @@ Quantized fused_stack_transpose_quant(std::span<const Tensor> tensors, bool pow2
 Quantized fused_act_dequant_transpose_act_quant(const Tensor& q, const Tensor& scale, const RequantOptions& options,
                                                 Location where) {
   const CallScope call("fused_act_dequant_transpose_act_quant", where);
-  require_matrix("q", checked(q));
+  expect_matrix("q", checked(q));
   require_codes("q", q, scale, row_sides);
   const NoGradGuard unrecorded;
   const int64_t m = q.size(0), n = q.size(1), width = options.pad_to_8 ? blocks_of(m, 8) * 8 : m;
@@ -126,10 +128,10 @@ Tensor half_of(const Tensor& x, int64_t i) { return x.narrow(1, i * (x.size(1) /
 
 void check_gated(const char* what, const Tensor& x, const Tensor& prob) {
   check_number(what, x);
-  require_shape(what, "[m, 2 n]", x, x.dim() == 2 && x.size(1) % 2 == 0);
+  expect_shape(what, x, x.dim() == 2 && x.size(1) % 2 == 0, "[m, 2 n]");
   if (!prob.defined()) return;
-  require_dtype("prob", "float32", prob, prob.dtype() == DType::f32);
-  require_shape("prob", Dims(x.size(0)).text(), prob, prob.shape() == Dims(x.size(0)));
+  expect_dtype("prob", prob, DType::f32);
+  expect_shape("prob", prob, Dims(x.size(0)));
   check_same_device({&x, &prob});
 }
 
@@ -163,10 +165,10 @@ WeightedSwigluBackward fused_swiglu_weighted_bwd(const Tensor& given, const Tens
   const CallScope call("fused_swiglu_weighted_bwd", where);
   const Tensor x = checked(given).detach(), g = checked(given_g).detach(), prob = checked(given_prob).detach();
   check_gated("o1", x, prob);
-  require_dtype("do2", name(x.dtype()), g, g.dtype() == x.dtype());
+  expect_dtype("do2", g, x.dtype());
   check_same_device({&x, &g});
   const Dims half{x.size(0), x.size(1) / 2};
-  require_shape("do2", half.text(), g, g.shape() == half);
+  expect_shape("do2", g, half);
   const NoGradGuard unrecorded;
   const auto kernel = kernels(x.raw_view()).weighted_swiglu_gradient;
   if (kernel != nullptr) {

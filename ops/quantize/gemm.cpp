@@ -2,13 +2,14 @@
 #include "../matmul.hpp"
 #include "../pointwise.hpp"
 #include "blocks-inl.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft {
 
 namespace {
 
 void check_operand(const char* what, const Tensor& codes, const Tensor& scale, QuantBlock block) {
-  require_matrix(what, checked(codes));
+  expect_matrix(what, checked(codes));
   if (block == QuantBlock::tensor) {
     raise<ValueError>({.problem = fmt::format("blocks of {} are 1 x 128 or 128 x 128", what)});
   }
@@ -20,15 +21,15 @@ void check_gemm(const Tensor& a, const Tensor& a_scale, const Tensor& b, const T
   check_operand("a", a, a_scale, options.a_block);
   check_operand("b", b, b_scale, options.b_block);
   check_same_device({&a, &b});
-  require_shape("b", fmt::format("[n, {}]", a.size(1)), b, b.size(1) == a.size(1));
+  expect_shape("b", b, b.size(1) == a.size(1), "[n, {}]", a.size(1));
   if (options.bias && options.bias->defined()) {
     raise<NotImplementedError>({.problem = "a bias is not added here", .remedy = "add it to the result"});
   }
   if (dtype != DType::f16 && dtype != DType::bf16 && dtype != DType::f32) {
-    raise<DTypeError>({.problem = fmt::format("the result is float16, bfloat16 or float32, not {}", name(dtype))});
+    raise_dtype("dtype", "float16, bfloat16 or float32", dtype);
   }
   if (options.accumulate && !(options.out && options.out->defined() && dtype != DType::f16)) {
-    raise<ValueError>({.problem = "what is added to is `out`, in float32 or bfloat16"});
+    raise<ValueError>({.problem = "the sum is added to `out`, in float32 or bfloat16"});
   }
 }
 

@@ -4,6 +4,7 @@
 #include "../pointwise.hpp"
 #include "../reduce.hpp"
 #include "blocks-inl.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft {
 
@@ -13,28 +14,26 @@ constexpr DType code_type = DType::f8_e4m3fn;
 
 /// A weight as [out, in], and its scale for each output: [out, 1] or, where outputs share it, [1, 1].
 Quantized upright(const char* what, const Tensor& x, const Quantized& w, int64_t in, bool transposed) {
-  require_dtype(what, "an 8-bit float", checked(w.q), is_fp8(w.q.dtype()));
-  require_dtype("a scale", "float32", checked(w.scale), w.scale.dtype() == DType::f32);
+  expect_dtype(what, checked(w.q), is_fp8(w.q.dtype()), "an 8-bit float");
+  expect_dtype("scale", checked(w.scale), DType::f32);
   check_same_device({&x, &w.q, &w.scale});
-  require_matrix(what, w.q);
+  expect_matrix(what, w.q);
   const Tensor q = transposed ? w.q.t() : w.q;
-  require_shape(what, transposed ? fmt::format("[out, {}]", in) : fmt::format("[{}, out]", in), w.q, q.size(0) == in);
+  if (q.size(0) != in) raise_shape(what, transposed ? fmt::format("[out, {}]", in) : fmt::format("[{}, out]", in), w.q);
   const bool shared = w.scale.dim() == 0;
-  require_shape("a scale", fmt::format("[] or [{}]", q.size(1)), w.scale, shared || w.scale.shape() == Dims(q.size(1)));
+  expect_shape("scale", w.scale, shared || w.scale.shape() == Dims(q.size(1)), "[] or [{}]", q.size(1));
   return {q.t(), w.scale.detach().reshape({shared ? 1 : q.size(1), 1})};
 }
 
 void check_call(const Tensor& x, const Fp8MlpOptions& o) {
   const DType d = checked(x).dtype();
-  require_dtype("x", "float16, bfloat16 or float32", x, d == DType::f16 || d == DType::bf16 || d == DType::f32);
-  require_shape("x", "[..., H]", x, x.dim() > 0);
-  if (!(o.fp8_max > 0 && o.fp8_max <= 448)) {
-    raise<ValueError>({.problem = fmt::format("fp8_max is {}, not in (0, 448]", o.fp8_max)});
-  }
+  expect_dtype("x", x, d == DType::f16 || d == DType::bf16 || d == DType::f32, "float16, bfloat16 or float32");
+  expect_shape("x", x, x.dim() > 0, "[..., H]");
+  if (!(o.fp8_max > 0 && o.fp8_max <= 448)) raise_value("fp8_max", "a number in (0, 448]", o.fp8_max);
   for (const auto& [what, scale] : {std::pair{"x_scale", &o.x_scale}, {"hidden_scale", &o.hidden_scale}}) {
     if (!*scale) continue;
-    require_dtype(what, "float32", checked(**scale), (*scale)->dtype() == DType::f32);
-    require_shape(what, "[]", **scale, (*scale)->dim() == 0);
+    expect_dtype(what, checked(**scale), DType::f32);
+    expect_shape(what, **scale, (*scale)->dim() == 0, "[]");
     check_same_device({&x, &**scale});
   }
 }
@@ -75,8 +74,8 @@ Tensor fused_fp8_mlp(const Tensor& x, const Quantized& proj, const std::optional
   const Quantized first = upright("proj", x, proj, in, options.transposed_weights);
   const Quantized second = up ? upright("up", x, *up, in, options.transposed_weights) : Quantized();
   const int64_t outputs = first.q.size(0), f = up ? outputs : outputs / 2;
-  require_shape("proj", fmt::format("for {} features of x, of gate and up alike", in), proj.q,
-                up ? second.q.size(0) == f : outputs % 2 == 0);
+  if (up && second.q.size(0) != f) raise_rank("up", fmt::format("{} outputs like proj", f), up->q);
+  if (!up && outputs % 2 != 0) raise_rank("proj", "an even number of outputs", proj.q);
   const Quantized last = upright("down", x, down, f, options.transposed_weights);
   Dims shape = x.shape();
   int64_t rows = 1;

@@ -4,6 +4,7 @@
 #include "../join.hpp"
 #include "../pointwise.hpp"
 #include "blocks-inl.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft {
 
@@ -13,7 +14,7 @@ QuantBlock block_of(const std::string& word) {
   if (word == "tensor") return QuantBlock::tensor;
   if (word == "1x128") return QuantBlock::row_1x128;
   if (word == "128x128") return QuantBlock::tile_128x128;
-  raise<ValueError>({.problem = fmt::format("a block is 'tensor', '1x128' or '128x128', not '{}'", word)});
+  raise_value("block", "'tensor', '1x128' or '128x128'", in_quotes(word));
 }
 
 std::vector<Tensor> call_quant(const Tensor& x, const std::string& block, double eps, bool pow2, bool transpose_scale,
@@ -255,7 +256,7 @@ constexpr OpRecord records[] = {
      "share a scale, all of a row where it is 0.",
      false, floating, quantize_weight_samples, parts::whole, detail::boxed<call_quantize_weight>},
     {"dequantize_weight", "dequantize_weight(codes, scale, columns, *, zero=None, bits=8, group_size=128, dtype=None)",
-     "The weight [n, columns] that codes stand for, float32 by default.", false, floating, dequantize_weight_samples,
+     "The decoded weight [n, columns], float32 by default.", false, floating, dequantize_weight_samples,
      dequantized_rows, detail::boxed<call_dequantize_weight>},
     {"quantized_linear", "quantized_linear(x, codes, scale, bias=None, *, zero=None, bits=8, group_size=128)",
      "x times the transpose of a weight of 8 or 4 bits, plus bias; up to eight rows read the codes as they are.", true,

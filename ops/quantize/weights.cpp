@@ -10,14 +10,14 @@
 #include "../pointwise.hpp"
 #include "../reduce.hpp"
 #include "blocks-inl.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft {
 
 namespace {
 
 void check_format(int64_t bits, int64_t group_size) {
-  if (bits != 8 && bits != 4)
-    raise<ValueError>({.problem = fmt::format("weights of {} bits; there are 8 and 4", bits)});
+  if (bits != 8 && bits != 4) raise_value("bits", "8 or 4", bits);
   if (group_size < 0 || (bits == 4 && group_size % 2 != 0)) {
     raise<ValueError>({.problem = fmt::format("groups of {} columns with {} bits", group_size, bits),
                        .remedy = "0 for all of a row, or an even number such as 128"});
@@ -72,7 +72,7 @@ QuantizedWeight quantized_on_host(const Tensor& w, const WeightQuantOptions& o, 
 QuantizedWeight quantize_weight(const Tensor& weight, const WeightQuantOptions& options, Location where) {
   const CallScope call("quantize_weight", where);
   check_floating(checked(weight));
-  require_matrix("weight", weight);
+  expect_matrix("weight", weight);
   check_format(options.bits, options.group_size);
   const int64_t width = width_of(options.group_size, weight.size(1));
   if (weight.numel() == 0 || is_meta(weight)) return empty_weight(weight, options, width);
@@ -104,15 +104,15 @@ Packed checked_weight(const Tensor& codes, const Tensor& scale, const QuantizedL
   check_format(o.bits, o.group_size);
   Packed w{checked(codes), checked(scale), given(o.zero), columns, o.bits, width_of(o.group_size, columns)};
   const bool fits = codes.dtype() == DType::u8 || (o.bits == 8 && codes.dtype() == DType::i8);
-  require_dtype("codes", o.bits == 8 ? "int8 or uint8" : "uint8", codes, fits);
-  require_shape("codes", fmt::format("[n, {}]", o.bits == 8 ? columns : blocks_of(columns, 2)), codes,
-                codes.dim() == 2 && codes.size(1) == (o.bits == 8 ? columns : blocks_of(columns, 2)));
+  expect_dtype("codes", codes, fits, o.bits == 8 ? "int8 or uint8" : "uint8");
+  expect_shape("codes", codes, codes.dim() == 2 && codes.size(1) == (o.bits == 8 ? columns : blocks_of(columns, 2)),
+               "[n, {}]", o.bits == 8 ? columns : blocks_of(columns, 2));
   const Dims scales{codes.size(0), blocks_of(columns, w.width)};
   for (const Tensor* t : {&w.scale, &w.zero}) {
     if (!t->defined()) continue;
     const bool is_scale = t->dtype() == DType::f32 || t->dtype() == DType::f64;
-    require_dtype(t == &w.scale ? "scale" : "zero", "float32 or float64", *t, is_scale);
-    require_shape(t == &w.scale ? "scale" : "zero", scales.text(), *t, t->shape() == scales);
+    expect_dtype(t == &w.scale ? "scale" : "zero", *t, is_scale, "float32 or float64");
+    expect_shape(t == &w.scale ? "scale" : "zero", *t, scales);
   }
   check_same_device({&w.codes, &w.scale, &w.zero});
   return w;
@@ -139,8 +139,8 @@ Tensor expanded(const Packed& w, DType dtype) {
 void check_linear(const Tensor& x, const Packed& w, const Tensor& bias) {
   check_same_device({&x, &w.codes, &bias});
   if (!bias.defined()) return;
-  require_dtype("bias", name(x.dtype()), bias, bias.dtype() == x.dtype());
-  require_shape("bias", Dims(w.codes.size(0)).text(), bias, bias.shape() == Dims(w.codes.size(0)));
+  expect_dtype("bias", bias, x.dtype());
+  expect_shape("bias", bias, Dims(w.codes.size(0)));
 }
 
 struct QuantizedLinearBackward {
@@ -183,8 +183,7 @@ Tensor dequantize_weight(const Tensor& codes, const Tensor& scale, int64_t colum
   const CallScope call("dequantize_weight", where);
   if (columns < 0) raise<ValueError>({.problem = fmt::format("{} columns", columns)});
   if (!is_floating(dtype) || is_storage_only(dtype)) {
-    raise<DTypeError>(
-        {.problem = fmt::format("the result is float16, bfloat16, float32 or float64, not {}", name(dtype))});
+    raise_dtype("dtype", "float16, bfloat16, float32 or float64", dtype);
   }
   const NoGradGuard unrecorded;
   return expanded(checked_weight(codes, scale, options, columns), dtype);
@@ -194,7 +193,7 @@ Tensor quantized_linear(const Tensor& x, const Tensor& codes, const Tensor& scal
                         const QuantizedLinearOptions& options, Location where) {
   const CallScope call("quantized_linear", where);
   check_floating(checked(x));
-  require_shape("x", "[..., k]", x, x.dim() > 0);
+  expect_shape("x", x, x.dim() > 0, "[..., k]");
   const Packed weight = checked_weight(codes, scale, options, x.size(-1));
   const Tensor bias = given(options.bias);
   check_linear(x, weight, bias);

@@ -11,6 +11,7 @@
 #include "../reduce.hpp"
 #include "../scan.hpp"
 #include "../detail/parts.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft {
 
@@ -87,7 +88,7 @@ Tensor no_integral(const Tensor& y, int dim) {
 Tensor diff(const Tensor& x, int64_t n, int dim, const Tensor& prepend, const Tensor& append, Location where) {
   const CallScope call("diff", where);
   check_has_dims(x);
-  if (n < 0) raise<ValueError>({.problem = fmt::format("n = {} is negative", n)});
+  expect_at_least("n", n, 0);
   const int along = wrap_dim(dim, x.dim());
   if (n == 0) return x.clone();
   Tensor out = joined(x, along, prepend, append);
@@ -144,7 +145,7 @@ template <Tensor (*evenly)(const Tensor&, double, int, Location),
           Tensor (*at_points)(const Tensor&, const Tensor&, int, Location)>
 Tensor call_integral(const Tensor& y, const Tensor& x, std::optional<double> dx, int dim) {
   if (!x.defined()) return evenly(y, dx.value_or(1), dim, {});
-  if (dx) raise<ValueError>({.problem = "takes points x or their distance dx, not both"});
+  if (dx) raise_value("x and dx", "one of them", "both");
   return at_points(y, x, dim, {});
 }
 

@@ -16,6 +16,7 @@
 #include "../reduce.hpp"
 #include "../../tensor/layout.hpp"
 #include "../detail/parts.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft {
 
@@ -147,9 +148,7 @@ Tensor in_batch(const Tensor& t, const Dims& batch) {
   return t.expand(shape).reshape({batch.product(), rows, width});
 }
 
-void check_order(double p) {
-  if (!(p >= 0)) raise<ValueError>({.problem = fmt::format("the order {} of a distance is negative or NaN", p)});
-}
+void check_order(double p) { expect_at_least("p", p, 0); }
 
 }  // namespace
 
@@ -192,9 +191,7 @@ Tensor cdist(const Tensor& a, const Tensor& b, double p, DistanceMode mode, Loca
   check_floating(checked(a));
   check_same_device({&a, &checked(b)});
   check_order(p);
-  if (a.dtype() != b.dtype()) {
-    raise<DTypeError>({.problem = fmt::format("both need one dtype, not {} and {}", name(a.dtype()), name(b.dtype()))});
-  }
+  expect_one_dtype("a and b", a, b);
   const auto shapes = [&] { return fmt::format("rows {} and {}", a.shape().text(), b.shape().text()); };
   if (a.dim() < 2 || b.dim() < 2 || a.size(-1) != b.size(-1)) {
     raise<ShapeError>({.problem = shapes() + " do not fit", .remedy = "they are [..., n, k] and [..., m, k]"});
@@ -218,7 +215,7 @@ Tensor pdist(const Tensor& x, double p, Location where) {
   WEFT_IN_FULL(pdist, x, p, where);
   check_floating(checked(x));
   check_order(p);
-  if (x.dim() != 2) raise<ShapeError>({.problem = fmt::format("needs a matrix, not shape {}", x.shape().text())});
+  expect_matrix("x", x);
   const int64_t n = x.sizes()[0];
   const Tensor all = cdist(x, x, p, DistanceMode::difference);
   const int64_t count = n == 0 ? 0 : n % 2 == 0 ? n / 2 * (n - 1) : (n - 1) / 2 * n;

@@ -12,6 +12,7 @@
 #include "../search.hpp"
 #include "../statistics.hpp"
 #include "../detail/parts.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft {
 
@@ -20,7 +21,7 @@ namespace {
 using Range = std::pair<double, double>;
 
 void check_bins(int64_t bins, const Tensor& x) {
-  if (bins < 1) raise<ValueError>({.problem = fmt::format("bins = {} is not positive", bins)});
+  expect_at_least("bins", bins, 1);
   check_room(Dims{bins}, DType::i64, x.device());
 }
 
@@ -84,7 +85,7 @@ void check_weight(const Tensor& weight, const Tensor& x) {
   check_source(x, weight);
 }
 
-Binned between(const Tensor& x, const Tensor& edges, const HistogramOptions& options) {
+HistogramResult between(const Tensor& x, const Tensor& edges, const HistogramOptions& options) {
   Tensor hist = filled(x, edges, options.weight);
   if (options.density) {
     const int64_t bins = edges.numel() - 1;
@@ -108,7 +109,7 @@ Tensor histc(const Tensor& given, int64_t bins, double low, double high, Locatio
   return filled(x, even_edges(to_compute_type(x), widened(range, 1), bins), {}).to(x.dtype());
 }
 
-Binned histogram(const Tensor& given, int64_t bins, const HistogramOptions& options, Location where) {
+HistogramResult histogram(const Tensor& given, int64_t bins, const HistogramOptions& options, Location where) {
   const CallScope call("histogram", where);
   check_floating(checked(given));
   check_bins(bins, given);
@@ -120,13 +121,11 @@ Binned histogram(const Tensor& given, int64_t bins, const HistogramOptions& opti
   return between(x, even_edges(x, widened(range, 0.5), bins), options);
 }
 
-Binned histogram(const Tensor& given, const Tensor& edges, const HistogramOptions& options, Location where) {
+HistogramResult histogram(const Tensor& given, const Tensor& edges, const HistogramOptions& options, Location where) {
   const CallScope call("histogram", where);
   check_floating(checked(given));
   check_source(given, checked(edges));
-  if (edges.dim() != 1 || edges.numel() < 2) {
-    raise_shapes(fmt::format("edges are 1-d and two or more, not {}", edges.shape().text()));
-  }
+  if (edges.dim() != 1 || edges.numel() < 2) raise_rank("edges", "1 dimension of at least 2 elements", edges);
   if (options.range) raise<ValueError>({.problem = "edges already say the range"});
   check_weight(options.weight, given);
   const NoGradGuard unrecorded;

@@ -10,7 +10,7 @@
 #include "../detail/autocast.hpp"
 #include "../detail/complex.hpp"
 #include "../detail/reducing.hpp"
-#include "../../tensor/step_recorder.hpp"
+#include "../../tensor/capture_recorder.hpp"
 
 namespace weft {
 
@@ -99,7 +99,7 @@ Tensor run_reduce(Reduction reduction, const Tensor& x, const Reduced& to, DType
   if (reduction != Reduction::sum && reduction != Reduction::mean) refuse_complex(x);
   Tensor out = make(to.shape, dtype, x.device());
   if (is_complex(dtype) && to.count == x.numel() && x.numel() >= 4096 && x.device().is_cpu() && x.is_contiguous() &&
-      detail::step_recorder == nullptr) {
+      detail::capture_recorder == nullptr) {
     const complex128 sum = sum_of_all(x);
     const double divisor = reduction == Reduction::mean ? static_cast<double>(to.count) : 1;
     const complex128 result(sum.re / divisor, sum.im / divisor);
@@ -214,7 +214,7 @@ Tensor products_past_zeros(const Tensor& x, const Tensor& y, const Dims& kept) {
 // Does not wait for a device or read values in a recorded step; there zeros are assumed possible. The recorded form for
 // zeros costs the square of the elements.
 bool has_zeros(const Tensor& x) {
-  if ((!x.device().is_cpu() && !recording()) || detail::step_recorder != nullptr) return true;
+  if ((!x.device().is_cpu() && !recording()) || detail::capture_recorder != nullptr) return true;
   return !all(x).item<bool>();
 }
 
@@ -303,7 +303,7 @@ Tensor scale_of(const Tensor& x, const Reduced& to) {
 // of devices scale.
 Tensor run_variance_in_range(const Tensor& x, const Reduced& to, double correction, double divisor) {
   Tensor out = run_variance(x, to, correction, divisor, x.dtype());
-  const bool looks = x.device().is_cpu() && detail::step_recorder == nullptr;
+  const bool looks = x.device().is_cpu() && detail::capture_recorder == nullptr;
   if (!looks || x.dtype() == DType::f16 || !(divisor > 0) || is_finite(out)) return out;
   const NoGradGuard unrecorded;
   const Tensor wide = to_compute_type(x), scale = scale_of(wide, to);
@@ -320,7 +320,7 @@ Tensor run_deviation(const Tensor& x, const Reduced& to, double correction, doub
     return std::pair(sqrt(variance), has_digits(variance));
   };
   const bool in_range = x.dtype() == DType::f16 || !(divisor > 0) || is_meta(x);
-  const bool looks = x.device().is_cpu() && detail::step_recorder == nullptr;
+  const bool looks = x.device().is_cpu() && detail::capture_recorder == nullptr;
   if (in_range || looks) {
     const auto [deviation, has_all_digits] = root(x);
     if (in_range || has_all_digits) return deviation.to(x.dtype());

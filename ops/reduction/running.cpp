@@ -10,6 +10,7 @@
 #include "../scan.hpp"
 #include "../scatter.hpp"
 #include "../detail/parts.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft {
 
@@ -110,7 +111,7 @@ Tensor log_sums_along(const Tensor& x, int dim) {
 }
 
 // Each slice of x (dimension 0 first) becomes the extreme of the slices up to it: sequentially if slices are long, else
-// in rounds that cover 1, 2, 4, … slices. Extremes are exact in any order.
+// in rounds that cover 1, 2, 4, … slices. MinMax are exact in any order.
 template <class Combine>
 void become_running(const Tensor& x, Combine&& combine) {
   const int64_t n = x.sizes()[0];
@@ -185,7 +186,7 @@ Tensor cumprod(const Tensor& given, int dim, std::optional<DType> dtype, Locatio
   WEFT_IN_FULL(cumprod, given, dim, dtype, where);
   const int along = wrap_dim(dim, checked(given).dim());
   const DType wanted = sum_type(given, dtype);
-  if (wanted == DType::boolean) raise<DTypeError>({.problem = "products are numbers, not bool"});
+  if (wanted == DType::boolean) raise_dtype("dtype", "a dtype of numbers", wanted);
   const DType wide = is_inexact(wanted)     ? product_type(compute_type(wanted), given.device())
                      : wanted == DType::u64 ? wanted
                                             : DType::i64;

@@ -7,6 +7,7 @@
 #include "../scatter.hpp"
 #include "../search.hpp"
 #include "../detail/parts.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft {
 
@@ -75,7 +76,7 @@ Tensor with_a_dim(const Tensor& x) { return x.dim() == 0 ? x.reshape({1}) : x; }
 
 void check_rank(int64_t k, int64_t least, int64_t most) {
   if (WEFT_LIKELY(k >= least && k <= most)) return;
-  raise<ValueError>({.problem = fmt::format("k = {} is out of range: it is from {} to {}", k, least, most)});
+  raise_value("k", fmt::format("a number in [{}, {}]", least, most), k);
 }
 
 // ---- ranks ----------------------------------------------------------------------------------------------------------
@@ -153,11 +154,8 @@ Tensor median_of_all(const Tensor& x, bool skip_nan) {
 // ---- quantiles ------------------------------------------------------------------------------------------------------
 
 void check_quantile(const Tensor& q, const Tensor& x) {
-  if (q.dim() > 1) raise<ShapeError>({.problem = fmt::format("q is 0-d or 1-d, not {}", q.shape().text())});
-  if (q.dtype() != x.dtype()) {
-    raise<DTypeError>({.problem = fmt::format("q is {} and x {}", name(q.dtype()), name(x.dtype())),
-                       .remedy = "give both one dtype"});
-  }
+  if (q.dim() > 1) raise_rank("q", "at most 1 dimension", q);
+  expect_one_dtype("q and x", q, x, "convert one with to(dtype)");
   check_same_device({&q, &x});
   if (is_meta(q)) return;
   check_elements([q] {

@@ -12,6 +12,7 @@
 #include "../pointwise.hpp"
 #include "../reduce.hpp"
 #include "../detail/parts.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft {
 
@@ -20,7 +21,7 @@ Tensor nansum(const Tensor& x, const Dims& dims, bool keepdim, std::optional<DTy
   WEFT_IN_FULL(nansum, x, dims, keepdim, dtype, where);
   const Tensor total = sum(checked(x), dims, keepdim, dtype);
   // Where no sum is NaN no term was, and one pass was enough; on a device nobody waits to see, nor in a recorded step.
-  const bool looks = x.device().is_cpu() && detail::step_recorder == nullptr && 8 * total.numel() <= x.numel();
+  const bool looks = x.device().is_cpu() && detail::capture_recorder == nullptr && 8 * total.numel() <= x.numel();
   if (looks && !any(isnan(total)).item<bool>()) return total;
   return sum(masked_fill(x, isnan(x), 0), dims, keepdim, dtype);
 }
@@ -34,7 +35,7 @@ Tensor nanmean(const Tensor& x, const Dims& dims, bool keepdim, std::optional<DT
   return (total / count.to(wide)).to(result);
 }
 
-Extremes aminmax(const Tensor& x, std::optional<int64_t> dim, bool keepdim, Location where) {
+MinMax aminmax(const Tensor& x, std::optional<int64_t> dim, bool keepdim, Location where) {
   const CallScope call("aminmax", where);
   const Dims dims = dim ? Dims(*dim) : Dims();
   if (checked(x).dtype() != DType::boolean) return {amin(x, dims, keepdim), amax(x, dims, keepdim)};
@@ -42,11 +43,11 @@ Extremes aminmax(const Tensor& x, std::optional<int64_t> dim, bool keepdim, Loca
   return {amin(bits, dims, keepdim).to(DType::boolean), amax(bits, dims, keepdim).to(DType::boolean)};
 }
 
-SpreadAndMean var_mean(const Tensor& x, const Dims& dims, double correction, bool keepdim, Location where) {
+DispersionAndMean var_mean(const Tensor& x, const Dims& dims, double correction, bool keepdim, Location where) {
   const CallScope call("var_mean", where);
   return {var(x, dims, correction, keepdim), mean(x, dims, keepdim)};
 }
-SpreadAndMean std_mean(const Tensor& x, const Dims& dims, double correction, bool keepdim, Location where) {
+DispersionAndMean std_mean(const Tensor& x, const Dims& dims, double correction, bool keepdim, Location where) {
   const CallScope call("std_mean", where);
   return {weft::std(x, dims, correction, keepdim), mean(x, dims, keepdim)};
 }
@@ -61,10 +62,10 @@ Tensor renorm(const Tensor& x, double p, int dim, double maxnorm, Location where
   const CallScope call("renorm", where);
   WEFT_IN_FULL(renorm, x, p, dim, maxnorm, where);
   linalg::check_numbers(x);
-  if (x.dim() < 2) raise_shapes(fmt::format("needs two dimensions, not {}", x.shape().text()));
+  expect_rank_at_least("x", x, 2);
   const int along = wrap_dim(dim, x.dim());
-  if (!(p > 0)) raise<ValueError>({.problem = fmt::format("p = {} is not positive", p)});
-  if (!(maxnorm >= 0)) raise<ValueError>({.problem = fmt::format("maxnorm = {} is negative", maxnorm)});
+  if (!(p > 0)) raise_value("p", "a number above 0", p);
+  expect_at_least("maxnorm", maxnorm, 0);
   Dims others;
   for (int i = 0; i < x.dim(); ++i) {
     if (i != along) others.push_back(i);
@@ -98,7 +99,7 @@ Tensor product_of(const Tensor& fweights, const Tensor& aweights) {
 
 Tensor covariance(const Tensor& given, int64_t correction, const Tensor& fweights, const Tensor& aweights) {
   const Tensor x = checked(given).dtype() == DType::u64 ? given.to(default_dtype()) : given;
-  if (x.dim() > 2) raise_shapes(fmt::format("takes at most two dimensions, not {}", x.shape().text()));
+  if (x.dim() > 2) raise_rank("x", "at most 2 dimensions", x);
   if (x.dtype() == DType::boolean) raise<DTypeError>({.problem = "there is no covariance of bool"});
   const Tensor rows = x.dim() < 2 ? x.reshape({1, -1}) : x;
   const int64_t count = rows.sizes()[1];
@@ -146,7 +147,7 @@ std::vector<Tensor> call_aminmax(const Tensor& x, std::optional<int64_t> dim, bo
   return {std::move(least), std::move(most)};
 }
 
-template <SpreadAndMean (*function)(const Tensor&, const Dims&, double, bool, Location)>
+template <DispersionAndMean (*function)(const Tensor&, const Dims&, double, bool, Location)>
 std::vector<Tensor> call_spread(const Tensor& x, const Value& dim, std::optional<bool> unbiased, bool keepdim,
                                 std::optional<double> correction) {
   const Corrected given = corrected("var_mean", dim, unbiased, correction);

@@ -9,6 +9,7 @@
 #include "../pointwise.hpp"
 #include "../reduce.hpp"
 #include "../detail/parts.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft {
 
@@ -61,7 +62,7 @@ Tensor root_of_powers(const Tensor& x, double order, const Dims& dims, bool keep
   {
     NoGradGuard unrecorded;
     // A device is not waited for, and a recorded step must not depend on values.
-    const bool looks = x.device().is_cpu() && detail::step_recorder == nullptr;
+    const bool looks = x.device().is_cpu() && detail::capture_recorder == nullptr;
     if (to.count == 0 || is_meta(x)) {
       total = pow(run_reduce(Reduction::sum, abs(x), to, x.dtype()), 1 / order);
     } else {
@@ -108,7 +109,7 @@ Tensor power_of_two_near(const Tensor& x) {
 }
 
 bool has_digits(const Tensor& sums) {
-  if (!sums.device().is_cpu() || detail::step_recorder != nullptr) return false;
+  if (!sums.device().is_cpu() || detail::capture_recorder != nullptr) return false;
   return sums.dtype() == DType::f64 ? all_have_digits<double>(sums) : all_have_digits<float>(sums);
 }
 
@@ -136,8 +137,7 @@ double order_of(const Value& p) {
   const auto* name = std::get_if<std::string>(&p);
   if (name == nullptr) return detail::unboxed<double>(p, 1);
   if (*name == "fro") return 2;
-  raise<NotImplementedError>(
-      {.problem = fmt::format("there is no norm '{}' of vectors", *name), .remedy = "use 'fro' or a number"});
+  raise<NotImplementedError>({.problem = mismatch_text("ord", "'fro' or a number", in_quotes(*name))});
 }
 
 std::vector<Values> norm_samples(SampleMaker& make) {

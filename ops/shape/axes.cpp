@@ -7,6 +7,7 @@
 #include "../detail/records.hpp"
 #include "../../tensor/checked.hpp"
 #include "../detail/parts.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft {
 
@@ -105,7 +106,7 @@ Value call_at_least(const Value& x, const Value& more) {
 
 std::vector<Tensor> call_meshgrid(std::span<const Tensor> tensors, const std::string& indexing) {
   if (indexing != "ij" && indexing != "xy") {
-    raise<ValueError>({.problem = fmt::format("indexing is 'ij' or 'xy', not '{}'", indexing)});
+    raise_value("indexing", "'ij' or 'xy'", in_quotes(indexing));
   }
   return meshgrid(tensors, indexing == "ij" ? GridIndexing::ij : GridIndexing::xy);
 }
@@ -205,13 +206,8 @@ std::vector<Tensor> meshgrid(std::span<const Tensor> tensors, GridIndexing index
   const int rank = static_cast<int>(std::min<size_t>(tensors.size(), max_rank + 1));
   Dims shape;
   for (const Tensor& t : tensors) {
-    if (checked(t).dim() > 1) {
-      raise<ShapeError>({.problem = fmt::format("a grid takes tensors of one dimension, not {}", t.shape().text())});
-    }
-    if (t.dtype() != tensors[0].dtype()) {
-      raise<DTypeError>(
-          {.problem = fmt::format("a grid is of one dtype, not {} and {}", name(tensors[0].dtype()), name(t.dtype()))});
-    }
+    if (checked(t).dim() > 1) raise_rank("tensors", "at most 1 dimension", t);
+    expect_one_dtype("tensors", tensors[0], t);
     check_same_device({tensors.data(), &t});
     shape.push_back(t.numel());
   }

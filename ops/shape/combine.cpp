@@ -14,15 +14,13 @@
 #include "../rearrange.hpp"
 #include "../../tensor/checked.hpp"
 #include "../detail/parts.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft {
 
 namespace {
 
-void check_vector(const Tensor& x) {
-  if (checked(x).dim() == 1) return;
-  raise<ShapeError>({.problem = fmt::format("needs a tensor of one dimension, not {}", x.shape().text())});
-}
+void check_vector(const Tensor& x) { expect_rank("", checked(x), 1); }
 
 // n over k; nothing where it is beyond 62 bits.
 std::optional<int64_t> choices(int64_t n, int64_t k) {
@@ -86,10 +84,7 @@ Tensor cartesian_prod(std::span<const Tensor> tensors, Location where) {
   for (const Tensor& t : tensors) {
     check_vector(t);
     check_same_device({tensors.data(), &t});
-    if (t.dtype() != tensors[0].dtype()) {
-      raise<DTypeError>({.problem = fmt::format("a product is of one dtype, not {} and {}", name(tensors[0].dtype()),
-                                                name(t.dtype()))});
-    }
+    expect_one_dtype("tensors", tensors[0], t);
     rows *= std::max<int64_t>(t.numel(), 1);
   }
   if (!rows.fits()) raise<ShapeError>({.problem = "the product has more rows than 63 bits can count"});

@@ -11,6 +11,7 @@
 #include "../detail/promote.hpp"
 #include "../detail/records.hpp"
 #include "../pointwise.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft {
 
@@ -23,9 +24,7 @@ void check_complex(const Tensor& x) {
 }
 
 [[noreturn]] void raise_part(const Tensor& x) {
-  raise<DTypeError>(
-      {.problem = fmt::format("complex numbers are made of float32 or float64, not of {}", name(x.dtype())),
-       .remedy = "convert with to(dtype)"});
+  raise_dtype("parts of complex numbers", "float32 or float64", x.dtype(), "convert with to(dtype)");
 }
 // x as the parts of complex numbers; 16 bits are widened.
 Tensor as_part(const Tensor& x) {
@@ -134,11 +133,7 @@ Tensor complex(const Tensor& given_re, const Tensor& given_im, Location where) {
   const CallScope call("complex", where);
   const Tensor re = as_part(given_re), im = as_part(given_im);
   check_same_device({&re, &im});
-  if (re.dtype() != im.dtype()) {
-    raise<DTypeError>(
-        {.problem = fmt::format("the real part is {}, the imaginary one {}", name(re.dtype()), name(im.dtype())),
-         .remedy = "convert one with to(dtype)"});
-  }
+  expect_one_dtype("real and imaginary part", re, im, "convert one with to(dtype)");
   const auto shape = broadcast(re.sizes(), im.sizes());
   if (!shape) {
     raise<ShapeError>(

@@ -7,6 +7,7 @@
 #include "../reduce.hpp"
 #include "../../tensor/checked.hpp"
 #include "../detail/parts.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft {
 
@@ -67,13 +68,13 @@ Tensor diag(const Tensor& x, int64_t diagonal, Location where) {
   const CallScope call("diag", where);
   if (checked(x).dim() == 1) return embedded(x, diagonal, 0, 1);
   if (x.dim() == 2) return x.diagonal(diagonal).clone();
-  raise<ShapeError>({.problem = fmt::format("needs one or two dimensions, not shape {}", x.shape().text())});
+  raise_rank("x", "1 or 2 dimensions", x);
 }
 
 Tensor trace(const Tensor& x, Location where) {
   const CallScope call("trace", where);
   if (checked(x).dim() == 2) return sum(x.diagonal());
-  raise<ShapeError>({.problem = fmt::format("needs a matrix, not shape {}", x.shape().text())});
+  raise_rank("x", "a matrix", x);
 }
 
 Tensor diagonal_scatter(const Tensor& x, const Tensor& source, int64_t offset, int dim1, int dim2, Location where) {
@@ -89,7 +90,7 @@ Tensor select_scatter(const Tensor& x, const Tensor& source, int dim, int64_t in
 Tensor slice_scatter(const Tensor& x, const Tensor& source, int dim, std::optional<int64_t> start,
                      std::optional<int64_t> stop, int64_t step, Location where) {
   const CallScope call("slice_scatter", where);
-  if (step <= 0) raise<ValueError>({.problem = fmt::format("a step of {} is not positive", step)});
+  expect_at_least("step", step, 1);
   return replaced(x, source, [&](const Tensor& t) { return t.slice(dim, start, stop, step); });
 }
 

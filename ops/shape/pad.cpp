@@ -11,6 +11,7 @@
 #include "../../tensor/checked.hpp"
 #include "../detail/padding.hpp"
 #include "../detail/parts.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft {
 
@@ -260,8 +261,7 @@ Padding padding_named(const std::string& name) {
   for (const auto& [text, mode] : modes) {
     if (name == text) return mode;
   }
-  raise<ValueError>(
-      {.problem = fmt::format("mode is 'constant', 'reflect', 'replicate' or 'circular', not '{}'", name)});
+  raise_value("mode", "'constant', 'reflect', 'replicate' or 'circular'", in_quotes(name));
 }
 
 namespace {

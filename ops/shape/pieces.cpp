@@ -5,6 +5,7 @@
 #include "../detail/records.hpp"
 #include "../../tensor/checked.hpp"
 #include "../detail/parts.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft {
 
@@ -69,9 +70,7 @@ std::vector<Tensor> between(const Tensor& x, std::span<const int64_t> indices, i
 
 // Where hsplit (1), vsplit (2) and dsplit (3) cut.
 int own_dim(const Tensor& x, int rank) {
-  if (checked(x).dim() < rank) {
-    raise<ShapeError>({.problem = fmt::format("needs rank {} or more, not shape {}", rank, x.shape().text())});
-  }
+  expect_rank_at_least("x", checked(x), rank);
   if (rank == 1) return x.dim() == 1 ? 0 : 1;
   return rank == 2 ? 0 : 2;
 }

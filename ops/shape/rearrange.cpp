@@ -8,6 +8,7 @@
 #include "../pointwise.hpp"
 #include "../../tensor/checked.hpp"
 #include "../detail/parts.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft {
 
@@ -27,11 +28,6 @@ View reversed(const View& x, int dim) {
   layout.strides[dim] = -layout.strides[dim];
   finish_layout(layout);
   return view;
-}
-
-void check_rank(const Tensor& x, int least) {
-  if (checked(x).dim() >= least) return;
-  raise<ShapeError>({.problem = fmt::format("needs rank {} or more, not shape {}", least, x.shape().text())});
 }
 
 // ---- roll -----------------------------------------------------------------------------------------------------------
@@ -128,13 +124,13 @@ Tensor flip(const Tensor& x, const Dims& dims, Location where) {
 
 Tensor fliplr(const Tensor& x, Location where) {
   const CallScope call("fliplr", where);
-  check_rank(x, 2);
+  expect_rank_at_least("x", checked(x), 2);
   return flip(x, 1);
 }
 
 Tensor flipud(const Tensor& x, Location where) {
   const CallScope call("flipud", where);
-  check_rank(x, 1);
+  expect_rank_at_least("x", checked(x), 1);
   return flip(x, 0);
 }
 
@@ -173,7 +169,7 @@ Tensor unfold(const Tensor& x, int dim, int64_t size, int64_t step, Location whe
   if (WEFT_UNLIKELY(size < 0 || size > n || step <= 0)) {
     raise<ValueError>({.problem = fmt::format("windows of {} elements, {} apart, do not fit dimension {} of size {}",
                                               size, step, d, n),
-                       .remedy = "the size lies in [0, size(dim)], the step is positive"});
+                       .remedy = "the size is in [0, size(dim)], the step is positive"});
   }
   if (x.dim() == 0) return x.reshape({1}).narrow(0, 0, size);
   if (WEFT_UNLIKELY(x.dim() == max_rank)) {
@@ -229,7 +225,8 @@ constexpr OpRecord rearrange_op_records[] = {
     {"flipud", "flipud(x)", "flip along dimension 0.", true, any_type, matrix_samples, parts::along_first,
      detail::boxed<&weft::flipud>},
     {"roll", "roll(x, shifts, dims=())",
-     "A copy of x moved on by shifts along dims, where what leaves at one end comes in at the other; without dims x is "
+     "A copy of x moved on by shifts along dims, where elements that leave at one end enter at the other; without dims "
+     "x is "
      "seen flat.",
      true, any_type, roll_samples, parts::along, detail::boxed<&weft::roll>},
     {"unfold", "unfold(x, dim|dimension, size, step)",

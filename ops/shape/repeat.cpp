@@ -10,6 +10,7 @@
 #include "../search.hpp"
 #include "../../tensor/checked.hpp"
 #include "../detail/parts.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft {
 
@@ -57,12 +58,8 @@ struct Repeats {
   int64_t total;
 };
 void check_repeats(const Tensor& repeats) {
-  if (!is_integer(checked(repeats).dtype())) {
-    raise<DTypeError>({.problem = fmt::format("repeats are integers, not {}", name(repeats.dtype()))});
-  }
-  if (repeats.dim() > 1) {
-    raise<ShapeError>({.problem = fmt::format("repeats have one dimension, not shape {}", repeats.shape().text())});
-  }
+  expect_integers("repeats", checked(repeats));
+  if (repeats.dim() > 1) raise_rank("repeats", "at most 1 dimension", repeats);
 }
 Repeats checked_repeats(const Tensor& repeats, std::optional<int64_t> output_size) {
   const NoGradGuard unrecorded;
@@ -80,7 +77,7 @@ Repeats checked_repeats(const Tensor& repeats, std::optional<int64_t> output_siz
   }
   if (!total.fits()) raise<ShapeError>({.problem = "the repeats add up to more than 63 bits can count"});
   if (output_size && *output_size != total.value()) {
-    raise<ValueError>({.problem = fmt::format("the repeats add up to {}, not to {}", total.value(), *output_size)});
+    raise_value("output_size", fmt::format("{}, the sum of repeats", total.value()), *output_size);
   }
   return {numbers, total.value()};
 }
@@ -123,8 +120,7 @@ Tensor repeat_interleave(const Tensor& repeats, Location where) {
   const CallScope call("repeat_interleave", where);
   check_repeats(repeats);
   if (repeats.dim() != 1 || (repeats.dtype() != DType::i32 && repeats.dtype() != DType::i64)) {
-    raise<DTypeError>(
-        {.problem = fmt::format("repeats alone are int32 or int64 of one dimension, not {}", describe(repeats))});
+    raise_dtype("repeats", "int32 or int64 of 1 dimension", describe(repeats));
   }
   return positions_of(checked_repeats(repeats, {})).to(repeats.dtype());
 }
@@ -137,7 +133,7 @@ Tensor call_repeat_interleave(const Tensor& x, const Value& repeats, std::option
     if (dim) throw BadArgument(1);
     const Tensor places = repeat_interleave(x);
     if (output_size && *output_size != places.numel()) {
-      raise<ValueError>({.problem = fmt::format("the repeats add up to {}, not to {}", places.numel(), *output_size)});
+      raise_value("output_size", fmt::format("{}, the sum of repeats", places.numel()), *output_size);
     }
     return places;
   }

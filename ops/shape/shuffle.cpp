@@ -4,6 +4,7 @@
 #include "../rearrange.hpp"
 #include "../../tensor/checked.hpp"
 #include "../detail/parts.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft {
 
@@ -11,14 +12,9 @@ namespace {
 
 Tensor own_copy(const Tensor& out, const Tensor& x) { return out.shares_storage(x) ? out.clone() : out; }
 
-void check_image(const Tensor& x) {
-  if (checked(x).dim() >= 3) return;
-  raise<ShapeError>({.problem = fmt::format("needs rank 3 or more, not shape {}", x.shape().text())});
-}
+void check_image(const Tensor& x) { expect_rank_at_least("x", checked(x), 3); }
 
-void check_factor(int64_t factor) {
-  if (factor <= 0) raise<ValueError>({.problem = fmt::format("a factor of {} is not positive", factor)});
-}
+void check_factor(int64_t factor) { expect_at_least("factor", factor, 1); }
 
 // The product of all sizes before the last three.
 int64_t images_in(const Tensor& x) {
@@ -48,9 +44,7 @@ Tensor rot90(const Tensor& x, int64_t k, const Dims& dims, Location where) {
   const CallScope call("rot90", where);
   checked(x);
   if (dims.size() != 2) raise<ValueError>({.problem = fmt::format("{} dimensions make no plane", dims.size())});
-  if (x.dim() < 2) {
-    raise<ShapeError>({.problem = fmt::format("needs rank 2 or more, not shape {}", x.shape().text())});
-  }
+  expect_rank_at_least("x", x, 2);
   const int a = wrap_dim(dims[0], x.dim()), b = wrap_dim(dims[1], x.dim());
   if (a == b) raise<ValueError>({.problem = fmt::format("dimension {} is named twice", a)});
   switch ((k % 4 + 4) % 4) {
@@ -142,10 +136,10 @@ constexpr OpRecord shuffle_op_records[] = {
      true, any, turn_samples, parts::along, detail::boxed<&weft::rot90>},
     {"pixel_shuffle", "pixel_shuffle(x, upscale_factor)",
      "[..., channels * r * r, rows, columns] as [..., channels, rows * r, columns * r].", true, any, shuffle_samples,
-     parts::before_last<3>, detail::boxed<&weft::pixel_shuffle>},
+     parts::all_but_last<3>, detail::boxed<&weft::pixel_shuffle>},
     {"pixel_unshuffle", "pixel_unshuffle(x, downscale_factor)",
      "[..., channels, rows * r, columns * r] as [..., channels * r * r, rows, columns].", true, any, unshuffle_samples,
-     parts::before_last<3>, detail::boxed<&weft::pixel_unshuffle>},
+     parts::all_but_last<3>, detail::boxed<&weft::pixel_unshuffle>},
     {"channel_shuffle", "channel_shuffle(x, groups)",
      "The channels of [batch, channels, ...], seen as [groups, channels / groups], transposed.", true, any,
      channel_samples, parts::along_second, detail::boxed<&weft::channel_shuffle>},

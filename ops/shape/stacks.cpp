@@ -7,6 +7,7 @@
 #include "../pad.hpp"
 #include "../../tensor/checked.hpp"
 #include "../detail/parts.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft {
 
@@ -37,9 +38,7 @@ Tensor matrices_along_diagonal(std::span<const Tensor> tensors) {
   Checked width = 0;
   for (Tensor& block : blocks) {
     block = block.to(dtype);
-    if (block.dim() > 2) {
-      raise<ShapeError>({.problem = fmt::format("a block has two dimensions, not shape {}", block.shape().text())});
-    }
+    if (block.dim() > 2) raise_rank("tensors", "at most 2 dimensions", block);
     width += block.sizes()[1];
   }
   if (!width.fits()) raise<ShapeError>({.problem = "the blocks have more columns than 63 bits can count"});
@@ -150,8 +149,8 @@ constexpr OpRecord stacks_op_records[] = {
      stacked<0>, detail::boxed<static_cast<Join>(&weft::vstack)>},
     {"row_stack", "row_stack(tensors)", "As vstack.", true, any, below_samples, stacked<0>,
      detail::boxed<static_cast<Join>(&weft::row_stack)>},
-    {"dstack", "dstack(tensors)", "cat along dimension 2 of what atleast_3d makes of the tensors.", true, any,
-     deep_samples, stacked<2>, detail::boxed<static_cast<Join>(&weft::dstack)>},
+    {"dstack", "dstack(tensors)", "cat along dimension 2 of atleast_3d of the tensors.", true, any, deep_samples,
+     stacked<2>, detail::boxed<static_cast<Join>(&weft::dstack)>},
     {"column_stack", "column_stack(tensors)", "cat along dimension 1, where 1-d and 0-d tensors are columns.", true,
      any, column_samples, stacked<1>, detail::boxed<static_cast<Join>(&weft::column_stack)>},
     {"block_diag", "block_diag(*tensors)",

@@ -9,6 +9,7 @@
 #include "../pointwise.hpp"
 #include "../../tensor/checked.hpp"
 #include "../detail/parts.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft {
 
@@ -16,10 +17,7 @@ namespace {
 
 enum class Triangle : uint8_t { lower, upper };
 
-void check_matrices(const Tensor& x) {
-  if (checked(x).dim() >= 2) return;
-  raise<ShapeError>({.problem = fmt::format("needs rank 2 or more, not shape {}", x.shape().text())});
-}
+void check_matrices(const Tensor& x) { expect_rank_at_least("x", checked(x), 2); }
 
 // True outside of the triangle: [rows, columns].
 Tensor outside(const Tensor& x, int64_t diagonal, Triangle triangle) {
@@ -179,11 +177,11 @@ constexpr OpRecord triangle_op_records[] = {
      {},
      detail::boxed<&weft::triu_>},
     {"tril_indices", "tril_indices(row, col, offset=0, *, dtype=None, device=None)",
-     "Rows and columns of what tril keeps of a matrix, [2, count]; int64 unless a dtype is given.", false, numeric,
-     indices_samples, parts::whole, detail::boxed<call_tril_indices>},
+     "Rows and columns of the elements that tril keeps of a matrix, [2, count]; int64 unless a dtype is given.", false,
+     numeric, indices_samples, parts::whole, detail::boxed<call_tril_indices>},
     {"triu_indices", "triu_indices(row, col, offset=0, *, dtype=None, device=None)",
-     "Rows and columns of what triu keeps of a matrix, [2, count]; int64 unless a dtype is given.", false, numeric,
-     indices_samples, parts::whole, detail::boxed<call_triu_indices>},
+     "Rows and columns of the elements that triu keeps of a matrix, [2, count]; int64 unless a dtype is given.", false,
+     numeric, indices_samples, parts::whole, detail::boxed<call_triu_indices>},
 };
 
 }  // namespace

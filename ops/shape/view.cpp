@@ -12,6 +12,7 @@
 #include "../join.hpp"
 #include "../../tensor/checked.hpp"
 #include "../../tensor/overlap.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft {
 
@@ -274,8 +275,7 @@ Tensor Tensor::t(Location where) const {
   const CallScope call("t", where);
   checked(*this);
   if (dim() > 2) {
-    raise<ShapeError>({.problem = fmt::format("needs a tensor of rank 2 or less, not {}", shape().text()),
-                       .remedy = "use transpose(dim0, dim1)"});
+    raise_rank("", "at most 2 dimensions", *this, "use transpose(dim0, dim1)");
   }
   return dim() < 2 ? *this : transpose(0, 1);
 }
@@ -333,9 +333,7 @@ Tensor Tensor::narrow(int dim, int64_t start, int64_t length, Location where) co
 
 Tensor Tensor::narrow(int dim, const Tensor& start, int64_t length, Location where) const {
   const CallScope call("narrow", where);
-  if (!is_integer(checked(start).dtype())) {
-    raise<DTypeError>({.problem = fmt::format("the start is {}, not an integer", name(start.dtype()))});
-  }
+  expect_dtype("start", start, is_integer(checked(start).dtype()), "an integer");
   return narrow(dim, index_numbers(start).item<int64_t>(), length);
 }
 
@@ -383,7 +381,7 @@ Tensor Tensor::squeeze(Location where) const {
     kept.push_back(layout().sizes[i]);
     strides.push_back(layout().strides[i]);
   }
-  return view_as(*this, kept, strides);
+  return weft::view_as(*this, kept, strides);
 }
 
 Tensor Tensor::squeeze(int dim, Location where) const {
@@ -395,7 +393,7 @@ Tensor Tensor::squeeze(int dim, Location where) const {
     kept.erase(d);
     strides.erase(d);
   }
-  return view_as(*this, kept, strides);
+  return weft::view_as(*this, kept, strides);
 }
 
 Tensor Tensor::expand(const Dims& wanted, Location where) const {
@@ -627,8 +625,8 @@ Tensor Tensor::detach(Location where) const {
   const CallScope call("detach", where);
   checked(*this);
   Tensor out = adopt(detail::new_alias(impl_, layout(), data_ptr()));
-  if (WEFT_UNLIKELY(detail::program_watch != nullptr) && detail::is_programs_own(outer)) {
-    detail::program_watch->left_graph(*this, out);
+  if (WEFT_UNLIKELY(detail::program_watch != nullptr) && detail::is_called_by_program(outer)) {
+    detail::program_watch->on_detach(*this, out);
   }
   return out;
 }
@@ -708,7 +706,7 @@ std::vector<Tensor> Tensor::chunk(int64_t chunks, int dim, Location where) const
   checked(*this);
   const int d = wrap_dim(dim, this->dim());
   if (this->dim() == 0 || chunks <= 0) {
-    raise<ValueError>({.problem = fmt::format("cannot make {} chunks of {}", chunks, shape().text())});
+    raise_value("chunks", fmt::format("at least 1 of shape {}", shape().text()), chunks);
   }
   const int64_t n = sizes()[d];
   if (n == 0) return empty_pieces(*this, d, chunks);

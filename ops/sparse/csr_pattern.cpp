@@ -1,6 +1,7 @@
 #include "../detail/csr_pattern.hpp"
 
 #include "../../backends/sparse.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft {
 
@@ -31,12 +32,9 @@ void check_columns(const Tensor& columns, int64_t count) {
 
 Tensor checked_integers(const Tensor& t, const char* what, int rank) {
   if (WEFT_UNLIKELY(!is_integer(checked(t).dtype()) || is_storage_only(t.dtype()))) {
-    raise<DTypeError>({.problem = fmt::format("{} are integers, not {}", what, name(t.dtype()))});
+    raise_dtype(what, "integers", t.dtype());
   }
-  if (WEFT_UNLIKELY(t.dim() != rank)) {
-    refuse_shapes(
-        fmt::format("{} have {} dimension{}, not shape {}", what, rank, rank == 1 ? "" : "s", t.shape().text()));
-  }
+  expect_rank(what, t, rank);
   return t.to(DType::i64).contiguous();
 }
 

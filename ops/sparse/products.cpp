@@ -13,6 +13,7 @@
 #include "../linalg/common.hpp"
 #include "../pointwise.hpp"
 #include "../reduce.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft {
 
@@ -103,7 +104,7 @@ Tensor sampled(const CsrPattern& p, const Tensor& a, const Tensor& b) {
 /// values to sort; there each element's term is added to its column.
 Tensor transposed_product(const Tensor& starts, const Tensor& columns, int64_t count, const Tensor& values,
                           const Tensor& dense) {
-  if (WEFT_UNLIKELY(detail::step_recorder != nullptr || is_meta(dense))) {
+  if (WEFT_UNLIKELY(detail::capture_recorder != nullptr || is_meta(dense))) {
     const Tensor rows = index_select(to_compute_type(dense), 0, rows_of_elements(starts, columns.numel()));
     const Tensor none = zeros({count, dense.size(1)}, {rows.dtype(), rows.device()});
     return index_add(none, 0, columns, to_compute_type(values).unsqueeze(1) * rows).to(dense.dtype());
@@ -144,9 +145,9 @@ Tensor csr_matmul(const Tensor& row_starts, const Tensor& columns, const Tensor&
   const CallScope call("csr_matmul", where);
   check_same_device({&checked(row_starts), &checked(columns), &checked(values), &checked(dense)});
   check_numbers(values, dense);
-  if (values.dim() != 1) refuse_shapes(fmt::format("the values are a list, not {}", values.shape().text()));
+  expect_rank("values", values, 1);
   if (dense.dim() == 1) return csr_matmul(row_starts, columns, values, dense.unsqueeze(1)).squeeze(1);
-  if (dense.dim() != 2) refuse_shapes(fmt::format("the dense operand is a matrix, not {}", dense.shape().text()));
+  expect_matrix("dense", dense);
   const CsrPattern p(row_starts, columns, values.numel(), dense.size(0));
   const Tensor out = product(p, values, dense);
   if (should_record(values, dense)) {
@@ -164,7 +165,8 @@ Tensor csr_sampled_product(const Tensor& row_starts, const Tensor& columns, cons
   check_same_device({&checked(row_starts), &checked(columns), &checked(a), &checked(b)});
   check_numbers(a, b);
   if (a.dim() != 2 || b.dim() != 2 || a.size(1) != b.size(1)) {
-    refuse_shapes(fmt::format("needs matrices of as many columns, not {} and {}", a.shape().text(), b.shape().text()));
+    refuse_shapes(mismatch_text("a and b", "matrices of as many columns",
+                                fmt::format("shapes {} and {}", a.shape().text(), b.shape().text())));
   }
   const CsrPattern p(row_starts, columns, columns.numel(), b.size(0));
   if (p.rows != a.size(0)) refuse_shapes(fmt::format("{} rows are started, a has {}", p.rows, a.size(0)));

@@ -11,8 +11,8 @@ from weft import _core
 _core._pass_over_files_in(_os.path.join(__path__[0], ""))
 
 from weft._core import (  # noqa: E402, F401
-    CapturedStep, Event, GradEvent, Generator, HookHandle, KvCache, LayeredKvCache, MultiTransformerLayer,
-    OutOfMemoryError, PagedKvCache, Stream,
+    AutogradError, CapturedStep, DeviceError, DTypeError, Error, Event, FormatError, GradEvent, Generator, HookHandle, KvCache,
+    LayeredKvCache, MultiTransformerLayer, NonFiniteError, OutOfMemoryError, PagedKvCache, ShapeError, Stream,
     Tensor, __version__, alibi_slopes, attention_backends, capture, config, current_stream, default_stream, device,
     device_count, dtype, empty_cache, fused_multi_transformer, get_default_dtype, get_num_threads, get_rng_state,
     initial_seed, live_tensors, load_device_plugin, manual_seed, memory_stats, promote_types, set_default_dtype,
@@ -43,19 +43,20 @@ newaxis = None
 from weft._functions import *  # noqa: E402, F401, F403
 from weft._functions import _operators  # noqa: E402, F401
 from weft._compositions import *  # noqa: E402, F401, F403
-from weft import _methods  # noqa: E402, F401
+from weft import _methods, _tensor_facts  # noqa: E402, F401
 from weft._files import load, load_file, load_npy, load_npz, load_pt, save, save_file, save_npy, save_npz  # noqa: E402, F401
 
 from weft._accelerator import Accelerator as _Accelerator  # noqa: E402
 
+globals().update(_tensor_facts.functions)
 cuda, hpu = _Accelerator("cuda"), _Accelerator("hpu")
 Size = tuple
 
 del _name, _object
 
 
-_modules = ("amp", "array_api", "autograd", "data", "distributed", "distributions", "fft", "func", "generation", "hooks", "io",
-            "library", "linalg", "lora", "nn", "ops", "optim", "sparse", "special", "testing", "train", "utils")
+_modules = ("amp", "array_api", "autograd", "data", "distributed", "distributions", "errors", "fft", "func", "generation", "hooks", "io",
+            "library", "linalg", "lora", "nn", "ops", "optim", "sparse", "special", "testing", "torch", "train", "utils")
 
 
 _tools = ("BreakOn", "StepRecorder", "replay", "replay_step")

@@ -1,5 +1,7 @@
 """`weft.cuda` and `weft.hpu`: PyTorch's module of a device type, for this build's devices of that type."""
 
+from numbers import Integral
+
 from weft import _core
 
 
@@ -15,7 +17,7 @@ class Accelerator:
     def _device(self, device):
         if device is None:
             return _core.device(f"{self._kind}:0")
-        return _core.device(f"{self._kind}:{device}" if isinstance(device, int) else device)
+        return _core.device(f"{self._kind}:{device}" if isinstance(device, Integral) else device)
 
     def is_available(self):
         """Whether there is a device of this type."""

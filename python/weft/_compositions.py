@@ -1,10 +1,12 @@
 """PyTorch functions that are composed of a few ops."""
 
 import collections
+from numbers import Integral
 
 from weft import _core
 from weft._core import Tensor, _ops
 from weft._functions import _need_tensors, clamp
+from weft.errors import DTypeError, ValueError
 
 __all__ = ["adjoint", "clamp_max", "clamp_min", "constant_pad_nd", "conv_tbc", "convolution", "diagflat", "feature_dropout",
            "frobenius_norm", "get_device", "gradient", "grid_sampler", "grid_sampler_2d", "grid_sampler_3d", "index_reduce",
@@ -14,7 +16,7 @@ __all__ = ["adjoint", "clamp_max", "clamp_min", "constant_pad_nd", "conv_tbc", "
 
 def _required(name, argument, value):
     if value is None:
-        raise TypeError(f"{name}(): argument '{argument}' must be a number or a tensor, not None")
+        raise TypeError(f"{name}(): argument '{argument}': expected a number or a tensor, got None")
     return value
 
 
@@ -76,7 +78,7 @@ def constant_pad_nd(input, pad, value=0):
 def nonzero_static(input, *, size, fill_value=-1, out=None):
     """The first `size` rows of nonzero, padded with rows of fill_value."""
     if size < 0:
-        raise ValueError(f"nonzero_static(): argument 'size' must not be negative, it is {size}")
+        raise ValueError(f"nonzero_static(): argument 'size': expected at least 0, got {size}")
     found = _ops["nonzero"](input)[:size]
     rest = _ops["full"]((size - found.shape[0], found.shape[1]), fill_value, dtype=found.dtype, device=found.device)
     return _ops["cat"]([found, rest], out=out)
@@ -87,7 +89,7 @@ def index_reduce(input, dim, index, source, reduce, *, include_self=True, out=No
     slice is included unless include_self is False."""
     _need_tensors("index_reduce", input=input, index=index, source=source)
     if reduce not in ("prod", "mean", "amax", "amin"):
-        raise ValueError(f"index_reduce(): argument 'reduce' must be 'prod', 'mean', 'amax' or 'amin', not {reduce!r}")
+        raise ValueError(f"index_reduce(): argument 'reduce': expected 'prod', 'mean', 'amax' or 'amin', got {reduce!r}")
     dim = _dimension("index_reduce", dim, max(input.ndim, 1))
     wanted = [index.numel() if d == dim else n for d, n in enumerate(input.shape)]
     if index.ndim > 1 or list(source.shape) != wanted:
@@ -101,10 +103,10 @@ def unravel_index(indices, shape):
     """The coordinates of row-major element indices in a tensor of that shape."""
     _need_tensors("unravel_index", indices=indices)
     if indices.dtype.is_floating_point or indices.dtype.is_complex or indices.dtype is _core.bool:
-        raise TypeError(f"unravel_index(): argument 'indices' must be integers, not {indices.dtype.name}")
-    sizes = [shape] if isinstance(shape, int) else list(shape)
-    if not all(isinstance(n, int) for n in sizes):
-        raise TypeError(f"unravel_index(): argument 'shape' must be an int or several, not {shape!r}")
+        raise DTypeError(f"unravel_index(): argument 'indices': expected integers, got {indices.dtype.name}")
+    sizes = [shape] if isinstance(shape, Integral) else list(shape)
+    if not all(isinstance(n, Integral) for n in sizes):
+        raise TypeError(f"unravel_index(): argument 'shape': expected an int or several, got {shape!r}")
     if any(n < 0 or n == 0 and indices.numel() for n in sizes):
         raise ValueError(f"unravel_index(): {tuple(sizes)} is not the shape of a tensor with elements")
     rest, coordinates = indices.to(_core.int64), []
@@ -153,17 +155,18 @@ def gradient(input, *, spacing=1, dim=None, edge_order=1):
     each dimension, or the coordinates along each dimension as tensors."""
     _need_tensors("gradient", input=input)
     if edge_order not in (1, 2):
-        raise ValueError(f"gradient(): argument 'edge_order' must be 1 or 2, not {edge_order!r}")
+        raise ValueError(f"gradient(): argument 'edge_order': expected 1 or 2, got {edge_order!r}")
     if input.dtype in (_core.uint8, _core.uint16, _core.uint32, _core.uint64):
-        raise TypeError(f"gradient(): differences of {input.dtype.name} may be negative")
-    dims = range(input.ndim) if dim is None else [dim] if isinstance(dim, int) else list(dim)
+        raise DTypeError(f"gradient(): differences of {input.dtype.name} may be negative")
+    dims = range(input.ndim) if dim is None else [dim] if isinstance(dim, Integral) else list(dim)
     dims = [_dimension("gradient", d, input.ndim) for d in dims]
     if len(set(dims)) < len(dims):
         raise ValueError(f"gradient(): argument 'dim' names a dimension twice: {tuple(dims)}")
     spacing = 1 if spacing is None else spacing
     several = isinstance(spacing, (list, tuple))
     if not several and isinstance(spacing, Tensor) and spacing.ndim:
-        raise TypeError("gradient(): argument 'spacing' must be a number, or a sequence of numbers or of tensors")
+        raise TypeError("gradient(): argument 'spacing': expected a number, or a sequence of numbers or of tensors, "
+                        f"got a tensor of {spacing.ndim} dimensions")
     spacings = list(spacing) if several else [spacing] * len(dims)
     if len(spacings) != len(dims):
         raise ValueError(f"gradient(): argument 'spacing' has {len(spacings)} entries for {len(dims)} dimensions")
@@ -180,9 +183,9 @@ def _dimension(name, dim, rank):
 
 def frobenius_norm(input, dim, keepdim=False, *, out=None):
     """Square root of the sum of squares over dim: one dimension, two, or () for all."""
-    dims = [dim] if isinstance(dim, int) else list(dim)
+    dims = [dim] if isinstance(dim, Integral) else list(dim)
     if len(dims) > 2:
-        raise ValueError(f"frobenius_norm(): argument 'dim' must be at most two dimensions, not {tuple(dims)}")
+        raise ValueError(f"frobenius_norm(): argument 'dim': expected at most two dimensions, got {tuple(dims)}")
     return _ops["vector_norm"](input, 2, dims or None, keepdim, out=out)
 
 
@@ -199,7 +202,7 @@ def norm(input, p="fro", dim=None, keepdim=False, out=None, dtype=None):
         return _ops["norm"](input, p, dim, keepdim, dtype=dtype, out=out)
     _need_tensors("norm", input=input)
     if dim is None and input.ndim != 2:
-        raise ValueError(f"norm(): 'nuc' needs a matrix or two dimensions, not {input.ndim}")
+        raise ValueError(f"norm(): argument 'input': expected a matrix or two of its dimensions for 'nuc', got {input.ndim} dimensions")
     return _ops["linalg_matrix_norm"](input, "nuc", (0, 1) if dim is None else dim, keepdim, dtype=dtype, out=out)
 
 
@@ -233,8 +236,8 @@ def triangular_solve(input, A, upper=True, transpose=False, unitriangular=False)
     _need_tensors("triangular_solve", input=input, A=A)
     for name, matrix in (("input", input), ("A", A)):
         if matrix.ndim < 2:
-            raise ValueError(f"triangular_solve(): argument '{name}' must be a matrix or several, it has {matrix.ndim} "
-                             "dimensions")
+            raise ValueError(f"triangular_solve(): argument '{name}': expected a matrix or several, "
+                             f"got {matrix.ndim} dimensions")
     x = _ops["linalg_solve_triangular"](A.mT if transpose else A, input, upper=upper != transpose,
                                       unitriangular=unitriangular)
     return _triangular_solve(x, A.expand(*x.shape[:-2], *A.shape[-2:]).clone())
@@ -298,7 +301,7 @@ def _grid_sampler(name, ranks):
             raise ValueError(f"{name}(): the input has {input.ndim} dimensions")
         for argument, number in (("interpolation_mode", interpolation_mode), ("padding_mode", padding_mode)):
             if number not in (0, 1, 2):
-                raise ValueError(f"{name}(): argument '{argument}' must be 0, 1 or 2, not {number!r}")
+                raise ValueError(f"{name}(): argument '{argument}': expected 0, 1 or 2, got {number!r}")
         return _ops["grid_sample"](input, grid, modes[interpolation_mode], edges[padding_mode], align_corners)
 
     apply.__name__ = apply.__qualname__ = name

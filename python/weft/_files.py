@@ -26,7 +26,7 @@ def _described(obj, path, tensors):
     if isinstance(obj, dict):
         for key in obj:
             if not (key is None or isinstance(key, (bool, int, float, str))):
-                raise TypeError(f"save(): a key at '{path}' is a {type(key).__name__}, not a text, a number or None")
+                raise TypeError(f"save(): key at '{path}': expected a text, a number or None, got {type(key).__name__}")
         return {"dict": [[key, _described(value, f"{path}.{key}" if path else str(key), tensors)]
                          for key, value in obj.items()]}
     if isinstance(obj, (list, tuple)):

@@ -1,13 +1,15 @@
 """Functions that are not ops: keywords beyond an op's schema, other names from PyTorch, tensors from external data."""
 
 import collections
+from numbers import Integral
 
 from weft import _core
 from weft._core import Tensor, _ops, dtype as _dtype
+from weft.errors import ValueError
 
 __all__ = ["tensor", "as_tensor", "asarray", "from_numpy", "from_dlpack", "frombuffer", "is_tensor",
            "is_complex", "is_floating_point", "result_type", "can_cast", "finfo", "iinfo", "numel", "layout", "memory_format", "strided",
-           "contiguous_format", "preserve_format"]
+           "contiguous_format", "preserve_format", "channels_last", "channels_last_3d"]
 
 
 def _public(function):
@@ -19,7 +21,7 @@ def _public(function):
 def _need_tensors(name, **arguments):
     for argument, value in arguments.items():
         if not isinstance(value, Tensor):
-            raise TypeError(f"{name}(): argument '{argument}' must be a Tensor, not {type(value).__name__}")
+            raise TypeError(f"{name}(): argument '{argument}': expected a Tensor, got {type(value).__name__}")
 
 
 _python_types = {bool: _core.bool, int: _core.int64, float: _core.float64, complex: _core.complex128}
@@ -49,9 +51,10 @@ class memory_format:
 
 strided = layout()
 contiguous_format, preserve_format = memory_format("contiguous_format"), memory_format("preserve_format")
+channels_last, channels_last_3d = memory_format("channels_last"), memory_format("channels_last_3d")
 
 # PyTorch keywords without an effect here: the values that are allowed besides None, and the ops.
-_formats = (contiguous_format, preserve_format)
+_formats = (contiguous_format, preserve_format, channels_last, channels_last_3d)
 _new = ("empty zeros ones full arange linspace eye rand randn randint randperm logspace geomspace normal hann_window "
         "hamming_window blackman_window bartlett_window kaiser_window ")
 _likes = "empty_like zeros_like ones_like full_like rand_like randn_like randint_like "
@@ -151,10 +154,10 @@ def tensordot(a, b, dims=2, out=None):
     """Sums of products over the last `dims` dimensions of a and the first of b, or over two lists of dimensions."""
     if isinstance(dims, Tensor):
         dims = dims.tolist() if dims.numel() > 1 else dims.item()
-    if isinstance(dims, int):
+    if isinstance(dims, Integral):
         return _ops["tensordot"](a, b, dims, out=out)
     if not isinstance(dims, (list, tuple)) or len(dims) != 2:
-        raise TypeError("tensordot(): argument 'dims' must be an int or two lists of dimensions")
+        raise TypeError(f"tensordot(): argument 'dims': expected an int or two lists of dimensions, got {dims!r}")
     dims_a, dims_b = dims
     return _ops["tensordot"](a, b, list(dims_a), list(dims_b), out=out)
 
@@ -178,7 +181,7 @@ def broadcast_shapes(*shapes):
     """The shape that arrays of these shapes broadcast to."""
     result = []
     for shape in shapes:
-        shape = [shape] if isinstance(shape, int) else list(shape)
+        shape = [shape] if isinstance(shape, Integral) else list(shape)
         result = [1] * (len(shape) - len(result)) + result
         shape = [1] * (len(result) - len(shape)) + shape
         for i, (a, b) in enumerate(zip(result, shape)):
@@ -215,7 +218,7 @@ def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False):
     """obj as a tensor, sharing its memory if possible and copy is not True. With copy=False, raises ValueError if it
     cannot be shared. Read-only memory is copied, since tensors are always writable."""
     if copy is not None and not isinstance(copy, bool):
-        raise TypeError(f"asarray(): argument 'copy' must be a bool or None, not {type(copy).__name__}")
+        raise TypeError(f"asarray(): argument 'copy': expected a bool or None, got {type(copy).__name__}")
     if isinstance(obj, Tensor):
         shared = obj
         result = _finish(obj, dtype, device)
@@ -240,7 +243,7 @@ def from_numpy(ndarray):
     """A tensor that shares the array's memory. A read-only array is copied. Raises TypeError for anything but an array
     and for dtypes that weft lacks, and ValueError for unaligned elements."""
     if not any(c.__module__ == "numpy" and c.__name__ == "ndarray" for c in type(ndarray).__mro__):
-        raise TypeError(f"from_numpy(): argument 'ndarray' must be a numpy.ndarray, not {type(ndarray).__name__}")
+        raise TypeError(f"from_numpy(): argument 'ndarray': expected a numpy.ndarray, got {type(ndarray).__name__}")
     if not ndarray.dtype.isnative:
         raise TypeError(f"from_numpy(): argument 'ndarray' has another byte order: {ndarray.dtype}")
     return _core._from_memory(ndarray, False if ndarray.flags.writeable else None)
@@ -316,7 +319,7 @@ def can_cast(from_, to, /):
     """Whether `from_` converts to `to` without leaving its category (bool, integer, float, complex)."""
     from_, to = from_.dtype if isinstance(from_, Tensor) else _named(from_), _named(to)
     if not isinstance(from_, _dtype) or not isinstance(to, _dtype):
-        raise TypeError("can_cast(): arguments 'from_' and 'to' must be dtypes")
+        raise TypeError(f"can_cast(): arguments 'from_' and 'to': expected dtypes, got {from_!r} and {to!r}")
     return _category(from_) <= _category(to)
 
 
@@ -327,6 +330,9 @@ _float_facts = {  # bits, eps, max, smallest normal
     "float64": (64, 2.0**-52, float.fromhex("0x1.fffffffffffffp1023"), 2.0**-1022),
     "float8_e4m3fn": (8, 2.0**-3, 448.0, 2.0**-6),
     "float8_e5m2": (8, 2.0**-2, 57344.0, 2.0**-14),
+    "float8_e4m3fnuz": (8, 2.0**-3, 240.0, 2.0**-7),
+    "float8_e5m2fnuz": (8, 2.0**-2, 57344.0, 2.0**-15),
+    "float8_e8m0fnu": (8, 1.0, 2.0**127, 2.0**-127),
 }
 
 
@@ -338,10 +344,11 @@ class finfo:
         if isinstance(type, _dtype) and type.is_complex:
             type = _core.float32 if type is _core.complex64 else _core.float64
         if not isinstance(type, _dtype) or not type.is_floating_point:
-            raise TypeError(f"finfo(): argument 'type' must be a floating-point dtype, not {type!r}")
+            raise TypeError(f"finfo(): argument 'type': expected a floating-point dtype, got {type!r}")
         self.dtype = type
         self.bits, self.eps, self.max, self.smallest_normal = _float_facts[type.name]
-        self.min, self.tiny, self.resolution = -self.max, self.smallest_normal, self.eps
+        self.min = -self.max if type.is_signed else self.smallest_normal
+        self.tiny, self.resolution = self.smallest_normal, self.eps
 
     def __repr__(self):
         return f"finfo(dtype={self.dtype.name}, bits={self.bits}, eps={self.eps:g}, min={self.min:g}, max={self.max:g})"
@@ -353,7 +360,7 @@ class iinfo:
     def __init__(self, type):
         type = type.dtype if isinstance(type, Tensor) else _named(type)
         if not isinstance(type, _dtype) or type.is_floating_point or type.is_complex or type is _core.bool:
-            raise TypeError(f"iinfo(): argument 'type' must be an integer dtype, not {type!r}")
+            raise TypeError(f"iinfo(): argument 'type': expected an integer dtype, got {type!r}")
         self.dtype, self.bits = type, 8 * type.itemsize
         self.min = -2**(self.bits - 1) if type.is_signed else 0
         self.max = 2**(self.bits - 1) - 1 if type.is_signed else 2**self.bits - 1

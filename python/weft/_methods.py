@@ -1,7 +1,10 @@
 """Methods of weft.Tensor besides its operators and properties: every op, hooks, pickling."""
 
+from numbers import Integral
+
 from weft import _compositions, _core, _functions
 from weft._core import Tensor, _ops
+from weft.errors import DTypeError, ValueError
 
 # Ops with a first argument other than a tensor are only functions.
 _not_methods = {"empty", "zeros", "ones", "full", "arange", "linspace", "logspace", "eye", "rand", "randn", "randint",
@@ -14,7 +17,8 @@ for _name, _op in _ops.items():
 for _name in _functions.__all__:
     _function = getattr(_functions, _name)
     if not _name.startswith(("tensor", "as", "from", "is_tensor", "broadcast_", "meshgrid", "finfo", "iinfo", "can_cast",
-                             "result_type", "layout", "memory_format", "strided", "contiguous_format", "preserve_format")) and not hasattr(Tensor, _name):
+                             "result_type", "layout", "memory_format", "strided", "contiguous_format", "preserve_format",
+                             "channels_last")) and not hasattr(Tensor, _name):
         setattr(Tensor, _name, _function)
 for _name in _compositions.__all__:
     setattr(Tensor, _name, getattr(_compositions, _name))
@@ -46,7 +50,7 @@ def _in_place(name):
             raise ValueError(f"{name}_(): the result has shape {tuple(result.shape)}, the tensor {tuple(self.shape)}")
         kept = result.dtype is self.dtype if name == "float_power" else _functions.can_cast(result.dtype, self.dtype)
         if not kept:
-            raise TypeError(f"{name}_(): a {result.dtype.name} result cannot be written into {self.dtype.name}")
+            raise DTypeError(f"{name}_(): a {result.dtype.name} result cannot be written into {self.dtype.name}")
         return self.copy_(result)
 
     method.__name__, method.__doc__ = name + "_", f"In place: {op.__doc__}"
@@ -77,7 +81,7 @@ def bernoulli_(self, p=0.5, *, generator=None):
 def cumsum_(self, dim, exclusive=False, reverse=False, *, dtype=None):
     """In place: prefix sums along dim. dtype must be self's, if given."""
     if dtype not in (None, self.dtype):
-        raise TypeError(f"cumsum_(): a {dtype.name} result cannot be written into {self.dtype.name}")
+        raise DTypeError(f"cumsum_(): a {dtype.name} result cannot be written into {self.dtype.name}")
     return _ops["cumsum_"](self, dim, exclusive, reverse)
 
 
@@ -85,7 +89,7 @@ def _variadic(name):
     op = _ops[name]
 
     def method(self, *numbers, **keywords):
-        several = len(numbers) > 1 and all(isinstance(n, int) for n in numbers)
+        several = len(numbers) > 1 and all(type(n) is int or isinstance(n, Integral) for n in numbers)
         return op(self, numbers, **keywords) if several else op(self, *numbers, **keywords)
 
     method.__name__, method.__doc__ = name, op.__doc__
@@ -133,7 +137,7 @@ def type_as(self, other):
 @_method
 def sum_to_size(self, size, *more):
     """Sums over the dimensions that expand() would add or stretch to get from this size to self's."""
-    sizes = [size, *more] if isinstance(size, int) else list(size)
+    sizes = [size, *more] if isinstance(size, Integral) else list(size)
     added = self.ndim - len(sizes)
     if added < 0 or any(n not in (1, old) for n, old in zip(sizes, self.shape[added:])):
         raise ValueError(f"sum_to_size(): {tuple(sizes)} does not expand to {tuple(self.shape)}")
@@ -182,12 +186,12 @@ def _elementwise(name, others):
         for other in tensors:
             _functions._need_tensors(name, other=other)
             if other.dtype is not self.dtype:
-                raise TypeError(f"{name}(): the tensors must be {self.dtype.name}, not {other.dtype.name}")
+                raise DTypeError(f"{name}(): tensors: expected {self.dtype.name}, got {other.dtype.name}")
         numbers = [t.expand(self.shape).reshape(-1).tolist() for t in (self, *tensors)]
         values = [function(*several) for several in zip(*numbers)]
         return self.copy_(_functions.tensor(values, dtype=self.dtype).reshape(self.shape))
 
-    method.__name__, method.__doc__ = name, "Overwrites each number with what a function of Python's makes of it."
+    method.__name__, method.__doc__ = name, "Overwrites each number with the result of a Python function of it."
     _method(method)
 
 
@@ -209,7 +213,7 @@ def cpu(self, memory_format=None):
 @_method
 def cuda(self, device=None, non_blocking=False, memory_format=None):
     """self on a GPU; by default the first one."""
-    device = f"cuda:{device or 0}" if device is None or isinstance(device, int) else device
+    device = f"cuda:{device or 0}" if device is None or isinstance(device, Integral) else device
     return self.to(device, non_blocking=non_blocking, memory_format=memory_format)
 
 
@@ -231,20 +235,27 @@ for _name, _dtype in {"float": _core.float32, "double": _core.float64, "half": _
 _kinds = {"float32": "Float", "float64": "Double", "float16": "Half", "bfloat16": "BFloat16", "int64": "Long", "int32": "Int",
           "int16": "Short", "int8": "Char", "uint8": "Byte", "bool": "Bool", "complex64": "ComplexFloat",
           "complex128": "ComplexDouble", "uint16": "UInt16", "uint32": "UInt32", "uint64": "UInt64",
-          "float8_e4m3fn": "Float8_e4m3fn", "float8_e5m2": "Float8_e5m2"}
+          "float8_e4m3fn": "Float8_e4m3fn", "float8_e5m2": "Float8_e5m2", "float8_e4m3fnuz": "Float8_e4m3fnuz",
+          "float8_e5m2fnuz": "Float8_e5m2fnuz", "float8_e8m0fnu": "Float8_e8m0fnu"}
+
+
+type_prefix = "weft"  # weft.torch sets "torch"
 
 
 def _type(self, dtype=None, non_blocking=False):
-    """self converted to that dtype, which may be a PyTorch tensor type name such as "weft.FloatTensor". Without a
-    dtype, returns the type name of self."""
+    """self converted to that dtype, which may be a tensor type of PyTorch's or its name, such as "weft.FloatTensor". Without
+    a dtype, returns the type name of self."""
     if dtype is None:
         place = "" if self.device.type == "cpu" else f"{self.device.type}."
-        return f"weft.{place}{_kinds[self.dtype.name]}Tensor"
+        return f"{type_prefix}.{place}{_kinds[self.dtype.name]}Tensor"
     if isinstance(dtype, str):
-        found = [name for name, kind in _kinds.items() if dtype == f"weft.{kind}Tensor"]
-        if not found:
+        package, *device, kind = [*dtype.split("."), ""] if "." not in dtype else dtype.split(".")
+        found = [name for name, known in _kinds.items() if package in ("weft", "torch") and kind == f"{known}Tensor"]
+        if not found or len(device) > 1:
             raise ValueError(f"type(): there is no {dtype!r}")
-        dtype = getattr(_core, found[0])
+        return self.to(device[0] if device else "cpu", getattr(_core, found[0]), non_blocking=non_blocking)
+    if hasattr(dtype, "_dtype"):  # torch.cuda.FloatTensor
+        return self.to(dtype._device or "cpu", dtype._dtype or _core.get_default_dtype(), non_blocking=non_blocking)
     return self.to(dtype, non_blocking=non_blocking)
 
 
@@ -277,6 +288,19 @@ def new_tensor(self, data, dtype=None, device=None, requires_grad=False, pin_mem
     """tensor with self's dtype and device."""
     return _functions.tensor(data, dtype=dtype or self.dtype, device=device or self.device, requires_grad=requires_grad,
                              pin_memory=pin_memory)
+
+
+_backward = Tensor.backward
+
+
+@_method
+def backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None):
+    """Fills .grad of every leaf that this depends on, or of `inputs` alone."""
+    if inputs is None:
+        return _backward(self, gradient, retain_graph, create_graph)
+    from weft import autograd
+
+    autograd.backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 
 
 @_method
@@ -322,8 +346,6 @@ def __array__(self, dtype=None, copy=None):
     return array.copy() if copy else array
 
 
-# Makes NumPy's operators defer to weft's.
-Tensor.__array_ufunc__ = None
 Tensor.__array_priority__ = 1000
 
 
@@ -419,3 +441,6 @@ class GraphNode:
 
 
 Tensor.grad_fn = property(_grad_fn, doc="The op that produced this tensor, or None for a leaf.")
+
+
+from weft import _numpy, _tensor_facts  # noqa: E402, F401

@@ -44,6 +44,10 @@ class ModuleRegistry:
         """Version of a type; 1 if it is not registered."""
         return self._classes[name][1] if name in self._classes else 1
 
+    def _own_types(self):
+        """The names of the registered classes, without those of weft.nn."""
+        return list(self._classes)
+
     def find(self, name, path):
         """The class with this name; `path` is for the message of the KeyError if there is none."""
         if name in self._classes:
@@ -135,7 +139,9 @@ def from_json(text, registry=None, *, allow_unreleased=False):
     type that neither weft.nn nor the registry has, and ValueError if a class does not fit its description or has
     another version."""
     registry = registry or ModuleRegistry()
-    return _build(registry.migrate(_model_of(text), "", allow_unreleased), registry)
+    tree = _model_of(text)
+    _core._check_claims(text, registry._own_types())
+    return _build(registry.migrate(tree, "", allow_unreleased), registry)
 
 
 def _model_of(text):
@@ -281,9 +287,11 @@ def _adapt(tree, model):
     """Adds the described LoRA adapters."""
     from weft.nn import lora
 
+    adapted = {layer["name"] for layer in lora.lora_layers(model)}
+
     def walk(tree, path):
         config = tree.get("config", {})
-        if "lora_r" in config and not model.get_submodule(path)._state.is_adapted:
+        if "lora_r" in config and path not in adapted:
             named = {"lora_r": "r", "lora_alpha": "alpha", "lora_dropout": "dropout", "lora_rslora": "rslora",
                      "lora_plus_scale": "lora_plus_scale", "lora_enable": "enable",
                      "lora_share": "share", "lora_merge_on_eval": "merge_on_eval"}
@@ -347,12 +355,21 @@ def _check_types(tree, registry, path):
             _check_types(child, registry, _joined(path, child["name"]))
 
 
+def _check_native(module):
+    """Raises ValueError for a module of C++ whose members were replaced, such as a quantized layer in a CausalLM."""
+    from weft.nn.module import NativeModule
+    for _, part in module.named_modules():
+        if isinstance(part, NativeModule) and type(part) is not NativeModule:
+            _core._check_native(part._state)
+
+
 def save_model(folder, module, registry=None, *, max_shard_size="5GB", documents=None):
     """Writes a module's tree and its weights to a folder, and replaces an existing model as a whole. Raises ValueError
     for a class that neither weft.nn nor the registry has."""
     registry = registry or ModuleRegistry()
     document = _tree(module, registry)
     _check_types(document["model"], registry, "")
+    _check_native(module)
     tree = _json.dumps(document)
     texts = {name: _json.dumps(value, allow_nan=False) for name, value in (documents or {}).items()}
     _core._save_model(_os.fspath(folder), module._state, tree, str(max_shard_size), texts)
@@ -364,11 +381,12 @@ def load_model(folder, registry=None, *, device="cpu", dtype=None, allow_unrelea
     registry = registry or ModuleRegistry()
     path = _os.path.join(_os.fspath(folder), "model.json")
     with open(path, encoding="utf-8") as file:
-        tree = _model_of(file.read())
+        text = file.read()
+    tree = _model_of(text)
     written = {t["stored_as"] for _, t in _named_tensors(tree, "")}
     tree = registry.migrate(tree, "", allow_unreleased)
     others = sum(_math.prod(t["shape"]) for t in _unsaved_tensors(tree))
-    budget = _core._BuildBudget(_os.fspath(folder), min(others, 2**62))
+    budget = _core._BuildBudget(_os.fspath(folder), text, registry._own_types(), min(others, 2**62))
     try:
         module = _build(tree, registry)
     finally:

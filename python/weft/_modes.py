@@ -63,7 +63,7 @@ class inference_mode(_Mode):
     def __init__(self, mode=True):
         super().__init__()
         if not isinstance(mode, bool):
-            raise TypeError(f"inference_mode(): argument 'mode' must be a bool, not {type(mode).__name__}")
+            raise TypeError(f"inference_mode(): argument 'mode': expected a bool, got {type(mode).__name__}")
         self._mode = mode
 
     def _wanted(self, enabled, inference):
@@ -79,7 +79,7 @@ class set_grad_enabled(_Mode):
     def __init__(self, mode):
         super().__init__()
         if not isinstance(mode, bool):
-            raise TypeError(f"set_grad_enabled(): argument 'mode' must be a bool, not {type(mode).__name__}")
+            raise TypeError(f"set_grad_enabled(): argument 'mode': expected a bool, got {type(mode).__name__}")
         self._mode = mode
         self._before = _core._grad_mode()
         _core._set_grad_mode(mode, self._before[1] and not mode)
@@ -113,7 +113,7 @@ class autocast:
 
     def __init__(self, device_type="cpu", dtype=None, enabled=True, cache_enabled=True):
         if not isinstance(device_type, str):
-            raise TypeError(f"autocast(): argument 'device_type' must be a str, not {type(device_type).__name__}")
+            raise TypeError(f"autocast(): argument 'device_type': expected a str, got {type(device_type).__name__}")
         if dtype is None:
             dtype = _core.bfloat16 if device_type == "cpu" else _core.float16
         self.device, self.fast_dtype = device_type, dtype
@@ -172,7 +172,7 @@ def set_deterministic_debug_mode(debug_mode):
     modes = {name: i for i, name in enumerate(_debug_modes)}
     mode = modes.get(debug_mode, debug_mode)
     if mode not in (0, 1, 2):
-        raise ValueError(f"debug_mode is one of {', '.join(_debug_modes)} or 0, 1, 2, not {debug_mode!r}")
+        raise ValueError(f"debug_mode: expected one of {', '.join(_debug_modes)} or 0, 1, 2, got {debug_mode!r}")
     _core._set_deterministic(int(mode))
 
 

@@ -67,7 +67,7 @@ class Evaluation:
         if metric is None:
             metric = self._metrics[name] = kind(*args, **kwargs)
         elif type(metric) is not kind:
-            raise ValueError(f"\"{name}\" is the name of a {type(metric).__name__}, not of a {kind.__name__}")
+            raise ValueError(f"metric \"{name}\": expected {kind.__name__}, got {type(metric).__name__}")
         return metric
 
     def mean(self, name):
@@ -190,9 +190,9 @@ class Trainer:
                  masters=None, halt_on_nan=True, offload_optimizer=False, reduce=None, mean_weight=None, rank=0, evaluate_every=0, metric=None,
                  maximize=False, patience=0, min_delta=0.0, save=None, save_every=0, keep_last=2, keep_best=True,
                  generators=None, resume=False, empty_cache_every=0, end_by_signal=True, log=None, unit="samples"):
-        from weft.optim import Optimizer
+        from weft.optim import NativeOptimizer
 
-        if type(optimizer).step is not Optimizer.step:
+        if type(optimizer).step is not NativeOptimizer.step:
             raise TypeError(f"the Trainer's steps are those of weft.optim; {type(optimizer).__name__} has its own")
         options = {"epochs": epochs, "steps": steps, "accumulate": accumulate, "clip_norm": float(clip_norm),
                    "halt_on_nan": halt_on_nan, "offload_optimizer": offload_optimizer, "rank": rank,

@@ -5,6 +5,18 @@ from weft._core import Tensor
 from weft._modes import autocast, get_autocast_dtype, is_autocast_enabled  # noqa: F401
 
 
+def _core_of(optimizer):
+    """C++'s optimizer, or one over the same parameters for an optimizer written in Python."""
+    core = getattr(optimizer, "_core", None)
+    if core is None:
+        core = optimizer.__dict__.get("_stand_in")
+    if core is None:
+        from weft.optim import SGD
+
+        core = optimizer._stand_in = SGD([p for group in optimizer.param_groups for p in group["params"]])._core
+    return core
+
+
 class GradScaler:
     """Scales the loss so that small float16 gradients do not underflow, skips steps with non-finite gradients, and
     adapts the scale (Micikevicius et al. 2018)."""
@@ -23,11 +35,11 @@ class GradScaler:
 
     def unscale_(self, optimizer):
         """Divides the gradients by the scale, so that they can be clipped."""
-        self._core._unscale(optimizer._core)
+        self._core._unscale(_core_of(optimizer))
 
     def step(self, optimizer, *args, **kwargs):
         """Returns optimizer.step(…); skips the step and returns None if a gradient is not finite."""
-        return self._core._step(optimizer._core, lambda: optimizer.step(*args, **kwargs))[1]
+        return self._core._step(_core_of(optimizer), lambda: optimizer.step(*args, **kwargs))[1]
 
     def update(self, new_scale=None):
         """Ends the iteration: the scale grows, shrinks, or is set to `new_scale`."""

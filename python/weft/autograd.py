@@ -11,7 +11,7 @@ def _several(tensors, function, argument):
     tensors = list(tensors)
     for t in tensors:
         if not isinstance(t, Tensor):
-            raise TypeError(f"{function}(): argument '{argument}' must be tensors, not {type(t).__name__}")
+            raise TypeError(f"{function}(): argument '{argument}': expected tensors, got {type(t).__name__}")
     return tensors
 
 
@@ -30,8 +30,18 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
                              _seeds(grad_outputs, "grad", "grad_outputs"), retain_graph, create_graph, allow_unused))
 
 
-def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False):
-    """Accumulates gradients into the .grad of every leaf that the tensors depend on."""
+def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, grad_variables=None, inputs=None):
+    """Accumulates gradients into the .grad of every leaf that the tensors depend on, or of `inputs` alone."""
+    grad_tensors = grad_variables if grad_tensors is None else grad_tensors
+    if inputs is not None:
+        inputs = _several(inputs, "backward", "inputs")
+        if not inputs:
+            raise RuntimeError("backward(): argument 'inputs': expected at least one tensor, got none")
+        found = grad(tensors, inputs, grad_tensors, retain_graph, create_graph, allow_unused=True)
+        for tensor, gradient in zip(inputs, found):
+            if gradient is not None:
+                tensor.grad = gradient if tensor.grad is None else tensor.grad + gradient
+        return
     _core._backward(_several(tensors, "backward", "tensors"), _seeds(grad_tensors, "backward", "grad_tensors"),
                     retain_graph, create_graph)
 
@@ -66,8 +76,12 @@ class FunctionCtx:
         self._dirty = tensors
 
     def set_materialize_grads(self, value):
-        if not value:
-            raise NotImplementedError("gradients that do not arrive are zeros; None is not there yet")
+        """Nothing: gradients that do not arrive are zeros, never None."""
+
+    def save_for_forward(self, *tensors):
+        """Nothing: derivatives in forward mode come from backward."""
+
+    saved_variables = property(lambda self: self.saved_tensors, doc="saved_tensors.")
 
 
 class Function:
@@ -83,5 +97,30 @@ class Function:
         raise NotImplementedError("a Function needs a static method backward")
 
     @classmethod
-    def apply(cls, *args):
-        return _core._apply_function(cls, FunctionCtx(), args)
+    def apply(cls, *args, **kwargs):
+        """The result of forward, recorded with backward. With a static method setup_context(ctx, inputs, output), forward
+        takes no ctx."""
+        return _core._apply_function(_Steps(cls, len(args), kwargs), FunctionCtx(), args)
+
+
+class _Steps:
+    """A Function as C++ calls it."""
+
+    def __init__(self, function, count, keywords):
+        self.function, self.count, self.keywords, self.__name__ = function, count, keywords, function.__name__
+
+    def forward(self, ctx, *args):
+        setup = getattr(self.function, "setup_context", None)
+        if setup is None:
+            return self.function.forward(ctx, *args, **self.keywords)
+        output = self.function.forward(*args, **self.keywords)
+        setup(ctx, args, output)
+        return output
+
+    def backward(self, ctx, *gradients):
+        """The gradients of backward; None for arguments that were left out may be missing or given."""
+        returned = self.function.backward(ctx, *gradients)
+        if isinstance(returned, (tuple, list)) and len(returned) > self.count:
+            if all(g is None for g in returned[self.count:]):
+                return tuple(returned[:self.count])
+        return returned

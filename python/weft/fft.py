@@ -2,6 +2,7 @@
 
 from weft import _core
 from weft._core import _ops
+from weft.errors import ValueError as _ValueError
 
 for _name, _op in _ops.items():
     if _name.startswith("fft_"):
@@ -11,7 +12,7 @@ del _name, _op
 
 def _frequencies(numbers, n, d, dtype, device, requires_grad):
     if n < 1:
-        raise ValueError(f"fftfreq(): {n} numbers have no transform")
+        raise _ValueError(f"fftfreq(): {n} numbers have no transform")
     kind = dtype or _core.get_default_dtype()
     values = (numbers.to(_core.float64) * (1.0 / (n * d))).to(kind)
     values = values if device is None else values.to(device)

@@ -1,13 +1,16 @@
 """Transforms of functions of tensors under torch.func's names."""
 
 import functools
+from numbers import Integral
 
 from weft import _core
 from weft._core import Tensor
+from weft.errors import KeyError, ValueError
 
 _made = _core._func
 
-__all__ = ["vjp", "jvp", "jacrev", "jacfwd", "jacobian", "hessian", "hvp", "grad", "grad_and_value", "vmap"]
+__all__ = ["vjp", "jvp", "jacrev", "jacfwd", "jacobian", "hessian", "hvp", "grad", "grad_and_value", "vmap", "functional_call",
+           "linearize", "replace_all_batch_norm_modules_", "stack_module_state"]
 
 
 def _flat(tree):
@@ -79,7 +82,7 @@ def jvp(func, primals, tangents, *, strict=False, has_aux=False):
 
 def _differentiated(func, args, kwargs, argnums):
     """func as one of the arguments that argnums name, and these."""
-    chosen = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    chosen = (argnums,) if isinstance(argnums, Integral) else tuple(argnums)
     for n in chosen:
         if not -len(args) <= n < len(args):
             raise ValueError(f"argnums {n} for {len(args)} arguments")
@@ -107,7 +110,7 @@ def _jacobian(func, argnums, has_aux, mode):
             return outputs, ()
 
         lines = [flat.rebuild(line) for line in _made.jacobian(keep_aux, flat.inputs, mode)]
-        if isinstance(argnums, int):
+        if isinstance(argnums, Integral):
             lines = [line[0] for line in lines]
         result = flat.outputs_again(lines)
         return (result, flat.aux_again(kept)) if has_aux else result
@@ -138,7 +141,7 @@ def hessian(func, argnums=0):
         of_chosen, chosen = _differentiated(func, args, kwargs, argnums)
         flat = _Flat(of_chosen, chosen)
         lines = flat.rebuild([flat.rebuild(line) for line in _made.hessian(flat, flat.inputs)])
-        return lines[0][0] if isinstance(argnums, int) else lines
+        return lines[0][0] if isinstance(argnums, Integral) else lines
 
     return of
 
@@ -159,7 +162,7 @@ def grad_and_value(func, argnums=0, has_aux=False):
         flat = _Flat(of_chosen, chosen, has_aux)
         (value, *gradients), aux = _made.grad_and_value(flat, flat.inputs)
         result = flat.rebuild(gradients)
-        return result[0] if isinstance(argnums, int) else result, flat.told([value], aux)
+        return result[0] if isinstance(argnums, Integral) else result, flat.told([value], aux)
 
     return of
 
@@ -178,7 +181,7 @@ def grad(func, argnums=0, has_aux=False):
 
 def _dims(dims, tree, what):
     """A dimension or None for each tensor of the structure."""
-    if dims is None or isinstance(dims, int):
+    if dims is None or isinstance(dims, Integral):
         return [dims] * len(_flat(tree)[0])
     if isinstance(tree, Tensor):
         raise ValueError(f"{what} has a structure where there is a tensor")
@@ -206,3 +209,82 @@ def vmap(func, in_dims=0, out_dims=0, randomness="error"):
         return flat.outputs_again([t.movedim(0, dim) if dim else t for t, dim in zip(results, places)])
 
     return of
+
+
+def linearize(func, *primals):
+    """The output at the primals, and the function that takes tangents to the change of the output along them."""
+    output = func(*primals)
+
+    def along(*tangents):
+        return jvp(func, primals, tangents)[1]
+
+    return output, along
+
+
+def _holders(module, names):
+    """The module and the attribute of each name."""
+    for name in names:
+        path, _, own = name.rpartition(".")
+        yield name, module.get_submodule(path), own
+
+
+def _same_tensors(module, names):
+    """The other names of tensors that the module holds under several, as tied weights."""
+    known: dict = {}
+    for path, part in module.named_modules():
+        for own, tensor in [*part._state.parameters().items(), *part._state.buffers().items()]:
+            known.setdefault(tensor._impl(), []).append(f"{path}.{own}" if path else own)
+    return {name: [other for others in known.values() if name in others for other in others if other != name]
+            for name in names}
+
+
+def functional_call(module, parameter_and_buffer_dicts, args=None, kwargs=None, *, tie_weights=True, strict=False):
+    """module(*args, **kwargs) with other parameters and buffers, a dict by name or several. KeyError for an unknown name,
+    and with strict=True for a missing one. Layers whose forward is C++'s take their own parameters."""
+    dicts = parameter_and_buffer_dicts if isinstance(parameter_and_buffer_dicts, (tuple, list)) else [parameter_and_buffer_dicts]
+    tensors = {name: tensor for given in dicts for name, tensor in given.items()}
+    known = {name for name, _ in [*module.named_parameters(), *module.named_buffers()]}
+    known |= set(module.state_dict(keep_vars=True))
+    if tensors.keys() - known:
+        raise KeyError(f"functional_call(): {type(module).__name__} has no {', '.join(sorted(tensors.keys() - known))}")
+    if strict and known - tensors.keys():
+        raise KeyError(f"functional_call(): {', '.join(sorted(known - tensors.keys()))} is missing")
+    if tie_weights:
+        for name, others in _same_tensors(module, tensors).items():
+            tensors.update({other: tensors[name] for other in others if other not in tensors})
+    args = () if args is None else args if isinstance(args, tuple) else (args,)
+    shadowed = []
+    try:
+        for name, holder, own in _holders(module, tensors):
+            if own in holder.__dict__:
+                raise KeyError(f"functional_call(): '{name}' is replaced already")
+            holder.__dict__[own] = tensors[name]
+            shadowed.append((holder, own))
+        return module(*args, **(kwargs or {}))
+    finally:
+        for holder, own in shadowed:
+            holder.__dict__.pop(own, None)
+
+
+def stack_module_state(models):
+    """(parameters, buffers) of equal models, each by name with the models along a new first dimension."""
+    if not models:
+        raise ValueError("stack_module_state(): there are no models")
+
+    def stacked(named, leaves):
+        columns = [dict(getattr(model, named)()) for model in models]
+        rows = {name: _core._ops["stack"]([column[name].detach() for column in columns]) for name in columns[0]}
+        return {name: row.requires_grad_(columns[0][name].requires_grad) if leaves else row for name, row in rows.items()}
+
+    return stacked("named_parameters", True), stacked("named_buffers", False)
+
+
+def replace_all_batch_norm_modules_(root):
+    """Makes all batch norms of a module use the statistics of each batch, so that vmap may call it."""
+    from weft import nn
+
+    for module in root.modules():
+        if isinstance(module, (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)):
+            module.track_running_stats = False
+            module.running_mean = module.running_var = module.num_batches_tracked = None
+    return root

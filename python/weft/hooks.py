@@ -27,7 +27,7 @@ def _named(module, function):
     pairs = list(named()) if named is not None else [(str(n), p) for n, p in dict(module).items()]
     for _, tensor in pairs:
         if not isinstance(tensor, Tensor):
-            raise TypeError(f"{function}(): argument 'module' must hold tensors, not {type(tensor).__name__}")
+            raise TypeError(f"{function}(): argument 'module': expected tensors, got {type(tensor).__name__}")
     return pairs
 
 
@@ -116,7 +116,7 @@ class GradientRecorder(_core._GradientRecorder):
 def watch(tensor, name):
     """Puts any tensor on the page of this thread's recorders, with its gradient, and returns it."""
     if not isinstance(tensor, Tensor):
-        raise TypeError(f"watch(): argument 'tensor' must be Tensor, not {type(tensor).__name__}")
+        raise TypeError(f"watch(): argument 'tensor': expected Tensor, got {type(tensor).__name__}")
     _core._watch(tensor, name)
     return tensor
 
@@ -222,10 +222,10 @@ class BreakOn:
     def __init__(self, *, op="", line="", module="", model=None, non_finite=False, skip=0, repro="repro", call=None):
         function = call or _stop
         if not callable(function):
-            raise TypeError(f"BreakOn(): argument 'call' must be callable, not {type(call).__name__}")
+            raise TypeError(f"BreakOn(): argument 'call': expected a callable, got {type(call).__name__}")
         state = None if model is None else getattr(model, "_state", None)
         if model is not None and state is None:
-            raise TypeError(f"BreakOn(): argument 'model' must be a weft.nn.Module, not {type(model).__name__}")
+            raise TypeError(f"BreakOn(): argument 'model': expected a weft.nn.Module, got {type(model).__name__}")
         self._core = _core._BreakOn(op, line, module, non_finite, skip, os.fspath(repro),
                                     lambda event: (function(types.SimpleNamespace(**event)), None)[1], state)
 
@@ -298,7 +298,7 @@ class StepRecorder(_core._StepRecorder):
             self._replay(folder, function)
         for name, tensor in dict(batch).items():
             if not isinstance(tensor, Tensor):
-                raise TypeError(f"step(): '{name}' of the batch must be Tensor, not {type(tensor).__name__}")
+                raise TypeError(f"step(): '{name}' of the batch: expected Tensor, got {type(tensor).__name__}")
         caught, loss = [], None
         try:
             loss = self._step(_told(function, caught), dict(batch))

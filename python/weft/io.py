@@ -26,7 +26,7 @@ __all__ = ["BackgroundSaver", "Mapping", "ModuleRegistry", "RunState", "SafeFile
 
 def _choice(function, argument, value, choices):
     if value not in choices:
-        raise ValueError(f"{function}(): argument '{argument}' must be one of {', '.join(map(repr, choices))}, not {value!r}")
+        raise ValueError(f"{function}(): argument '{argument}': expected one of {', '.join(map(repr, choices))}, got {value!r}")
     return value
 
 

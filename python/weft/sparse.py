@@ -2,6 +2,7 @@
 
 import weft
 from weft import _core
+from weft.errors import ValueError
 
 _made = _core._sparse
 Coo, Csr = _made.Coo, _made.Csr
@@ -20,7 +21,7 @@ def to_coo(a, sparse_dims=None):
 
 def _checked(sparse_dims):
     if sparse_dims < 0:
-        raise ValueError(f"to_coo(): argument 'sparse_dims' must not be negative, but is {sparse_dims}")
+        raise ValueError(f"to_coo(): argument 'sparse_dims': expected at least 0, got {sparse_dims}")
     return sparse_dims
 
 
@@ -49,7 +50,7 @@ def from_scipy(a):
     import scipy.sparse  # type: ignore
 
     if not scipy.sparse.issparse(a):
-        raise TypeError(f"from_scipy(): takes a matrix of scipy.sparse, not {type(a).__name__}")
+        raise TypeError(f"from_scipy(): expected a matrix of scipy.sparse, got {type(a).__name__}")
     if a.format == "csr":
         return Csr(weft.tensor(a.indptr.astype("int64")), weft.tensor(a.indices.astype("int64")), weft.tensor(a.data),
                    a.shape)

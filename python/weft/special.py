@@ -5,6 +5,7 @@ import math
 from weft import _core, _functions
 from weft._core import _ops
 from weft.autograd import Function
+from weft.errors import DTypeError as _DTypeError, ValueError as _ValueError
 
 _names = """digamma erf erfc erfinv exp2 expm1 i0 i0e i1 i1e log1p log_softmax logit logsumexp ndtri polygamma round sinc
 softmax xlog1py xlogy expit:sigmoid gammaln:lgamma multigammaln:mvlgamma psi:digamma"""
@@ -19,14 +20,14 @@ def _in_double(function):
     def apply(input, *, out=None):
         _functions._need_tensors(function.__name__, input=input)
         if input.dtype.is_complex:
-            raise TypeError(f"{function.__name__}(): needs real numbers, not {input.dtype.name}")
+            raise _DTypeError(f"{function.__name__}(): expected real numbers, got {input.dtype.name}")
         dtype = input.dtype if input.dtype.is_floating_point else _core.get_default_dtype()
         result = function(input.to(_core.float64)).to(dtype)
         if out is None:
             return result
         if out.dtype is not dtype or out.shape != result.shape:
-            raise ValueError(f"{function.__name__}(): argument 'out' is {out.dtype.name} {list(out.shape)}, the result "
-                             f"{dtype.name} {list(result.shape)}")
+            raise _ValueError(f"{function.__name__}(): argument 'out' is {out.dtype.name} {list(out.shape)}, the result "
+                              f"{dtype.name} {list(result.shape)}")
         return out.copy_(result)
 
     apply.__name__ = apply.__qualname__ = function.__name__
@@ -116,3 +117,6 @@ _log_ndtr = _with_gradient(_log_below, lambda g, x, y: g * math.sqrt(2 / math.pi
 def log_ndtr(x):
     """log(ndtr(x)), exact where that is near 0 or 1."""
     return _log_ndtr(x)
+
+
+from weft._special_more import *  # noqa: E402, F401, F403

@@ -35,6 +35,9 @@ To cast(From x) {
   else if constexpr (std::is_same_v<To, bfloat16>) return to_bfloat16(before_rounding(x));
   else if constexpr (std::is_same_v<To, float8_e4m3fn>) return to_float8_e4m3fn(before_rounding(x));
   else if constexpr (std::is_same_v<To, float8_e5m2>) return to_float8_e5m2(before_rounding(x));
+  else if constexpr (std::is_same_v<To, float8_e4m3fnuz>) return to_float8_e4m3fnuz(before_rounding(x));
+  else if constexpr (std::is_same_v<To, float8_e5m2fnuz>) return to_float8_e5m2fnuz(before_rounding(x));
+  else if constexpr (std::is_same_v<To, float8_e8m0fnu>) return to_float8_e8m0fnu(before_rounding(x));
   else if constexpr (std::is_same_v<To, bool>) return x != From(0);
   else return static_cast<To>(x);
 }
@@ -196,7 +199,7 @@ TEST(Copy, SmallFloatsOnEveryTarget) {
       ASSERT_TRUE(same(p[i], to_float(bfloat16{static_cast<uint16_t>(i)}))) << target << i;
     HostArray in(f32, {.sizes = {count}});
     std::memcpy(in.view.data, floats.data(), floats.size() * 4);
-    for (DType type : {f16, bf16, f8_e4m3fn, f8_e5m2}) {
+    for (DType type : {f16, bf16, f8_e4m3fn, f8_e5m2, f8_e4m3fnuz, f8_e5m2fnuz, f8_e8m0fnu}) {
       HostArray out(type, {.sizes = {count}});
       cpu::copy(out.view, in.view);
       visit_dtype(type, [&]<class T>() {
@@ -268,7 +271,8 @@ TEST(Fill, EveryTypeAndLayout) {
         for (const ArrayShape& shape : layouts_of(sizes)) {
           HostArray a(static_cast<DType>(type), shape);
           cpu::fill(a.view, 3.5);
-          const double expected = type == 0 ? 1 : is_inexact(static_cast<DType>(type)) ? 3.5 : 3;
+          const double exact = type == 0 ? 1 : is_inexact(static_cast<DType>(type)) ? 3.5 : 3;
+          const double expected = a.view.layout.dtype == f8_e8m0fnu ? 4 : exact;
           for (int64_t i = 0; i < a.numel(); ++i) ASSERT_EQ(a.get(i), expected);
           cpu::fill(a.view, 2);
           for (int64_t i = 0; i < a.numel(); ++i) ASSERT_EQ(a.get(i), type == 0 ? 1 : 2);

@@ -463,6 +463,19 @@ DEVICE_TEST(UnservedDtypesSayWhere) {
   }
 }
 
+DEVICE_TEST(StoresEightBitFloatsThatItDoesNotConvert) {
+  for (const DType t : {f8_e4m3fnuz, f8_e5m2fnuz, f8_e8m0fnu}) {
+    SCOPED_TRACE(name(t));
+    const Tensor x = tensor({1.0, 2.0, 0.25, 8.0}).to(t), there = x.to(on);
+    expect_equal(there.flip({0}).clone().to(Device()).to(f32), x.flip({0}).to(f32));
+    expect_equal(full({3}, 2, {t, on}).to(Device()).to(f32), full({3}, 2.0));
+    if (on.type == DeviceType::cuda || on.type == DeviceType::hpu) {
+      EXPECT_THROW(there.to(f32), DTypeError);
+      EXPECT_THROW(ones({2}, {f32, on}).to(t), DTypeError);
+    }
+  }
+}
+
 // ---- other circumstances --------------------------------------------------------------------------------------------
 
 DEVICES_TEST(CopyBetweenThem) {

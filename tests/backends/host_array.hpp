@@ -99,6 +99,9 @@ class HostArray {
       else if constexpr (std::is_arithmetic_v<T>) x = static_cast<T>(static_cast<int64_t>(value));
       else if constexpr (ComplexNumber<T>) x = T(static_cast<typename T::value_type>(value));
       else if constexpr (std::is_same_v<T, float8_e5m2>) x = to_float8_e5m2(static_cast<float>(value));
+      else if constexpr (std::is_same_v<T, float8_e4m3fnuz>) x = to_float8_e4m3fnuz(static_cast<float>(value));
+      else if constexpr (std::is_same_v<T, float8_e5m2fnuz>) x = to_float8_e5m2fnuz(static_cast<float>(value));
+      else if constexpr (std::is_same_v<T, float8_e8m0fnu>) x = to_float8_e8m0fnu(static_cast<float>(value));
       else x = to_float8_e4m3fn(static_cast<float>(value));
     });
   }

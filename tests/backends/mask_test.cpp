@@ -121,6 +121,10 @@ TEST(CountNonzero, EveryTypeAndNegativeZero) {
   HostArray small(f8_e4m3fn, {.sizes = {3}});
   memcpy(small.at(0), "\x80\x00\x38", 3);
   EXPECT_EQ(cpu::count_nonzero(small.view), 1);
+  HostArray without_negative_zero(f8_e5m2fnuz, {.sizes = {3}}), without_zero(f8_e8m0fnu, {.sizes = {2, 3}});
+  memcpy(without_negative_zero.at(0), "\x80\x00\x38", 3);
+  EXPECT_EQ(cpu::count_nonzero(without_negative_zero.view), 2);
+  EXPECT_EQ(cpu::count_nonzero(without_zero.view), 6);
   HostArray wide(u64, {.sizes = {1}});
   const uint64_t high = uint64_t{1} << 63;
   memcpy(wide.at(0), &high, 8);

@@ -598,7 +598,7 @@ TEST(Where, HostScalarsOfHalves) {
 }
 
 TEST(Pointwise, TypesThatAreNotServed) {
-  for (DType type : {f8_e4m3fn, f8_e5m2}) {
+  for (DType type : {f8_e4m3fn, f8_e5m2, f8_e4m3fnuz, f8_e5m2fnuz, f8_e8m0fnu}) {
     HostArray a(type, {.sizes = {2}});
     EXPECT_THROW(cpu::unary(UnaryOp::abs, a.view, a.view), DTypeError);
     EXPECT_THROW(cpu::unary_gradient(UnaryOp::abs, a.view, a.view, a.view), DTypeError);

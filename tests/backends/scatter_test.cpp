@@ -92,7 +92,8 @@ TEST(Scatter, LongLinesByMoreAndFewerIndices) {
 }
 
 TEST(Scatter, ReplaceServesStorageTypes) {
-  for (const DType dtype : {f8_e4m3fn, f8_e5m2}) expect_scattered(Scatter::replace, dtype, {.sizes = {5, 3}}, 0, 8);
+  for (const DType dtype : {f8_e4m3fn, f8_e5m2, f8_e8m0fnu})
+    expect_scattered(Scatter::replace, dtype, {.sizes = {5, 3}}, 0, 8);
   HostArray out(f8_e5m2, {.sizes = {2}});
   const HostArray index = filled(i64, {.sizes = {1}}, {0}), source(f8_e5m2, {.sizes = {1}});
   EXPECT_THROW(cpu::scatter(Scatter::sum, out.view, 0, index.view, source.view), DTypeError);

@@ -628,10 +628,11 @@ TEST(Loader, BadOptionsAreRefused) {
   };
   EXPECT_THAT(message_of<ValueError>([] { DataLoader(Numbers{0}, {.shuffle = true}); }),
               AllOf(HasSubstr("0 samples"), HasSubstr("loader_test.cpp")));
-  EXPECT_THAT(refuses({.batch_size = 0}), AllOf(HasSubstr("batch_size is 0"), HasSubstr("loader_test.cpp")));
-  EXPECT_THAT(refuses({.workers = -1}), HasSubstr("workers is -1"));
-  EXPECT_THAT(refuses({.prefetch = 0}), HasSubstr("prefetch is 0"));
-  EXPECT_THAT(refuses({.prefetch = 1 << 30}), HasSubstr("prefetch is 1073741824"));
+  EXPECT_THAT(refuses({.batch_size = 0}),
+              AllOf(HasSubstr("batch_size: expected at least 1, got 0"), HasSubstr("loader_test.cpp")));
+  EXPECT_THAT(refuses({.workers = -1}), HasSubstr("workers: expected a number in [0, 1024], got -1"));
+  EXPECT_THAT(refuses({.prefetch = 0}), HasSubstr("prefetch: expected a number in [1, 4096], got 0"));
+  EXPECT_THAT(refuses({.prefetch = 1 << 30}), HasSubstr("got 1073741824"));
   EXPECT_THAT(refuses({.rank = 2, .world = 2}), HasSubstr("no rank 2 of 2"));
   EXPECT_THAT(refuses({.timeout = -1}), HasSubstr("timeout"));
   EXPECT_THAT(refuses({.shuffle = true, .sampler = data::sequential_sampler(5)}), HasSubstr("shuffle and a sampler"));

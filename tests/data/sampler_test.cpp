@@ -120,7 +120,7 @@ TEST(Sampler, OneOfTheUsersOwn) {
   const Sampler backwards("backwards", 3, [](uint64_t, int64_t) { return Order{2, 1, 0}; });
   EXPECT_THAT(backwards.order(0, 0), ElementsAre(2, 1, 0));
   const Sampler wrong("short", 3, [](uint64_t, int64_t) { return Order{2}; });
-  EXPECT_THAT(message_of<ValueError>([&] { (void)wrong.order(0, 0); }), HasSubstr("gave 1 indices, not 3"));
+  EXPECT_THAT(message_of<ValueError>([&] { (void)wrong.order(0, 0); }), HasSubstr(": expected 3 indices, got 1"));
 }
 
 TEST(LengthBatches, SamplesOfOneBatchHaveSimilarLengths) {

@@ -202,7 +202,7 @@ TEST(Faults, MessagesOfAnotherShapeOrDtypeAreRefused) {
     if (group.rank() == 0) send(ones({2, 3}), 1, group);
     else receive_(zeros({3, 2}), 0, group);
   });
-  EXPECT_THAT(errors[1], HasSubstr("[receive_] rank 0 sent float32 [2, 3], not float32 [3, 2]"));
+  EXPECT_THAT(errors[1], HasSubstr("[receive_] tensor from rank 0: expected float32 [3, 2], got float32 [2, 3]"));
   EXPECT_THAT(errors[0], HasSubstr("rank 1 failed"));
 }
 
@@ -251,7 +251,8 @@ TEST(Faults, ArgumentsAreCheckedBeforeAnythingIsSent) {
 TEST(Faults, AMeshThatDoesNotFitTheWorldIsRefused) {
   LocalWorld(4).run([](const Group& group) {
     const std::string text = message_of<ValueError>([&] { Mesh({2, 3}, {}, group); });
-    EXPECT_THAT(text, AllOf(HasSubstr("[Mesh] a mesh of shape [2, 3] takes 6 ranks, not 4"), HasSubstr("faults_test")));
+    EXPECT_THAT(text,
+                AllOf(HasSubstr("[Mesh] mesh of shape [2, 3]: expected 6 ranks, got 4"), HasSubstr("faults_test")));
     EXPECT_THROW(Mesh({2, 2}, {"a"}, group), ValueError);
     EXPECT_THROW(Mesh({2, 2}, {"a", "a"}, group), ValueError);
     EXPECT_THROW(Mesh({2}, {}, group, {1, 1}), ValueError);

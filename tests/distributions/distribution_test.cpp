@@ -75,7 +75,7 @@ TEST(Refusals, NameTheKindTheParameterAndTheLine) {
   EXPECT_THAT(message_of<ValueError>([] { static_cast<void>(ds::Bernoulli(1.5)); }),
               HasSubstr("distribution_test.cpp"));
   EXPECT_THAT(message_of<ValueError>([] { static_cast<void>(ds::Exponential(1.0).log_prob(-1.0)); }),
-              HasSubstr("outside of what Exponential can give"));
+              HasSubstr("outside of the support of Exponential"));
   EXPECT_THAT(message_of<NotImplementedError>([] { static_cast<void>(ds::Poisson(1.0).entropy()); }),
               HasSubstr("Poisson has no entropy"));
 }

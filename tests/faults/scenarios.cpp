@@ -6,6 +6,7 @@
 
 #include "faults/device.hpp"
 #include "faults/failing_memory.hpp"
+#include "faults/optimizers.hpp"
 #include "faults/writes.hpp"
 
 namespace weft::faults {
@@ -348,6 +349,7 @@ std::vector<Kind> scenarios() {
                            {"draw_graph", made<Drawing>},
                            {"threads", made<Threads>},
                            {"loading", made<Loading>}};
+  for (Kind& kind : optimizer_steps()) all.push_back(std::move(kind));
   if (has_device()) {
     all.push_back({"device_step", device_step}), all.push_back({"device_streams", device_streams});
     all.push_back({"device_replays", device_replays});

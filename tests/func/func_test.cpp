@@ -165,6 +165,27 @@ TEST(Vmap, PutsExamplesWhereOutDimsSay) {
   EXPECT_EQ(func::vmap(doubled, {.out_dims = {-1}})(x).shape(), (Dims{3, 4}));
 }
 
+TEST(Vmap, PutsTheExamplesOfAuxWhereOutDimsSay) {
+  const Tensor x = spread({4, 3});
+  // At once, example by example, and without examples.
+  const Tensor inputs[] = {x, x.detach().requires_grad_(), zeros({0, 3})};
+  const auto both = [](const Tensor& a) { return func::Outputs({2.0 * a}, {a + 1, a.sum()}); };
+  const auto shapes = [&](const Tensor& input, const std::vector<int>& out_dims) {
+    const func::Outputs out = func::vmap(both, {.out_dims = out_dims})(std::span(&input, 1));
+    return std::vector<Dims>{out.tensors[0].shape(), out.aux[0].shape(), out.aux[1].shape()};
+  };
+  for (const Tensor& input : inputs) {
+    const int64_t n = input.size(0);
+    EXPECT_EQ(shapes(input, {0}), (std::vector<Dims>{{n, 3}, {n, 3}, {n}}));
+    EXPECT_EQ(shapes(input, {-1}), (std::vector<Dims>{{3, n}, {3, n}, {n}}));
+    EXPECT_EQ(shapes(input, {0, 1, 0}), (std::vector<Dims>{{n, 3}, {3, n}, {n}}));
+    EXPECT_THROW(shapes(input, {1}), IndexError);  // the second aux has one dimension alone
+    EXPECT_THROW(shapes(input, {1, 0}), ValueError);
+  }
+  const Tensor aux = func::vmap(both, {.out_dims = {0, 1, 0}})(std::span(&x, 1)).aux[0];
+  expect_values(aux.t(), values(x + 1));
+}
+
 TEST(Vmap, MayBeNested) {
   const Tensor x = spread({2, 3}), y = spread({4, 3}, 1);
   const auto inner = [&](const Tensor& a) { return func::vmap([&](const Tensor& b) { return dot(a, b); })(y); };

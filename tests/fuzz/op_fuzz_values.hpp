@@ -179,8 +179,8 @@ struct Changes {
   bool elsewhere = false;  ///< an operand is on another device
 };
 
-constexpr DType all_dtypes[] = {boolean, u8,   i8,  u16, i16,       u32,     i32, u64, i64,
-                                f16,     bf16, f32, f64, f8_e4m3fn, f8_e5m2, c64, c128};
+constexpr DType all_dtypes[] = {boolean, u8,  i8,  u16,       i16,     u32,         i32,         u64,        i64, f16,
+                                bf16,    f32, f64, f8_e4m3fn, f8_e5m2, f8_e4m3fnuz, f8_e5m2fnuz, f8_e8m0fnu, c64, c128};
 
 inline Tensor huge_tensor(Random& r, const Tensor& like, bool with_shape) {
   static constexpr int64_t sizes[] = {int64_t{1} << 31, int64_t{1} << 32, int64_t{1} << 40, int64_t{1} << 59,

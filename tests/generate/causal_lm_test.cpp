@@ -1,5 +1,6 @@
 // Decoders against the package transformers with the same weights (cases/make_cases.py).
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -291,8 +292,8 @@ TEST_P(Adapters, LogitsAreThoseOfPeft) {
   EXPECT_TRUE(equal(again(tokens), model(tokens)));
 }
 INSTANTIATE_TEST_SUITE_P(All, Adapters,
-                         ::testing::Values("embedding_and_head", "tied_embedding", "bias_all", "bias_lora_only",
-                                           "patterns"));
+                         ::testing::Values("embedding_and_head", "tied_embedding", "tied_head",
+                                           "tied_embedding_and_head", "bias_all", "bias_lora_only", "patterns"));
 
 // A folder with a case's config, changed, and its weights with others among them.
 void write_changed(const TemporaryFolder& folder, const std::string& name, const nlohmann::json& changes,
@@ -309,6 +310,34 @@ void write_changed(const TemporaryFolder& folder, const std::string& name, const
   }
   weights.insert(more.begin(), more.end());
   io::save_file(weights, folder / "model.safetensors");
+}
+
+// Each number of a config is replaced: loading refuses it at once, or loads the model if it does not concern weights.
+TEST(CausalLM, NumbersOfAConfigAreComparedWithTheWeightsBeforeItIsBuilt) {
+  for (const std::string name : {"gpt2", "llama", "qwen2"}) {
+    const TemporaryFolder folder;
+    int refused = 0;
+    for (const auto& [key, value] : nlohmann::json::parse(text_of(cases / name / "config.json")).items()) {
+      if (!value.is_number()) continue;
+      for (const nlohmann::json other :
+           {nlohmann::json(1000000000), nlohmann::json(-1), nlohmann::json(int64_t{1} << 62),
+            nlohmann::json(~uint64_t{0}), nlohmann::json(1e30)}) {
+        write_changed(folder, name, {{key, other}});
+        reset_peak();
+        const size_t before = memory_stats().allocated;
+        const auto start = std::chrono::steady_clock::now();
+        try {
+          (void)load_causal_lm(folder.path().string());
+        } catch (const Error&) {
+          ++refused;
+        }
+        const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start;
+        EXPECT_LT(passed.count(), 1) << name << " " << key << " " << other;
+        EXPECT_LT(memory_stats().peak_allocated - before, size_t{1} << 20) << name << " " << key << " " << other;
+      }
+    }
+    EXPECT_GT(refused, 15) << name;
+  }
 }
 
 TEST(CausalLM, TakesTheDtypeOfItsWeightsNotOfMasksAndPositions) {

@@ -138,7 +138,7 @@ TEST(DataSuspects, NameTheOpThatMakesAllRowsEqual) {
     });
   };
   const std::string said = run(true);
-  EXPECT_THAT(said, HasSubstr("run: what the model returns does not depend on its input: all rows are equal"));
+  EXPECT_THAT(said, HasSubstr("run: the model's result does not depend on its input: all rows are equal"));
   EXPECT_THAT(said, HasSubstr("sub at " + here(call_line) + " makes them so"));
   EXPECT_EQ(run(false), "");
 }

@@ -128,7 +128,7 @@ std::string accumulated(int batches, bool zeroed, bool each_batch_is_a_step = fa
 TEST(ProgramSuspects, NameGradientsThatAreNeverZeroed) {
   const std::string said = accumulated(1, false);
   EXPECT_THAT(said,
-              HasSubstr("run: gradients add up from step to step: what came in earlier steps is still there when SGD "
+              HasSubstr("run: gradients add up from step to step: those of earlier steps are still there when SGD "
                         "steps at " +
                         here(line) + "; call zero_grad() before backward"));
   EXPECT_EQ(accumulated(1, true), "");

@@ -159,7 +159,7 @@ TEST(Checkpoint, ErrorsNameFileKeyAndRemedyAndChangeNothing) {
   optim::SGD plain(s.net.parameters());
   plain.step();
   io::save_checkpoint(path, s.net, &plain);
-  refused_with("is of another optimizer: SGD, not AdamW");
+  refused_with("is of another optimizer: expected AdamW, got SGD");
   io::save_checkpoint(path, s.net);
   refused_with("holds no optimizer state", "pass no optimizer");
 

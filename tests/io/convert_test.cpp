@@ -95,7 +95,7 @@ TEST_F(Convert, SaysWhatIsWrongAndReplacesNothingUnasked) {
   refuses("absent.safetensors out.npz", "absent.safetensors");
   refuses("in.safetensors out.gif", "no kind that is written");
   refuses("in.gif out.npz", "no kind that is read");
-  refuses("in.safetensors out.npz --entry model", "--entry is for what torch.save wrote");
+  refuses("in.safetensors out.npz --entry model", "--entry is for files of torch.save");
   refuses("in.safetensors out.npz --dtype float33", "unknown dtype 'float33'");
   write_bytes(folder / "broken.json", "{\"model\"");
   refuses("broken.json out.npz", "malformed JSON");

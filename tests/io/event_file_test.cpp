@@ -150,7 +150,7 @@ TEST(GradientLog, AFullDiskDoesNotEndTheRun) {
   }
   EXPECT_THAT(
       testing::internal::GetCapturedStderr(),
-      testing::AllOf(HasSubstr("run/gradients.jsonl\n  No space left on device"), HasSubstr("goes on without a log")));
+      testing::AllOf(HasSubstr("run/gradients.jsonl\n  No space left on device"), HasSubstr("continues without a log")));
   EXPECT_THAT(read_bytes(folder.path() / "run" / "gradients.html"), HasSubstr("</html>"));
 }
 

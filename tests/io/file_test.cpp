@@ -113,6 +113,25 @@ TEST(ReadScope, AViewOfACutFileEndsTheProcessWithTheReason) {
   EXPECT_EXIT(reads(), failed, "cut a mapped file short: .*f\n.*mmap=false");
 }
 
+// A loader that met the loss raises; the zeros that it read are not left to views of the file.
+TEST(ReadScope, AViewOfACutFileReadsNoZerosAfterALoaderDid) {
+  const TemporaryFolder folder;
+  io::save_file({{"a", arange(5000)}}, folder / "f");
+  const auto reads = [&] {
+    const Tensor a = io::load_file(folder / "f").at("a");
+    if (truncate((folder / "f").c_str(), 0) != 0) _exit(1);
+    {
+      const io::ReadScope reading;
+      (void)a.clone();
+      if (io_error([&] { reading.check("test"); }).find("cut") == std::string::npos) _exit(1);
+    }
+    (void)a.clone();
+    _exit(1);
+  };
+  const auto failed = [](int status) { return !WIFEXITED(status) || WEXITSTATUS(status) > 1; };
+  EXPECT_EXIT(reads(), failed, "cut a mapped file short: .*f\n.*mmap=false");
+}
+
 TEST(AtomicFile, AProcessOfTheSameNumberLeftItsTemporaryFile) {
   const TemporaryFolder folder;
   // In a container every run may have the same process number: files of an earlier run do not interfere.

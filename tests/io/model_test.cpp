@@ -304,6 +304,73 @@ TEST(ModelFolder, ATreeLargerThanTheWeightsIsRefusedBeforeItTakesMemory) {
   refused("BatchNorm1d", {{"num_features", 100000000000}});
 }
 
+// A class whose option does not describe its head.
+struct Headed : nn::Layer<Headed> {
+  explicit Headed(int64_t width) : body(2, width), head(width, 3), blocks({nn::Linear(2, 2)}) {
+    WEFT_REGISTER(body, head, blocks);
+    set_config({{"width", width}});
+  }
+  Tensor forward(const Tensor& x) const { return head(body(x)); }
+  nn::Linear body, head;
+  nn::ModuleList<nn::Linear> blocks;
+};
+
+ModuleRegistry with_headed() {
+  ModuleRegistry registry = ModuleRegistry::standard();
+  registry.add<Headed>("Headed", [](const nn::Config& c) { return Headed(c.get<int64_t>("width")); });
+  return registry;
+}
+
+TEST(ModelFolder, AReplacedMemberThatLoadingWouldMissIsRefusedWhenItIsSaved) {
+  const TemporaryFolder folder;
+  const ModuleRegistry registry = with_headed();
+  const auto refused = [&](const char* path, const char* difference, auto&& change) {
+    const nn::Sequential net(nn::ReLU(), Headed(4));
+    Headed inner = net[1].as<Headed>();
+    change(inner);
+    const GeneratorState before = default_generator().state();
+    const std::string words =
+        message_of<ValueError>([&] { io::save_model(folder / "net", net, {.registry = registry}); });
+    EXPECT_THAT(words, AllOf(HasSubstr(path), HasSubstr(difference), HasSubstr("set_config")));
+    EXPECT_FALSE(fs::exists(folder / "net"));
+    EXPECT_TRUE(default_generator().state() == before) << "it draws";
+  };
+  refused("1: ", "out_features", [](Headed& net) { net.head = nn::Linear(4, 7); });
+  refused("1: ", "bias", [](Headed& net) { net.head.bias = nn::Parameter(); });
+  refused("1: ", "[9, 4]", [](Headed& net) { net.head.weight = nn::Parameter(ones({9, 4})); });
+  refused("1: ", "\"1\" is not described", [](Headed& net) { net.blocks.append(nn::Linear(2, 2)); });
+  refused("1: ", "QuantizedLinear", [](Headed& net) { nn::quantize(net, {.targets = {"head"}}); });
+}
+
+TEST(ModelFolder, AReplacedMemberOfTheSameOptionsIsSavedAndLoaded) {
+  const TemporaryFolder folder;
+  const ModuleRegistry registry = with_headed();
+  Headed net(2);
+  net.head = nn::Linear(2, 3);             // as constructed
+  net.blocks[0].weight = net.body.weight;  // tied
+  io::save_model(folder / "net", net, {.registry = registry});
+  expect_same_values(net, io::load_model(folder / "net", {.registry = registry}));
+}
+
+TEST(ModelFolder, WhatAConstructorReplacesItBuildsAgain) {
+  struct Grown : nn::Layer<Grown> {
+    Grown() {
+      WEFT_REGISTER(layer, list);
+      layer = nn::Linear(2, 5);
+      list.append(nn::Linear(1, 1));
+    }
+    Tensor forward(const Tensor& x) const { return layer(x); }
+    nn::Linear layer{2, 2};
+    nn::ModuleList<nn::Linear> list;
+  };
+  ModuleRegistry registry = ModuleRegistry::standard();
+  registry.add<Grown>("Grown");
+  const TemporaryFolder folder;
+  const Grown net;
+  io::save_model(folder / "net", net, {.registry = registry});
+  expect_same_values(net, io::load_model(folder / "net", {.registry = registry}));
+}
+
 struct Unregistered : nn::Layer<Unregistered> {
   nn::Linear fc{2, 2};
   Unregistered() { WEFT_REGISTER(fc); }

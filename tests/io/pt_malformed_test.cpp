@@ -227,7 +227,7 @@ TEST_F(PtMalformed, TensorsThatLeaveTheirStorage) {
       {tensor(storage(6), -1, {2}, {1}), "starts before its storage"},
       {tensor(storage(6), -1, {0}, {1}), "starts before its storage"},
       {tensor(storage(6), 0, {2, 3}, {1}), "not one stride for each size"},
-      {tensor(storage(0), 0, {}, {}), "lies in a storage of 0 bytes"},
+      {tensor(storage(0), 0, {}, {}), "is in a storage of 0 bytes"},
       {tensor(storage(5), 0, {2}, {1}), "a storage of 20 bytes, its entry has 24"},
       {tensor(storage(7), 0, {2}, {1}), "a storage of 28 bytes, its entry has 24"},
       {tensor(storage(-1), 0, {2}, {1}), "a storage of -1 elements"},

@@ -143,10 +143,12 @@ TEST(Pt, AccessorsAskForTheKindThatIsThere) {
   EXPECT_TRUE(file.at("nothing").is(Kind::none));
   EXPECT_EQ(file.find("absent"), nullptr);
   EXPECT_THAT(message_of<ValueError>([&] { file.at("absent"); }), HasSubstr("the dict has no key \"absent\""));
-  EXPECT_THAT(message_of<ValueError>([&] { file.at("name").integer(); }), HasSubstr("a string, not an int"));
+  EXPECT_THAT(message_of<ValueError>([&] { file.at("name").integer(); }),
+              HasSubstr("value: expected an int, got a string"));
   EXPECT_THAT(message_of<ValueError>([&] { file.at("tuples").at(4); }), HasSubstr("4 elements and no 4"));
-  EXPECT_THAT(message_of<ValueError>([&] { file.at("epoch").items(); }), HasSubstr("an int, not a list"));
-  EXPECT_THAT(message_of<ValueError>([&] { io::PtValue().tensor(); }), HasSubstr("None, not a tensor"));
+  EXPECT_THAT(message_of<ValueError>([&] { file.at("epoch").items(); }),
+              HasSubstr("value: expected a list, got an int"));
+  EXPECT_THAT(message_of<ValueError>([&] { io::PtValue().tensor(); }), HasSubstr("value: expected a tensor, got None"));
 }
 
 TEST(Pt, StateDictsComeAsMaps) {

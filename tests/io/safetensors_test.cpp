@@ -16,7 +16,8 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr DType all_dtypes[] = {boolean, u8, i8, u16, i16, u32, i32, u64, i64, f16, bf16, f32, f64, f8_e4m3fn, f8_e5m2};
+constexpr DType all_dtypes[] = {boolean, u8,   i8,  u16, i16,       u32,     i32,         u64,         i64,
+                                f16,     bf16, f32, f64, f8_e4m3fn, f8_e5m2, f8_e4m3fnuz, f8_e5m2fnuz, f8_e8m0fnu};
 
 std::string raw(const Tensor& t) {
   const Tensor dense = t.contiguous();

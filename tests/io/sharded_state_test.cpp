@@ -145,7 +145,7 @@ TEST(ShardedState, UntilTheMetadataIsThereTheStateIsNot) {
   const Tensor w = numbered({4, 4});
   io::save_state_dict(rows_of(w, 2), folder.path(), {.id = 1});
   const Ranks ranks = rows_of(w + 1, 2);
-  std::vector<io::RankParts> parts;
+  std::vector<io::RankShards> parts;
   for (const ShardedState& state : ranks) parts.push_back(io::parts_of(state));
   const int64_t id = io::next_state_id(folder.path());
   const io::StateMetadata plan = io::plan_state(parts, {.id = id});
@@ -167,7 +167,7 @@ TEST(ShardedState, TheRankWithLeastToWriteWritesAReplica) {
   const ShardedTensor all = shard(x, 0, 4);
   const Ranks ranks = {
       {{"a", all}, {"b", all}, {"c", all}}, {{"a", all}, {"b", all}, {"c", all}}, {{"b", all}, {"c", all}}};
-  std::vector<io::RankParts> parts;
+  std::vector<io::RankShards> parts;
   for (const ShardedState& state : ranks) parts.push_back(io::parts_of(state));
   const auto owners = [](const io::StateMetadata& plan, const char* key) {
     std::vector<int64_t> out;
@@ -289,7 +289,7 @@ TEST(ShardedState, DamagedStatesAreRefused) {
     EXPECT_THAT(refusal(text, format_error), HasSubstr(words)) << text;
   };
   says("", "no JSON at byte 0");
-  says("[]", "it is an array");
+  says("[]", "expected an object, got an array");
   says("{}", "format_version is missing");
   says(good + "x", "no JSON");
   says(std::string(good).insert(20, 1, '\0'), "no JSON at byte 20");
@@ -301,7 +301,7 @@ TEST(ShardedState, DamagedStatesAreRefused) {
   says(changed("[4, 4]", "[4, 4, 4, 4, 4, 4, 4, 4, 4]"), "tensors.w.global_shape has more than 8");
   says(changed("[4, 4]", "[4, 18446744073709551615]"), "beyond 2^63 - 1");
   says(changed("[4, 4]", "[4, 9223372036854775807]"), "global shape");
-  says(changed("[2, 4]", "[3, 4]"), "is float32 of [2, 4], not float32 of [3, 4]");
+  says(changed("[2, 4]", "[3, 4]"), ": expected float32 [3, 4], got float32 [2, 4]");
   says(changed("[2, 4]", "[9223372036854775807, 4]"), "tensors.w.shards[0]: ");
   says(changed("[2, 0]", "[1, 0]"), "two shards of \"w\" have [1, 0] to [2, 4]");
   says(changed("\"0_1.", "\"../0_1."), "no file of state 1");

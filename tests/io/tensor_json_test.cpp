@@ -49,7 +49,7 @@ TEST(TensorJson, ReadsAsDocumented) {
 }
 
 TEST(TensorJson, EveryBitPatternOfTheNarrowFloatsComesBackOrIsNaN) {
-  for (const DType dtype : {DType::f8_e4m3fn, DType::f8_e5m2, DType::f16, DType::bf16}) {
+  for (const DType dtype : {f8_e4m3fn, f8_e5m2, f8_e4m3fnuz, f8_e5m2fnuz, f8_e8m0fnu, f16, bf16}) {
     const int bits = static_cast<int>(itemsize(dtype)) * 8;
     const Tensor codes = arange(int64_t{1} << bits).to(bits == 8 ? DType::u8 : DType::u16);
     const Tensor values = of_bytes(bytes_of(codes), dtype);
@@ -126,8 +126,22 @@ TEST(TensorJson, WhatIsBeyondTheRangeIsInfiniteAndNotTheLargest) {
   EXPECT_TRUE(std::isnan(parsed("\"Infinity\"", DType::f8_e4m3fn).to(DType::f64).item<double>()));
   EXPECT_TRUE(std::isnan(parsed("465.0", DType::f8_e4m3fn).to(DType::f64).item<double>()));
   EXPECT_EQ(parsed("464.0", DType::f8_e4m3fn).to(DType::f64).item<double>(), 448);
-  ASSERT_FALSE(warnings.texts.empty());
+  ASSERT_EQ(warnings.texts.size(), 1u);
   EXPECT_THAT(warnings.texts[0], HasSubstr("1 numbers of \"x\" are beyond float8_e4m3fn"));
+  const auto fnuz = [](const std::string& numbers) {  // another place, which warns for itself
+    return io::tensors_from_json(
+               R"({"format_version": "1.0", "tensors": {"x": {"dtype": "float8_e4m3fnuz", "shape": [2],
+                                 "data": [)" +
+               numbers + "]}}}")
+        .tensors.at("x")
+        .to(DType::f64)
+        .to_vector<double>();
+  };
+  EXPECT_TRUE(std::isnan(fnuz("1.0, \"NaN\"")[1]));
+  EXPECT_EQ(warnings.texts.size(), 1u);
+  EXPECT_TRUE(std::isnan(fnuz("1.0, 248.0")[1]));
+  ASSERT_EQ(warnings.texts.size(), 2u);
+  EXPECT_THAT(warnings.texts[1], HasSubstr("1 numbers of \"x\" are beyond float8_e4m3fnuz"));
 }
 
 TEST(TensorJson, MalformedTextIsRefusedWithThePlace) {
@@ -145,7 +159,7 @@ TEST(TensorJson, MalformedTextIsRefusedWithThePlace) {
       {in_tensors("[]"), "a list cannot stand for \"tensors\""},
       {in_tensors(R"({"a": 1})"), "cannot stand for \"a\""},
       {in_tensors(R"({"a": {}})"), "tensors.a: there is no \"data\""},
-      {in_tensors(R"({"a": {"data": []}})"), "stand before \"data\""},
+      {in_tensors(R"({"a": {"data": []}})"), "come before \"data\""},
       {in_tensors(R"({"a": {"dtype": "f9", "shape": [], "data": []}})"), "\"f9\" is no dtype"},
       {in_tensors(R"({"a": {"dtype": "int8", "dtype": "int8", "shape": [], "data": []}})"), "is there twice"},
       {in_tensors(R"({"a": {"dtype": "int8", "shape": [-1], "data": []}})"), "a negative number cannot stand for"},

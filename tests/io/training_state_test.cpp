@@ -370,6 +370,19 @@ TEST(TrainingState, WithoutAnOptimizerOnlyTheWeightsAreLoaded) {
   EXPECT_EQ(t.weights(), saved.weights());
 }
 
+TEST(TrainingState, OtherStateIsNotRestoredWithTheWeightsAlone) {
+  const TemporaryFolder folder;
+  Trained saved, t;
+  io::save_training_state(folder / "run", saved.run(), {.step = 1});
+  const auto before = t.weights();
+  bool called = false;
+  const io::LoadStateOptions options{.weights_only = true, .restore_others = [&] { called = true; }};
+  EXPECT_THAT(message_of<ValueError>([&] { io::load_training_state(folder / "run", t.run(), options); }),
+              testing::AllOf(HasSubstr("restore_others"), HasSubstr("weights_only")));
+  EXPECT_FALSE(called);
+  EXPECT_EQ(t.weights(), before);
+}
+
 TEST(TrainingState, ANewerFormatIsRefused) {
   const TemporaryFolder folder;
   Trained t;

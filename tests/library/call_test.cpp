@@ -248,7 +248,7 @@ TEST(RegisteredOps, RefuseWrongArgumentsWithNamesAndPlace) {
   EXPECT_THAT(message_of<ValueError>([] { call_op("test::cube", zeros({1}), 1, 2); }),
               AllOf(HasSubstr("takes 2 arguments, 3 were given"), at_this_file));
   EXPECT_THAT(message_of<ValueError>([] { call_op("test::cube", zeros({1}), "much"); }),
-              AllOf(HasSubstr("argument 'scale' (position 2) must be float, not a string"), at_this_file));
+              AllOf(HasSubstr("argument 'scale' (position 2): expected float, got a string"), at_this_file));
   EXPECT_THAT(message_of<ValueError>([] { call_op<Tensors>("test::cube", zeros({1})); }), at_this_file);
   EXPECT_THAT(message_of<ValueError>([] { find_op<Tensor(const Tensor&, std::string)>("test::cube"); }), at_this_file);
   EXPECT_THROW(op.record()->call(Values{std::string("x")}), BadArgument);

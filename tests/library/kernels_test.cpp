@@ -21,6 +21,7 @@ TEST(Kernels, AreChosenByDeviceAndDtype) {
   EXPECT_FALSE(has_kernel("test::cube", DeviceType::cuda, f32));
   EXPECT_TRUE(has_kernel("add", DeviceType::cpu, i64));
   EXPECT_FALSE(has_kernel("exp", DeviceType::cpu, f8_e5m2));
+  EXPECT_FALSE(has_kernel("exp", DeviceType::cpu, f8_e8m0fnu));
   EXPECT_THROW(has_kernel("test::none", DeviceType::cpu, f32), ValueError);
   KernelRegistration integers = register_kernel("test::cube", DeviceType::cpu, integer_dtypes, times_ten);
   EXPECT_TRUE(has_kernel("test::cube", DeviceType::cpu, i64));

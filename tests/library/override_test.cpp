@@ -46,7 +46,7 @@ TEST(Policies, OverrideSaysSoAndRestores) {
     const Registration second = constant("test::a", 2);
     ASSERT_EQ(warnings.texts.size(), 1u);
     EXPECT_THAT(warnings.texts[0],
-                AllOf(HasSubstr("test::a"), HasSubstr("stands in place"), HasSubstr("override_test.cpp")));
+                AllOf(HasSubstr("test::a"), HasSubstr("replaces another definition"), HasSubstr("override_test.cpp")));
     EXPECT_EQ(called("test::a"), 2);
     EXPECT_EQ(second.previous(), old);
     EXPECT_EQ(std::get<Tensor>(second.previous()->call(Values{doubles({5})})).item<double>(), 1);

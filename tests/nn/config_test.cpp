@@ -50,7 +50,7 @@ TEST(ModuleConfig, AnIntegerServesAsANumberAndAsAListOfOne) {
 TEST(ModuleConfig, OtherTypesAreRefusedWithTheNameOfTheOption) {
   const Config config{{"width", 3.5}, {"bias", true}, {"mode", "nan"}, {"list", std::vector<int64_t>(9)}, {"none", {}}};
   EXPECT_THAT(message_of<ValueError>([&] { (void)config.get<int64_t>("width"); }),
-              HasSubstr("option \"width\" is 3.5, not an integer"));
+              HasSubstr("option \"width\": expected an integer, got 3.5"));
   EXPECT_THROW((void)config.get<double>("bias"), ValueError);
   EXPECT_THROW((void)config.get<double>("mode"), ValueError);
   EXPECT_THROW((void)config.get<Dims>("list"), ValueError);

@@ -297,6 +297,14 @@ TEST(Lora, ApplyNamesWhatItAdapts) {
   EXPECT_THROW(nn::apply_lora(model, {}), ValueError);
 }
 
+TEST(Lora, AnAdapterThatNoForwardWouldReadIsRefused) {
+  const nn::TransformerEncoderLayer layer(8, 2, {.dim_feedforward = 6});
+  EXPECT_THAT(message_of<ValueError>([&] { nn::apply_lora(layer, {.targets = {"out_proj|linear1"}}); }),
+              HasSubstr("\"self_attn.out_proj\" takes no adapter"));
+  EXPECT_TRUE(nn::lora_layers(layer).empty());
+  EXPECT_THAT(nn::apply_lora(layer, {.targets = {"linear"}}), ElementsAre("linear1", "linear2"));
+}
+
 TEST(Lora, ARefusedApplyChangesNothing) {
   nn::Sequential model(nn::Linear(8, 6), nn::Linear(6, 8));
   const std::string before = model.text();

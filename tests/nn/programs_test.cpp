@@ -158,7 +158,7 @@ TEST_F(Train, ASaveThatFailsEndsNoTrainingAndKeepsTheOldFile) {
   const std::string words = read_bytes(folder / "words");
   EXPECT_THAT(words, HasSubstr("step 50 was not saved; f is as it was\n"));
   EXPECT_THAT(words, HasSubstr("File too large"));
-  EXPECT_THAT(words, HasSubstr("the training goes on\n"));
+  EXPECT_THAT(words, HasSubstr("training continues\n"));
   EXPECT_THAT(words, HasSubstr("step 60 was not saved; f is as it was\n"));
   EXPECT_EQ(io::read_run_state(folder / "f").step, 3);
   EXPECT_THAT(losses(folder / "r"), HasSubstr("\"step\": 60"));

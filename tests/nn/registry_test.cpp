@@ -32,13 +32,13 @@ template <int dims>
 void add_for_dims(std::vector<Sample>& out) {
   const Tensor x = randn(dims == 1 ? Dims{2, 4, 9} : dims == 2 ? Dims{2, 4, 9, 8} : Dims{2, 4, 6, 7, 8});
   out.push_back({nn::MaxPool<dims>(2, {.stride = 1, .padding = 1, .ceil_mode = true}), x});
-  out.push_back({AnyModule::of(nn::MaxUnpool<dims>(2, {.padding = 0}))});
+  out.push_back({AnyModule::wrap(nn::MaxUnpool<dims>(2, {.padding = 0}))});
   out.push_back({nn::AvgPool<dims>(3, {.count_include_pad = false}), x});
   out.push_back({nn::LPPool<dims>(2, 2), abs(x)});
   out.push_back({nn::AdaptiveAvgPool<dims>(3), x});
   out.push_back({nn::AdaptiveMaxPool<dims>(3), x});
   if constexpr (dims > 1) {
-    out.push_back({AnyModule::of(nn::FractionalMaxPool<dims>(2, {.output_ratio = {0.5}}))});
+    out.push_back({AnyModule::wrap(nn::FractionalMaxPool<dims>(2, {.output_ratio = {0.5}}))});
   }
   out.push_back({nn::detail::EdgePad<dims, Padding::constant>(1), x});
   out.push_back({nn::detail::EdgePad<dims, Padding::reflect>(2), x});
@@ -70,7 +70,7 @@ std::vector<Sample> layer_samples() {
   add(nn::Threshold(0, -0.0), x), add(nn::RReLU(0.1, 0.2), x), add(nn::GLU(1), x), add(nn::Softmax(-1), x);
   add(nn::LogSoftmax(0), x), add(nn::PReLU(4, 0.1), x);
   add(nn::Linear(4, 5), x), add(nn::Linear(4, 5, false), x);
-  out.push_back({AnyModule::of(nn::Bilinear(3, 4, 2, false))});
+  out.push_back({AnyModule::wrap(nn::Bilinear(3, 4, 2, false))});
   add(nn::Embedding(5, 3, 2), indices), add(nn::Embedding(5, 3), indices);
   add(nn::EmbeddingBag(5, 3, {.mode = BagMode::max, .padding_idx = -1}), indices);
   add(nn::EmbeddingBag(5, 3, {.max_norm = 1.5}), indices);
@@ -78,18 +78,18 @@ std::vector<Sample> layer_samples() {
   add(nn::LayerNorm({4}, 1e-5, false), x);
   add(nn::RMSNorm({4}), x), add(nn::RMSNorm({4}, 1e-3, false), x);
   add(nn::SelfAttention(4, 2, {.causal = false, .dropout = 0.1}), randn({2, 5, 4}));
-  out.push_back({AnyModule::of(nn::LSTM(3, 4, {.num_layers = 2, .batch_first = true, .proj_size = 2}))});
-  out.push_back({AnyModule::of(nn::GRU(3, 4, {.bias = false, .bidirectional = true}))});
-  out.push_back({AnyModule::of(nn::RNN(3, 4, {.relu = true, .dropout = 0.5}))});
-  out.push_back({AnyModule::of(nn::LSTMCell(3, 4))});
+  out.push_back({AnyModule::wrap(nn::LSTM(3, 4, {.num_layers = 2, .batch_first = true, .proj_size = 2}))});
+  out.push_back({AnyModule::wrap(nn::GRU(3, 4, {.bias = false, .bidirectional = true}))});
+  out.push_back({AnyModule::wrap(nn::RNN(3, 4, {.relu = true, .dropout = 0.5}))});
+  out.push_back({AnyModule::wrap(nn::LSTMCell(3, 4))});
   add(nn::GRUCell(4, 3), x), add(nn::RNNCell(4, 3, false, true), x);
-  out.push_back({AnyModule::of(nn::MultiheadAttention(4, 2, {.add_bias_kv = true, .kdim = 3}))});
+  out.push_back({AnyModule::wrap(nn::MultiheadAttention(4, 2, {.add_bias_kv = true, .kdim = 3}))});
   const nn::TransformerLayerOptions small{.dim_feedforward = 6, .activation = nn::TransformerActivation::gelu};
   add(nn::TransformerEncoderLayer(4, 2, small), randn({5, 2, 4}));
   add(nn::TransformerEncoder(nn::TransformerEncoderLayer(4, 2, small), 2, true), randn({5, 2, 4}));
-  out.push_back({AnyModule::of(nn::TransformerDecoderLayer(4, 2, small))});
-  out.push_back({AnyModule::of(nn::TransformerDecoder(nn::TransformerDecoderLayer(4, 2, small), 2))});
-  out.push_back({AnyModule::of(nn::Transformer(4, 2, {1, 1, small}))});
+  out.push_back({AnyModule::wrap(nn::TransformerDecoderLayer(4, 2, small))});
+  out.push_back({AnyModule::wrap(nn::TransformerDecoder(nn::TransformerDecoderLayer(4, 2, small), 2))});
+  out.push_back({AnyModule::wrap(nn::Transformer(4, 2, {1, 1, small}))});
   add(nn::TransformerBlock(4, 2, {.hidden = 7, .bias = false}), randn({2, 5, 4}));
   add(nn::MoE(4, 5, 6, {.top_k = 3, .scores = nn::RouterScores::sigmoid, .normalize = false}), randn({2, 5, 4}));
   add(nn::MoE(4, 5, 3,
@@ -134,18 +134,18 @@ std::vector<Sample> layer_samples() {
   add(nn::Upsample({.size = {3, 4}}), image);
   add(nn::PixelShuffle(2), image), add(nn::PixelUnshuffle(2), image), add(nn::ChannelShuffle(2), image);
   add(nn::Unfold(2, {.stride = 2}), image), add(nn::Fold({4, 4}, 2, {.stride = 2}), randn({1, 8, 4}));
-  out.push_back({AnyModule::of(nn::CosineSimilarity(0, 1e-3))});
-  out.push_back({AnyModule::of(nn::PairwiseDistance(1, 1e-3, true))});
+  out.push_back({AnyModule::wrap(nn::CosineSimilarity(0, 1e-3))});
+  out.push_back({AnyModule::wrap(nn::PairwiseDistance(1, 1e-3, true))});
   add(nn::Sequential(nn::Linear(4, 3), nn::ReLU(), nn::Sequential(nn::Linear(3, 2))), x);
   add(nn::Sequential(), x);
-  out.push_back({AnyModule::of(nn::ModuleList<>{nn::Linear(2, 2), nn::Tanh()})});
-  out.push_back({AnyModule::of(nn::ModuleDict<>{{"b", nn::Linear(2, 2)}, {"a", nn::Tanh()}})});
+  out.push_back({AnyModule::wrap(nn::ModuleList<>{nn::Linear(2, 2), nn::Tanh()})});
+  out.push_back({AnyModule::wrap(nn::ModuleDict<>{{"b", nn::Linear(2, 2)}, {"a", nn::Tanh()}})});
   return out;
 }
 
 std::vector<Sample> loss_samples() {
   std::vector<Sample> out;
-  const auto add = [&](auto loss) { out.push_back({AnyModule::of(std::move(loss))}); };
+  const auto add = [&](auto loss) { out.push_back({AnyModule::wrap(std::move(loss))}); };
   const Tensor weight = ones(3);
   add(nn::CrossEntropyLoss({.weight = weight, .ignore_index = 2, .label_smoothing = 0.1}));
   add(nn::NLLLoss({.reduction = LossReduction::sum})), add(nn::MSELoss()), add(nn::L1Loss());
@@ -252,7 +252,7 @@ TEST(ModuleRegistry, ADescriptionThatTheClassDoesNotFitIsRefusedWithItsPath) {
   EXPECT_THAT(refusal(net, [](auto& d) { d.children[0].config.remove("in_features"); }),
               AllOf(HasSubstr("0: no Linear can be made"), HasSubstr("there is no option \"in_features\"")));
   EXPECT_THAT(refusal(net, [](auto& d) { d.children[0].config.set("in_features", "3"); }),
-              HasSubstr("option \"in_features\" is '3', not an integer"));
+              HasSubstr("option \"in_features\": expected an integer, got '3'"));
   EXPECT_THAT(refusal(net, [](auto& d) { d.children[0].config.set("in_features", -1); }), HasSubstr("not negative"));
   EXPECT_THAT(refusal(net, [](auto& d) { d.children[0].config.set("colour", 1); }),
               HasSubstr("0: a Linear has no option \"colour\""));
@@ -404,7 +404,7 @@ TEST(ModuleRegistry, TreesBeyondTwoHundredLevelsAreRefused) {
 }
 
 TEST(AnyModule, HoldsModulesOfOtherArgumentsAndSaysSoWhenCalled) {
-  const AnyModule loss = AnyModule::of(nn::MSELoss());
+  const AnyModule loss = AnyModule::wrap(nn::MSELoss());
   EXPECT_EQ(loss.as<nn::MSELoss>()(ones(2), zeros(2)).item<float>(), 1);
   EXPECT_THAT(message_of<ValueError>([&] { loss(ones(2)); }),
               AllOf(HasSubstr("a MSELoss is not called with one tensor alone"), HasSubstr("registry_test.cpp")));

@@ -51,7 +51,7 @@ void expect_filled_with(DType dtype, T value) {
 
 TEST(Determinism, WhatNobodyWroteIsNanOrTheLargestInteger) {
   const DeterministicGuard on;
-  for (const DType dtype : {f16, bf16, f32, f64, f8_e4m3fn, f8_e5m2}) {
+  for (const DType dtype : {f16, bf16, f32, f64, f8_e4m3fn, f8_e5m2, f8_e4m3fnuz, f8_e5m2fnuz, f8_e8m0fnu}) {
     EXPECT_TRUE(std::isnan(empty({2}, {.dtype = dtype}).to(f64)[1].item<double>())) << name(dtype);
   }
   expect_filled_with<bool>(boolean, true);

@@ -140,7 +140,7 @@ TEST(Ipc, DamagedHandlesAreRefused) {
 }
 
 TEST(Ipc, WhatCannotBeSharedSaysSo) {
-  EXPECT_THAT(message_of<ValueError>([] { share(ones({100})); }), HasSubstr("share what share_memory(x) returns"));
+  EXPECT_THAT(message_of<ValueError>([] { share(ones({100})); }), HasSubstr("share the result of share_memory(x)"));
   EXPECT_THROW(share(zeros({2}, {DType::f32, Device(DeviceType::meta)})), ValueError);
   EXPECT_THROW(share_memory(zeros({2}, {DType::f32, Device(DeviceType::meta)})), ValueError);
   EXPECT_THROW(share(Tensor()), ValueError);

@@ -20,10 +20,10 @@ using Tensors = std::vector<Tensor>;
 Tensors parts(const Tensor& t) { return {t}; }
 Tensors parts(const ValuesAndIndices& r) { return {r.values, r.indices}; }
 Tensors parts(const Tensors& list) { return list; }
-Tensors parts(const Extremes& r) { return {r.min, r.max}; }
+Tensors parts(const MinMax& r) { return {r.min, r.max}; }
 Tensors parts(const MantissaAndExponent& r) { return {r.mantissa, r.exponent}; }
-Tensors parts(const SpreadAndMean& r) { return {r.spread, r.mean}; }
-Tensors parts(const Binned& r) { return {r.hist, r.bin_edges}; }
+Tensors parts(const DispersionAndMean& r) { return {r.dispersion, r.mean}; }
+Tensors parts(const HistogramResult& r) { return {r.hist, r.bin_edges}; }
 Tensors parts(const Unique& u) { return {u.values, u.inverse, u.counts}; }
 
 void expect_same(const Tensors& actual, const Tensors& expected, const char* what) {

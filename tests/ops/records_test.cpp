@@ -243,7 +243,7 @@ void knows_shapes_without_elements(const OpRecord& record, DType dtype) {
     try {
       actual = call(record, here[i]);
     } catch (const NotImplementedError& e) {  // honest where the shape follows from values
-      EXPECT_NE(std::string(e.what()).find("follows from values"), std::string::npos) << e.what();
+      EXPECT_NE(std::string(e.what()).find("values"), std::string::npos) << e.what();
       continue;
     }
     ASSERT_EQ(actual.size(), expected.size());
@@ -264,7 +264,7 @@ void infers_what_it_gives(const OpRecord& record, DType dtype) {
       try {
         actual = record.infer(given);
       } catch (const NotImplementedError& e) {
-        EXPECT_NE(std::string(e.what()).find("follow"), std::string::npos) << e.what();
+        EXPECT_NE(std::string(e.what()).find("values"), std::string::npos) << e.what();
         continue;
       }
       EXPECT_TRUE(default_generator().state() == before) << "it drew numbers";

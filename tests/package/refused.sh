@@ -20,11 +20,23 @@ refuse() {
   fi
 }
 
-if ! said=$(compile 'auto y = x[mask]; y.sum(); y + 1; Tensor z = y; y[0][1] = 3; y = z; x[mask].sum(); x[mask] + 1;'); then
+warn() {
+  if ! compile "$1" | grep -qF "$2"; then
+    printf 'does not warn "%s": %s\n' "$2" "$1"
+    failed=1
+  fi
+}
+
+if ! said=$(compile 'auto y = x[mask]; (void)y.sum(); y + 1; Tensor z = y; y[0][1] = 3; y = z; (void)x[mask].sum(); x[mask] + 1; x[0] = 1; x.add_(1);'); then
   printf 'should compile:\n%s\n' "$said"
   failed=1
 fi
 refuse 'auto y = x[0]; y = 1;' 'error'
+warn 'x.to(f64);' "ignoring return value"
+warn 'x[0].contiguous();' "ignoring return value"
+warn 'x.view({-1});' "ignoring return value"
+refuse 'x.view(4, 1);' 'in braces: x.view({4, 1})'
+refuse 'x[0].permute(1, 0, 2);' 'in braces: x.view({4, 1})'
 refuse 'x[0.5];' 'error'
 condition='a tensor is not a condition: write equal(a, b), all(a).item<bool>()'
 refuse 'if (x == mask) return;' "$condition"

@@ -107,7 +107,10 @@ TEST(PluginDevice, EachThreadSelectsForItselfAndReleasesNoOther) {
 TEST(PluginDevice, ASelectionThatDoesNothingIsFound) {
   in_child({{"STUB_GARBAGE", "set_device_does_nothing"}}, [] {
     load_device_plugin(stub_path);
-    EXPECT_THAT(message_of<DeviceError>([] { ones({2}, {f32, "stub"}); }), HasSubstr("selected -1, not 10"));
+    EXPECT_THAT(message_of<DeviceError>([] {
+                  ones({2}, {f32, "stub"});
+                }),
+                HasSubstr("selected the wrong device: expected 10, got -1"));
     leave();  // its end needs a selection, too
   });
 }

@@ -89,3 +89,26 @@ def test_a_scaler_passes_over_infinite_gradients_and_its_state_is_kept():
     assert off.state_dict() == {} and off.get_scale() == 1.0 and off.scale(w).tolist() == w.tolist()
     off.step(optimizer)
     off.update()
+
+
+def test_the_scaler_takes_optimizers_written_in_python():
+    class Plain(weft.optim.Optimizer):
+        def __init__(self, params):
+            super().__init__(params, {"lr": 1.0})
+
+        @weft.no_grad()
+        def step(self):
+            for group in self.param_groups:
+                for p in group["params"]:
+                    p.sub_(p.grad, alpha=group["lr"])
+
+    w = weft.nn.Parameter(weft.tensor([3.0]))
+    optimizer, scaler = Plain([w]), weft.amp.GradScaler(init_scale=4.0, growth_interval=1)
+    scaler.scale((2 * w).sum()).backward()
+    scaler.unscale_(optimizer)
+    assert w.grad.item() == 2
+    scaler.step(optimizer), scaler.update()
+    assert w.item() == 1 and scaler.get_scale() == 8
+    w.grad = weft.tensor([float("inf")])
+    scaler.step(optimizer), scaler.update()
+    assert w.item() == 1 and scaler.get_scale() == 4

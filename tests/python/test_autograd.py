@@ -134,7 +134,7 @@ def test_errors_in_hooks_reach_the_caller_with_their_traceback():
     assert any(entry.name == "fail" for entry in error.traceback)
     y = leaf(1.0)
     y.register_hook(lambda g: "no tensor")
-    with pytest.raises(TypeError, match="hook must return"):
+    with pytest.raises(TypeError, match="result of a hook"):
         y.sum().backward()
     z = leaf(1.0, 2.0)
     z.register_hook(lambda g: weft.ones(3, dtype=weft.float64))
@@ -438,6 +438,36 @@ def test_a_hook_of_a_leaf_in_a_cycle_lives_as_long_as_the_leaf_is_used():
     gc.collect()
     loss.backward()
     assert calls == [2.0, 2.0]
+
+
+@pytest.mark.parametrize("result", [lambda w: w * 2, lambda w: w.exp(), lambda w: w[1:], lambda w: w.detach().requires_grad_()])
+def test_a_result_in_its_own_hook_is_collected_without_backward(result):
+    def make():
+        y = result(weft.ones(2, requires_grad=True))
+        y.register_hook(lambda g: y * 0)
+        return weakref.ref(y)
+
+    y = make()
+    gc.collect()
+    assert y() is None
+
+
+@pytest.mark.parametrize("result", [lambda w: w, lambda w: w * 2])
+def test_a_hook_outlives_a_cycle_that_held_its_tensor(result):
+    """The collector frees the Python object; the graph still owns the tensor and its hooks."""
+    calls = []
+
+    def graph():
+        y = result(weft.ones(2, requires_grad=True))
+        y.register_hook(lambda g: calls.append(g.tolist()))
+        held = [y]
+        held.append(held)
+        return (y * 3).sum()
+
+    loss = graph()
+    gc.collect()
+    loss.backward()
+    assert calls == [[3.0, 3.0]]
 
 
 def test_views_keep_hooks_and_retained_gradients_when_their_base_is_written():

@@ -5,6 +5,7 @@ import contextvars
 import dataclasses
 import functools
 import gc
+import itertools
 import os
 import random
 import threading
@@ -80,6 +81,120 @@ def default(x, scale=1.0):
     return x * scale
 
 
+class Box:
+    """Values behind special methods, which code calls without their names."""
+    def __init__(self, held=1.0):
+        self.held = held
+
+    def __getitem__(self, i):
+        return self.held
+
+    def __len__(self):
+        return int(self.held)
+
+    def __float__(self):
+        return self.held
+
+    def __rmul__(self, other):
+        return other * self.held
+
+    def __call__(self):
+        return self.held
+
+    def __contains__(self, value):
+        return value == self.held
+
+    def __enter__(self):
+        return self.held
+
+    def __exit__(self, *error):
+        pass
+
+    def __iter__(self):
+        yield self.held
+
+
+class Computed:
+    """Attributes that __getattr__ computes."""
+    def __init__(self):
+        self.__dict__["held"] = {"scale": 1.0}
+
+    def __getattr__(self, name):
+        return self.held[name]
+
+
+class Descriptor:
+    held = 1.0
+
+    def __get__(self, owner, kind):
+        return self.held
+
+
+class Described:
+    scale = Descriptor()
+
+
+def with_attribute():
+    return with_attribute.scale
+
+
+def within(box):
+    with box as held:
+        return held
+
+
+def of_box(read):
+    box = Box()
+    return lambda x: x * read(box), lambda value: setattr(box, "held", value)
+
+
+def of_held(hold, read):
+    """An object inside a container."""
+    box = types.SimpleNamespace(scale=1.0)
+    container = hold(box)
+    return lambda x: x * read(container).scale, lambda value: setattr(box, "scale", value)
+
+
+def of_weak_reference():
+    box = Box()
+    reference = weakref.ref(box)
+    return lambda x: x * reference().held, lambda value: setattr(box, "held", value)
+
+
+def of_attribute():
+    with_attribute.scale = 1.0
+    return lambda x: x * with_attribute(), lambda value: setattr(with_attribute, "scale", value)
+
+
+def nested(value, depth):
+    return [value] if depth == 0 else {"inside": nested(value, depth - 1)}
+
+
+def innermost(value):
+    return innermost(value["inside"]) if isinstance(value, dict) else value
+
+
+def of_nested():
+    values = nested(1.0, 12)
+    return lambda x: x * innermost(values)[0], lambda value: innermost(values).__setitem__(0, value)
+
+
+def of_chain(change):
+    maps = {"s": 1.0}, {}
+    chain = collections.ChainMap(maps[1], maps[0])
+    return lambda x: x * chain["s"], lambda value: change(maps, value)
+
+
+def of_proxy():
+    held = {"s": 1.0}
+    proxy = types.MappingProxyType(held)
+    return lambda x: x * proxy["s"], lambda value: held.update(s=value)
+
+
+def of_strided(base, view, read):
+    return lambda x: x * float(read(view)), lambda value: base.__setitem__(Ellipsis, value)
+
+
 def of_module(kind, name):
     net = kind()
     object.__setattr__(net, "factor", 1.0)
@@ -150,6 +265,37 @@ cases = {
                             lambda v: os.environ.__setitem__("WEFT_TEST_SCALE", str(v))),
     "getenv": lambda: (lambda x: x * float(os.getenv("WEFT_TEST_SCALE", "1")),
                        lambda v: os.environ.__setitem__("WEFT_TEST_SCALE", str(v))),
+    "__getitem__": lambda: of_box(lambda b: b[0]),
+    "__len__": lambda: of_box(len),
+    "__float__": lambda: of_box(float),
+    "__rmul__": lambda: of_box(lambda b: 1.0 * b),
+    "__call__": lambda: of_box(lambda b: b()),
+    "__contains__": lambda: of_box(lambda b: 3 if 3.0 in b else 1),
+    "__enter__": lambda: of_box(within),
+    "__iter__": lambda: of_box(lambda b: sum(b)),
+    "__getattr__": lambda: of_value(Computed(), lambda o: o.scale, lambda o, v: o.held.update(scale=v)),
+    "an attribute that hides __getattr__": lambda: of_value(Computed(), lambda o: o.scale, lambda o, v: setattr(o, "scale", v)),
+    "descriptor": lambda: (lambda x: x * Described().scale, lambda v: setattr(Described.__dict__["scale"], "held", v)),
+    "class of a descriptor": lambda: (lambda x: x * Described().scale, lambda v: setattr(Descriptor, "held", v)),
+    "object in a dict": lambda: of_held(lambda o: {"a": 1, "b": o}, lambda d: d["b"]),
+    "object in a list of a dict": lambda: of_held(lambda o: {"b": [o]}, lambda d: d["b"][0]),
+    "object after many in a list": lambda: of_held(lambda o: [None] * 500 + [o], lambda v: v[-1]),
+    "object after many objects": lambda: of_held(lambda o: [Box() for _ in range(300)] + [o], lambda v: v[-1]),
+    "object in a deque": lambda: of_held(lambda o: collections.deque([o]), lambda v: v[0]),
+    "object in a ChainMap": lambda: of_held(lambda o: collections.ChainMap({}, {"b": o}), lambda d: d["b"]),
+    "object in a mapping proxy": lambda: of_held(lambda o: types.MappingProxyType({"b": o}), lambda d: d["b"]),
+    "object in a named tuple": lambda: of_held(lambda o: collections.namedtuple("Pair", "a b")(0, o), lambda p: p.b),
+    "weak reference": of_weak_reference,
+    "attribute of a function": of_attribute,
+    "deep containers": of_nested,
+    "ChainMap": lambda: of_chain(lambda maps, v: maps[0].update(s=v)),
+    "hidden in a ChainMap": lambda: of_chain(lambda maps, v: maps[1].update(s=v)),
+    "mapping proxy": of_proxy,
+    "columns of an array": lambda: (lambda base: of_strided(base, base[:, 1], lambda a: a[2]))(array(3, 3)),
+    "reversed array": lambda: (lambda base: of_strided(base, base[::-1, ::2], lambda a: a[2, 1]))(array(3, 3)),
+    "transposed array": lambda: (lambda base: of_strided(base, base.T, lambda a: a[2, 1]))(array(2, 3)),
+    "read-only array": lambda: (lambda base: of_strided(base, np.broadcast_to(base, (4, 3)), lambda a: a[2, 1]))(array(3)),
+    "memoryview": lambda: (lambda base: of_value(memoryview(base), lambda m: m[2], lambda m, v: base.__setitem__(2, v)))(array(3)),
     "keyword default": lambda: (keyword, lambda v: keyword.__kwdefaults__.update(scale=v)),
     "keyword defaults": lambda: (keyword, lambda v: setattr(keyword, "__kwdefaults__", {"scale": v})),
     "defaults": lambda: (default, lambda v: setattr(default, "__defaults__", (v,))),
@@ -161,7 +307,8 @@ cases = {
 def initial_values():
     yield
     global VALUE
-    VALUE, Config.scale = 1.0, 1.0
+    VALUE, Config.scale, Descriptor.held = 1.0, 1.0, 1.0
+    Described.__dict__["scale"].__dict__.clear()
     SCALES.update(scale=1.0), ALLOWED.clear(), ALLOWED.add(1.0), CONTEXT.set(1.0)
     os.environ.pop("WEFT_TEST_SCALE", None)
     keyword.__kwdefaults__, default.__defaults__ = {"scale": 1.0}, (1.0,)
@@ -196,7 +343,8 @@ def test_threads_have_their_own_values():
 
 
 @pytest.mark.parametrize("draw", [lambda: random.random(), lambda: np.random.rand(), lambda g=np.random.default_rng(0): g.random(),
-                                  lambda g=random.Random(1): g.random()])
+                                  lambda g=random.Random(1): g.random(), lambda i=iter([1.0] * 9): next(i),
+                                  lambda i=itertools.count(): next(i), lambda i=(k for k in range(9)): next(i)])
 def test_draws_of_other_generators_are_warned_about_once(draw):
     captured = weft.capture(lambda x: x * draw())
     with pytest.warns(UserWarning, match="recorded once") as caught:

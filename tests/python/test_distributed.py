@@ -230,3 +230,36 @@ def test_replicas_have_the_means_of_gradients():
         assert model(x).shape == (5, 2)
 
     on_ranks(body)
+
+
+def test_sync_batch_norm_is_a_batch_norm_over_all_ranks():
+    x = weft.randn(6, 3, 4, dtype=weft.float64)
+    seed = weft.randn(6, 3, 4, dtype=weft.float64)
+    whole = weft.nn.BatchNorm1d(3).double()
+    with weft.no_grad():
+        whole.weight.copy_(weft.tensor([0.5, 1.0, 2.0])), whole.bias.fill_(0.25)
+    state = whole.state_dict()
+    wanted_x = x.clone().requires_grad_()
+    wanted = whole(wanted_x)
+    wanted.backward(seed)
+    evaluated = whole.eval()(x).detach()
+
+    def run(group):
+        rank = group.rank()
+        part = slice(0, 4) if rank == 0 else slice(4, 6)
+        norm = weft.nn.SyncBatchNorm.convert_sync_batchnorm(weft.nn.Sequential(weft.nn.BatchNorm1d(3)).double())
+        norm[0].load_state_dict({**state, "running_mean": weft.zeros(3), "running_var": weft.ones(3),
+                                 "num_batches_tracked": weft.tensor(0)})
+        own = x[part].clone().requires_grad_()
+        out = norm(own)
+        out.backward(seed[part])
+        assert isinstance(norm[0], weft.nn.SyncBatchNorm)
+        assert weft.allclose(out, wanted[part], atol=1e-12) and weft.allclose(own.grad, wanted_x.grad[part], atol=1e-12)
+        assert weft.allclose(norm[0].running_mean, whole.running_mean) and weft.allclose(norm[0].running_var, whole.running_var)
+        total = functional.all_reduce(norm[0].weight.grad)
+        assert weft.allclose(total, whole.weight.grad)
+        assert weft.allclose(norm.eval()(x), evaluated)
+
+    LocalWorld(2).run(run)
+    alone = weft.nn.SyncBatchNorm(3).double()
+    assert weft.allclose(alone(x), weft.nn.BatchNorm1d(3).double()(x))

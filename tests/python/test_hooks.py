@@ -51,7 +51,7 @@ def test_watch_puts_a_tensor_and_its_gradient_on_the_page():
     # A module's output and the same tensor under a name of its own have the same figures.
     assert hidden["gradient"]["rms"] == watched["1"]["gradient"]["rms"] and hidden["kind"] == "activation"
     assert hidden["op"] == "tanh" and "test_hooks.py" not in hidden["name"]
-    with pytest.raises(TypeError, match="must be Tensor"):
+    with pytest.raises(TypeError, match="expected Tensor"):
         hooks.watch(3, "three")
 
 
@@ -379,9 +379,9 @@ def test_what_a_step_raises_goes_on_and_is_kept(tmp_path):
     found = weft.StepRecorder(tmp_path / "third", run.model, run.optimizer, finding=lambda: "mine" if run.calls > 2 else None)
     found.step(run.step, batch)
     assert "mine" in found.text
-    with pytest.raises(TypeError, match="a Tensor, or None, not float"):
+    with pytest.raises(TypeError, match="a Tensor, or None, got float"):
         weft.StepRecorder(tmp_path / "fourth", run.model, run.optimizer).step(lambda _: 3.0, batch)
-    with pytest.raises(TypeError, match="'x' of the batch must be Tensor, not float"):
+    with pytest.raises(TypeError, match="'x' of the batch: expected Tensor, got float"):
         weft.StepRecorder(tmp_path / "fifth", run.model, run.optimizer).step(run.step, {"x": 3.0})
 
 

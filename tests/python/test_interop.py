@@ -2,6 +2,7 @@
 
 import gc
 import hashlib
+import importlib.util
 import sys
 
 import numpy as np
@@ -12,6 +13,7 @@ import weft
 dtypes = ["bool", "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64", "float16", "float32",
           "float64"]
 shapes = [(), (0,), (3,), (2, 3), (2, 0, 3), (1, 2, 1)]
+EIGHT_BITS = ("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu")
 
 
 @pytest.mark.parametrize("dtype", dtypes)
@@ -119,8 +121,9 @@ def test_what_cannot_be_shared_says_so():
     assert weft.ones(2, requires_grad=True).numpy(force=True).tolist() == [1, 1]
     with pytest.raises(BufferError):
         weft.ones(2, requires_grad=True).__dlpack__()
-    with pytest.raises(TypeError, match="bfloat16"):
-        weft.ones(2, dtype=weft.bfloat16).numpy()
+    if importlib.util.find_spec("ml_dtypes") is None:
+        with pytest.raises(TypeError, match="bfloat16 without the package ml_dtypes"):
+            weft.ones(2, dtype=weft.bfloat16).numpy()
     with pytest.raises(BufferError):
         memoryview(weft.ones(2, dtype=weft.bfloat16))
     with pytest.raises(ValueError):
@@ -300,11 +303,25 @@ def test_devices_are_not_shared_but_copied_on_demand(device):
 
 
 def test_small_floats_travel_to_numpy_as_their_bits():
-    for dtype, bits in ((weft.bfloat16, weft.int16), (weft.float8_e4m3fn, weft.uint8), (weft.float8_e5m2, weft.uint8)):
+    for dtype, bits in ((weft.bfloat16, weft.int16), (weft.float8_e4m3fn, weft.uint8), (weft.float8_e5m2, weft.uint8),
+                        (weft.float8_e4m3fnuz, weft.uint8), (weft.float8_e5m2fnuz, weft.uint8)):
         x = weft.tensor([1.0, -2.0, 0.5]).to(dtype)
         seen = x.view(bits).numpy()
         assert seen.ctypes.data == x.data_ptr() and seen.dtype.itemsize == x.itemsize
         assert weft.from_numpy(seen).view(dtype).to(weft.float32).tolist() == [1, -2, 0.5]
+
+
+@pytest.mark.parametrize("name", ("bfloat16", *EIGHT_BITS))
+def test_small_floats_are_arrays_of_ml_dtypes(name):
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    dtype = getattr(weft, name)
+    x = weft.tensor([[1.0, 2.0, 0.5], [4.0, 8.0, 16.0]]).to(dtype)
+    a = x.t().numpy()
+    assert a.dtype == getattr(ml_dtypes, name) and a.astype(float).tolist() == [[1, 4], [2, 8], [0.5, 16]]
+    assert a.ctypes.data == x.data_ptr()
+    back = weft.from_numpy(a)
+    assert back.dtype is dtype and back.data_ptr() == x.data_ptr() and back.tolist() == x.t().tolist()
+    assert weft.tensor(a).tolist() == x.t().tolist() and weft.asarray(a[:1, 1]).tolist() == [4]
 
 
 def test_torch_both_ways():
@@ -316,13 +333,43 @@ def test_torch_both_ways():
     assert b.dtype is weft.bfloat16 and torch.from_dlpack(b).dtype is torch.bfloat16
 
 
+@pytest.mark.parametrize("name", EIGHT_BITS)
+def test_eight_bit_floats_travel_by_dlpack_and_have_limits(name):
+    dtype = getattr(weft, name)
+    x = weft.tensor([0.5, 2.0, 1.0]).to(dtype)
+    again = weft.from_dlpack(x)
+    assert again.dtype is dtype and again.data_ptr() == x.data_ptr() and again.tolist() == [0.5, 2, 1]
+    limits = weft.finfo(dtype)
+    for edge in (limits.max, limits.min, limits.smallest_normal, 1 + limits.eps):
+        assert weft.tensor(edge, dtype=weft.float64).to(dtype).item() == edge
+    assert dtype.is_floating_point and dtype.is_signed == (name != "float8_e8m0fnu")
+    assert x.type() == f"weft.F{name[1:]}Tensor" and repr(dtype) == f"weft.{name}"
+
+
+@pytest.mark.parametrize("name", EIGHT_BITS)
+def test_eight_bit_floats_are_those_of_torch(name, tmp_path):
+    torch = pytest.importorskip("torch")
+    codes = np.arange(256, dtype=np.uint8)
+    own = weft.from_numpy(codes).view(getattr(weft, name))
+    other = torch.from_numpy(codes.copy()).view(getattr(torch, name))
+    np.testing.assert_array_equal(own.to(weft.float64).numpy(), other.to(torch.float64).numpy())
+    shared = weft.from_dlpack(other)
+    assert shared.dtype is own.dtype and torch.from_dlpack(own).dtype is other.dtype
+    limits, expected = weft.finfo(own.dtype), torch.finfo(other.dtype)
+    for fact in ("bits", "eps", "max", "min", "tiny", "smallest_normal"):
+        assert getattr(limits, fact) == getattr(expected, fact), fact
+    torch.save({"x": other}, tmp_path / "x.pt")
+    loaded = weft.load_pt(tmp_path / "x.pt")["x"]
+    assert loaded.dtype is own.dtype and loaded.view(weft.uint8).tolist() == codes.tolist()
+
+
 def test_every_number_of_16_bits_becomes_the_8_bits_that_torch_makes_of_it():
     torch = pytest.importorskip("torch")
     for source in ("float16", "bfloat16"):
         patterns = np.arange(65536, dtype=np.uint16)
         own = weft.from_numpy(patterns).view(getattr(weft, source))
         other = torch.from_numpy(patterns.view(np.int16)).view(getattr(torch, source))
-        for target in ("float8_e4m3fn", "float8_e5m2"):
+        for target in EIGHT_BITS:
             got = own.to(getattr(weft, target)).view(weft.uint8).numpy()
             want = other.to(getattr(torch, target)).view(torch.uint8).numpy()
             np.testing.assert_array_equal(got, want, f"{source} to {target}")
@@ -335,7 +382,11 @@ def test_what_overflows_in_a_cast_follows_the_word_for_it():
             (weft.float8_e4m3fn, "by_format", [448, 448, 448, -448, nan]),
             (weft.float8_e4m3fn, "ieee", [448, nan, nan, nan, nan]),
             (weft.float8_e5m2, "saturate", [448, 512, 57344, -57344, nan]),
-            (weft.float8_e5m2, "ieee", [448, 512, inf, -inf, nan])):
+            (weft.float8_e5m2, "ieee", [448, 512, inf, -inf, nan]),
+            (weft.float8_e4m3fnuz, "by_format", [nan] * 5), (weft.float8_e4m3fnuz, "saturate", [240, 240, 240, -240, nan]),
+            (weft.float8_e5m2fnuz, "by_format", [448, 512, nan, nan, nan]),
+            (weft.float8_e5m2fnuz, "saturate", [448, 512, 57344, -57344, nan]),
+            (weft.float8_e8m0fnu, "by_format", [512, 512, nan, nan, nan])):
         np.testing.assert_array_equal(weft.cast(x, dtype, overflow=overflow).to(weft.float32).numpy(), want)
     with pytest.raises(ValueError, match="by_format"):
         weft.cast(x, weft.float16, overflow="wrap")

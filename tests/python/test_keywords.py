@@ -9,6 +9,7 @@ import pytest
 import test_pytorch_cases as pytorch_cases
 
 import weft
+from weft import _special_more
 
 FOLDER = pathlib.Path(__file__).parent / "pytorch_cases"
 FIRST, *CASES = map(json.loads, (FOLDER / "keywords.jsonl").open())
@@ -43,6 +44,8 @@ NOT_COMPARED = [
     ("m.binomial", "generator out", "PyTorch's own has counts and chances alone"),
     ("m.einsum", "path", "PyTorch's Python has none"),
     ("m.stft x.stft", "align_to_window", "refused"),
+    (" ".join("m.special." + name for name in _special_more.__all__) + " m.igamma m.igammac", "out", "computed by ops: test_special_more.py"),
+    ("m.as_strided_scatter x.as_strided_scatter", "storage_offset", "the case's strides overlap: gradients are undefined"),
 ]
 SKIPPED = {(f, k) for functions, keywords, _ in NOT_COMPARED for f in functions.split() for k in keywords.split()}
 
@@ -95,7 +98,7 @@ def test_every_keyword_of_pytorchs_is_called_or_listed():
     wanted = {(f, k) for f, keywords in FIRST["keywords"].items() if place_of(f) for k in keywords}
     assert len(wanted) >= 1300
     assert sorted(wanted - called_keywords() - SKIPPED) == []
-    assert len(wanted & SKIPPED) == 105
+    assert len(wanted & SKIPPED) == 135
 
 
 def test_keywords_that_share_a_name_with_an_in_place_form_are_its_own():

@@ -159,7 +159,7 @@ def test_errors():
         lora.LoRALinear(2, 2, r=0)
     with pytest.raises(ValueError, match="targets find no"):
         lora.apply_lora(nn.Sequential(nn.Linear(2, 2)), "nowhere")
-    with pytest.raises(ValueError, match="bias must be"):
+    with pytest.raises(ValueError, match="bias: expected"):
         lora.mark_only_lora_trainable(lora.LoRALinear(2, 2, r=1), bias="some")
 
 
@@ -244,3 +244,67 @@ def test_an_error_in_the_second_run_is_pythons_own():
     y = checkpoint(f, weft.ones(2, requires_grad=True))
     with pytest.raises(KeyError, match="second"):
         y.sum().backward()
+
+
+def tied():
+    weft.manual_seed(2)
+    return nn.CausalLM(vocabulary=11, width=8, layers=1, heads=2, context=16, tied=True)
+
+
+def test_a_tied_head_has_an_adapter_of_its_own(tmp_path):
+    model, base, tokens = tied(), tied(), weft.tensor([[1, 4, 2]])
+    assert lora.apply_lora(model, "lm_head", r=2, alpha=4) == ["lm_head"]
+    a, b = (dict(model.named_parameters())[f"lm_head.lora_{name}.weight"] for name in "AB")
+    with weft.no_grad():
+        b.normal_()
+    hidden, weight = model.hidden(tokens), model.get_parameter("model.embed_tokens.weight")
+    expected = hidden @ weight.T + 2 * (hidden @ a.T @ b.T)
+    assert weft.allclose(model(tokens), expected, 1e-4, 1e-5)
+    assert model.hidden(tokens).tolist() == base.hidden(tokens).tolist()
+
+    weft.io.save_model(tmp_path / "model", model)
+    assert weft.io.load_model(tmp_path / "model")(tokens).tolist() == model(tokens).tolist()
+    lora.save_adapter(tmp_path / "adapter", model)
+    assert lora.load_adapter(tmp_path / "adapter", base)[1] == ["lm_head"]
+    assert base(tokens).tolist() == model(tokens).tolist()
+
+    model.eval()
+    plain = lora.merge_and_unload(model)
+    assert weft.allclose(plain(tokens), expected, 1e-4, 1e-5)
+    assert "lm_head.weight" in plain.state_dict()
+    weft.io.save_model(tmp_path / "plain", plain)
+    assert weft.io.load_model(tmp_path / "plain")(tokens).tolist() == plain(tokens).tolist()
+
+
+def test_an_adapter_of_one_of_two_tied_layers_is_merged_into_a_copy():
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.token, self.head = nn.Embedding(9, 6), nn.Linear(6, 9, bias=False)
+            self.head.weight = self.token.weight
+
+        def forward(self, tokens):
+            return self.head(self.token(tokens))
+
+    net, tokens = Net(), weft.tensor([1, 5])
+    lora.apply_lora(net, "head", r=2, share=False)
+    with weft.no_grad():
+        net.head.lora_B.weight.normal_()
+    before, apart = net.token.weight.tolist(), net(tokens)
+    net.eval()
+    lora.merge_lora(net)
+    assert weft.allclose(net(tokens), apart, 1e-4, 1e-5) and net.token.weight.tolist() == before
+    lora.merge_and_unload(net)
+    assert weft.allclose(net(tokens), apart, 1e-4, 1e-5) and net.token.weight.tolist() == before
+    assert net.head.weight.tolist() != before
+
+
+def test_the_layer_of_a_loss_computes_with_its_adapter():
+    loss, x, classes = nn.LinearCrossEntropyLoss(4, 3), weft.randn(5, 4), weft.tensor([0, 1, 2, 1, 0])
+    plain = loss(x, classes).item()
+    lora.apply_lora(loss, "linear", r=2)
+    assert loss(x, classes).item() == pytest.approx(plain, 1e-6)
+    with weft.no_grad():
+        loss.linear.lora_B.weight.normal_()
+    assert loss(x, classes).item() == pytest.approx(nn.functional.cross_entropy(loss.linear(x), classes).item(), 1e-6)
+    assert abs(loss(x, classes).item() - plain) > 1e-3

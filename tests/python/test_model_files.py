@@ -4,6 +4,7 @@ import json
 import math
 import os
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -326,3 +327,61 @@ def test_a_changed_net_is_loaded_as_it_is(tmp_path, change):
     loaded = reloaded(tmp_path, net, Replaced)
     assert str(loaded) == str(net) and same_outputs(net, loaded, weft.randn(2, 3))
     assert [(n, p.requires_grad) for n, p in loaded.named_parameters()] == [(n, p.requires_grad) for n, p in net.named_parameters()]
+
+
+def test_a_native_module_that_loading_would_not_build_is_refused_when_it_is_saved(tmp_path):
+    model = nn.CausalLM(vocabulary=11, width=16, layers=1, heads=2)
+    nn.quantize(model, "q_proj")
+    with pytest.raises(ValueError, match="replaced or added.*QuantizedLinear.*save_file"):
+        io.save_model(tmp_path / "net", model)
+    assert not (tmp_path / "net").exists()
+    inner = nn.Sequential(nn.Linear(16, 4))
+    nn.quantize(inner)
+    io.save_model(tmp_path / "net", inner)
+    assert repr(io.load_model(tmp_path / "net")) == repr(inner)
+
+
+def test_claims_of_a_tree_are_compared_with_its_weights_at_once(tmp_path):
+    for net, option in ((nn.CausalLM(vocabulary=11, width=8, layers=2, heads=2), "layers"), (nn.LSTM(3, 4), "num_layers"),
+                        (nn.TransformerEncoder(nn.TransformerEncoderLayer(4, 2, 5), 2), "num_layers"),
+                        (nn.Linear(2, 3), "out_features")):
+        io.save_model(tmp_path / "net", net)
+        path = tmp_path / "net" / "model.json"
+        tree = json.loads(path.read_text())
+        for value in (10**9, 2**62, -1):
+            tree["model"]["config"][option] = value
+            path.write_text(json.dumps(tree))
+            begin = time.perf_counter()
+            with pytest.raises(ValueError):
+                io.load_model(tmp_path / "net")
+            with pytest.raises(ValueError):
+                io.from_json(path.read_text())
+            assert time.perf_counter() - begin < 1
+
+
+def test_every_tie_is_saved_or_refused_with_the_remedy(tmp_path):
+    weight = weft.randn(3, 4)
+    with pytest.raises(ValueError, match="share memory(.|\n)*tie=\"alias\", or weft.save"):
+        io.save_file({"a": weight, "b": weight}, tmp_path / "f")
+    with pytest.raises(ValueError, match="share memory(.|\n)*overlap in part.*clone"):
+        io.save_file({"a": weight, "b": weight[1:]}, tmp_path / "f")
+    weft.save({"a": weight, "b": weight, "list": [weight]}, tmp_path / "f")
+    loaded = weft.load(tmp_path / "f")
+    loaded["a"].zero_()
+    assert loaded["b"].abs().sum().item() == 0 and loaded["list"][0].abs().sum().item() == 0
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.token, self.head, self.block = nn.Embedding(5, 4), nn.Linear(4, 5, bias=False), nn.Linear(4, 4)
+            self.head.weight, self.again = self.token.weight, self.block
+            self.register_buffer("mask", weft.ones(4))
+            self.block.register_buffer("mask", self.mask)
+
+    net = Net()
+    weft.save(net.state_dict(), tmp_path / "s")
+    net.load_state_dict(weft.load(tmp_path / "s"))
+    io.save_model(tmp_path / "net", net, io.ModuleRegistry(Net))
+    back = io.load_model(tmp_path / "net", io.ModuleRegistry(Net))
+    assert back.head.weight._impl() == back.token.weight._impl() and back.again is back.block
+    assert back.block.mask._impl() == back.mask._impl()

@@ -494,6 +494,6 @@ def test_entries_of_the_registries_are_the_members():
     assert [*net._modules] == ["0", "act"] and copy.deepcopy(net)[1] is not net[1]
     with pytest.raises(TypeError, match="one by one"):
         net._modules.clear()
-    with pytest.raises(TypeError, match="must be a Module"):
+    with pytest.raises(TypeError, match="expected Module"):
         net._modules["0"] = 3
     assert len(net) == 2

@@ -32,10 +32,10 @@ def test_padding_modes_are_pytorchs(case):
 
 
 def test_padding_modes_that_are_not_there_are_refused():
-    with pytest.raises(ValueError, match="Conv2d.*'padding_mode' must be 'zeros'.*'circular', not 'mirror'"):
+    with pytest.raises(ValueError, match="Conv2d.*'padding_mode': expected 'zeros'.*'circular', got 'mirror'"):
         nn.Conv2d(1, 1, 3, padding_mode="mirror")
     for dims in ("1d", "2d", "3d"):
-        with pytest.raises(ValueError, match=f"ConvTranspose{dims}.*'padding_mode' must be 'zeros', not 'reflect'"):
+        with pytest.raises(ValueError, match=f"ConvTranspose{dims}.*'padding_mode': expected 'zeros', got 'reflect'"):
             getattr(nn, "ConvTranspose" + dims)(1, 1, 3, padding_mode="reflect")
     with pytest.raises(ValueError, match="stride"):
         nn.Conv2d(1, 1, 3, stride=2, padding="same", padding_mode="reflect")

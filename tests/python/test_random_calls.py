@@ -2,6 +2,7 @@
 what PyTorch said, random_calls/beside_pytorch.py compares with PyTorch itself."""
 
 import json
+import math
 import pathlib
 import re
 import sys
@@ -15,7 +16,7 @@ FOLDER = pathlib.Path(__file__).parent / "random_calls"
 sys.path.insert(0, str(FOLDER))
 from answer import answer  # noqa: E402
 from different import RULES, documented  # noqa: E402
-from draw import draw, lines  # noqa: E402
+from draw import Call, Tensor, draw, lines  # noqa: E402
 from judge import compare, difference  # noqa: E402
 
 # Functions without random calls: results are random, depend on a device, or have their own tests.
@@ -52,8 +53,8 @@ def recorded_answers():
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("call, want", list(recorded_answers()))
 def test_calls_answer_as_pytorch_does(call, want):
-    found = [(what, text) for what, text in compare(call, answer(weft, call), want)
-             if text and not documented(call, what, text)]
+    ours = answer(weft, call)
+    found = [(what, text) for what, text in compare(call, ours, want) if text and not documented(call, what, text, ours)]
     assert not found, f"{call}\n  {found}"
 
 
@@ -65,6 +66,29 @@ def test_every_shared_function_is_called():
     assert len(shared) > 690
     missing = {name for name in shared if not {name, name.rstrip("_")} & called} - ELSEWHERE
     assert not missing, f"calls.txt has no call of {sorted(missing)}"
+
+
+# Calls near a documented difference, of another element, operand, dtype or size: no rule excepts them.
+UNDOCUMENTED = [
+    ("m.asin(a)", {"a": [0.5, 2.0]}, "gradient", "a: element 0 is 1.2; expected nan", [0.52, math.nan]),
+    ("m.digamma(a)", {"a": [0.5, -1.0]}, "gradient", "a: element 0 is inf; expected 4.9", [-1.9, math.nan]),
+    ("m.clamp(a, -1.0, 1.0)", {"a": [1.0, 0.5]}, "gradient", "a: element 1 is 0.0; expected 1.0", [1.0, 0.5]),
+    ("F.celu(a)", {"a": [-1.0, 0.5]}, "gradient", "a: element 0 is 0.3; expected 0.36787944117144233", [-0.6, 0.5]),
+    ("m.polar(a, b)", {"a": [0.0, 1.0], "b": [1.0, 2.0]}, "gradient", "b: element 0 is 0.5; expected 0.0", [0.0, 0.0]),
+    ("m.topk(a, 1, 0, True)", {"a": [1.0, 1.0, 0.5]}, "value", "0: element 0 is 0.5; expected 1.0", [1.0]),
+    ("m.sort(a, 0, True)", {"a": [1.0, 3.0, 0.5]}, "value", "1: element 0 is 0; expected 1", [3.0, 1.0, 0.5]),
+    ("m.nextafter(a, b)", {"a": [1.0, 2.0], "b": [2.0, 2.0]}, "gradient", "b: element 0 is 1.0; expected 0.0", [1.0, 2.0]),
+    ("m.hypot(a, b)", {"a": [0.0, 1.0], "b": [0.0, 0.0]}, "gradient", "a: element 1 is 0.0; expected nan", [0.0, 1.0]),
+    ("F.gelu(a)", {"a": [-3.0, 1.0]}, "value", "0: element 1 is 0.83; expected 0.84", [-0.004, 0.83]),
+    ("m.xlogy(a, b)", {"a": [1.0, 0.0], "b": [-1.0, 0.0]}, "gradient", "b: element 0 is 1.0; expected nan", [0.0, 0.0]),
+    ("m.max(a, 0)", {"a": [1.0]}, "accepted", "PyTorch: IndexError: non-zero size", [1.0]),
+]
+
+
+@pytest.mark.parametrize("expression, data, what, text, values", UNDOCUMENTED)
+def test_exceptions_hold_for_the_documented_elements_alone(expression, data, what, text, values):
+    call = Call(expression, {name: Tensor("float64", [len(v)], v) for name, v in data.items()})
+    assert not documented(call, what, text, {"values": [("float64", [len(values)], values)]})
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.page)

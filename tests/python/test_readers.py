@@ -256,7 +256,7 @@ def test_tokenizer_errors():
     assert tokenizer.decode(tokenizer.encode("a<|end|>", special="plain")) == "a<|end|>"
     with pytest.raises(ValueError, match="special token"):
         tokenizer.encode("<|end|>", special="forbid")
-    with pytest.raises(ValueError, match="must be one of"):
+    with pytest.raises(ValueError, match="expected one of"):
         tokenizer.encode("", special="some")
     with pytest.raises(IndexError):
         tokenizer.decode([10**6])

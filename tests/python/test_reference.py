@@ -477,7 +477,7 @@ row("isin", rows_of, lambda m, x: m.isin(x, x[0]), lambda m, x: m.isin(x, x[0]),
 elsewhere = {
     "randint_like normal poisson standard_gamma binomial multinomial": "random",
     "logspace geomspace hann_window hamming_window blackman_window bartlett_window kaiser_window":
-        "creation: pytorch_cases and tests/ops/losses_test.cpp",
+        "creation: pytorch_cases and tests/ops/network/losses_test.cpp",
     "rand rand_like randn randn_like randint randperm bernoulli dropout dropout1d dropout2d dropout3d alpha_dropout "
     "feature_alpha_dropout": "random",
     "pin_memory is_pinned": "test_streams.py",
@@ -487,11 +487,11 @@ elsewhere = {
     "fft_ifft2 fft_rfft2 fft_irfft2 fft_hfft2 fft_ihfft2 fft_fftshift fft_ifftshift stft istft": "test_fft.py",
     "put set_value slice strided_slice": "no such function in PyTorch; tests/ops compares them with plain loops",
     "scatter_reduce": "as scatter_reduce_sum and its like",
-    "cast": "to another dtype: tests/ops/cast_test.cpp and test_interop.py",
-    "digamma i0e i1 i1e ndtri polygamma mvlgamma nextafter frexp": "pytorch_cases and tests/ops/special_test.cpp",
+    "cast": "to another dtype: tests/ops/pointwise/cast_test.cpp and test_interop.py",
+    "digamma i0e i1 i1e ndtri polygamma mvlgamma nextafter frexp": "pytorch_cases and tests/ops/pointwise/special_test.cpp",
     "foreach_abs foreach_exp foreach_log foreach_neg foreach_reciprocal foreach_rsqrt foreach_sign foreach_sqrt foreach_div "
     "foreach_maximum foreach_minimum foreach_mul foreach_pow foreach_add foreach_sub foreach_addcmul foreach_addcdiv "
-    "foreach_lerp foreach_norm": "pytorch_cases and tests/ops/foreach_test.cpp",
+    "foreach_lerp foreach_norm": "pytorch_cases and tests/ops/pointwise/foreach_test.cpp",
     "swiglu": "no such function in PyTorch; tests/ops compares it with silu(a) * b",
     "allclose equal": "as isclose and eq; test_values.py", "gelu": "as gelu_erf and gelu_tanh",
     "nanmean var_mean std_mean trapezoid cumulative_trapezoid softmin quantile nanquantile logcumsumexp cov corrcoef dist "

@@ -167,7 +167,7 @@ TEST(ErrorText, NamesOpShapesRemedyAndPlaceInThreeLinesAtMost) {
   EXPECT_EQ(text_of([&] { a.select(1, 3); }),
             "[select] index 3 is out of range for axis 1 of size 3\n  at tensor_test.cpp:LINE");
   EXPECT_EQ(text_of([&] { a.item<float>(); }),
-            "[item] needs exactly one element, not 6 of shape [2, 3]\n"
+            "[item] expected one element, got 6 elements of shape [2, 3]\n"
             "  select one, or use to_vector(), at tensor_test.cpp:LINE");
   EXPECT_EQ(text_of([&] { ones({2}).requires_grad_().add_(1.0); }),
             "[add_] in-place write to a leaf that requires a gradient\n"

@@ -60,8 +60,7 @@ void Checkpoints::Impl::finish(Kept& kept, bool at_end) {
     if (listener) listener({path, step, kept.best});
   } catch (const IoError& error) {
     if (at_end) throw;
-    std::fputs(fmt::format("\n{}\n  step {} was not saved; the training goes on\n", error.what(), step).c_str(),
-               stderr);
+    std::fputs(fmt::format("\n{}\n  step {} was not saved; training continues\n", error.what(), step).c_str(), stderr);
   }
 }
 

@@ -3,15 +3,18 @@
 #include <cmath>
 
 #include "../../tensor/error.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft::train {
 
 EarlyStopping::EarlyStopping(EarlyStoppingOptions options, Location where) : options_(options) {
-  const auto refuse = [&](const char* problem) {
+  const auto refuse = [&](const std::string& problem) {
     raise<ValueError>({.op = "EarlyStopping", .problem = problem}, where);
   };
-  if (options.patience < 0) refuse("the patience is negative");
-  if (!(options.min_delta >= 0) || std::isinf(options.min_delta)) refuse("min_delta is not 0 or more");
+  if (options.patience < 0) refuse(mismatch_text("patience", "at least 0", options.patience));
+  if (!(options.min_delta >= 0) || std::isinf(options.min_delta)) {
+    refuse(mismatch_text("min_delta", "a finite number of at least 0", options.min_delta));
+  }
 }
 
 bool EarlyStopping::update(double value) {

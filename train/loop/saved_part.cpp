@@ -23,7 +23,7 @@ std::string numbers_text(const std::map<std::string, double>& numbers) {
 std::map<std::string, double> numbers_in(const std::string& text) {
   const io::JsonTree tree = io::parse_json(text, "Trainer", Location::none());
   std::map<std::string, double> out;
-  io::JsonPlace(tree, "Trainer", Location::none()).each_field([&](const std::string& name, const io::JsonPlace& value) {
+  io::JsonNode(tree, "Trainer", Location::none()).each_field([&](const std::string& name, const io::JsonNode& value) {
     out[name] = value.number();
   });
   return out;

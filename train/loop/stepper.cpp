@@ -20,6 +20,7 @@
 #include "../../ops/pointwise.hpp"
 #include "../../ops/reduce.hpp"
 #include "step-inl.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft::train {
 
@@ -56,8 +57,8 @@ std::string not_finite_text(double v) { return std::isnan(v) ? "NaN" : v > 0 ? "
 Stepper::Stepper(nn::Module& model, optim::Optimizer& optimizer, StepOptions options, Location where)
     : model_(&model), optimizer_(&optimizer), options_(std::move(options)) {
   const auto refuse = [&](const std::string& problem) { raise<ValueError>({.op = name, .problem = problem}, where); };
-  if (options_.accumulate < 1) refuse(fmt::format("accumulate is {}, not at least 1", options_.accumulate));
-  if (!(options_.clip_norm >= 0)) refuse(fmt::format("clip_norm is {}, not 0 or more", options_.clip_norm));
+  if (options_.accumulate < 1) refuse(mismatch_text("accumulate", "at least 1", options_.accumulate));
+  if (!(options_.clip_norm >= 0)) refuse(mismatch_text("clip_norm", "at least 0", options_.clip_norm));
   if (foreign_parameters(model, optimizer, options_.masters).size() < optimizer.parameters().size()) return;
   raise<ValueError>({.op = name,
                      .problem = "the optimizer has other parameters than the model's, which it would not train",
@@ -122,7 +123,8 @@ void Stepper::backward(const Callback<BatchLoss()>& loss_of, Location where) {
              where);
   };
   if (!(weight >= 0 && std::isfinite(weight))) {
-    refuse(static_cast<ValueError*>(nullptr), fmt::format("has weight {}, expected a finite number from 0", weight));
+    refuse(static_cast<ValueError*>(nullptr),
+           "has a wrong weight: " + mismatch_text("", "a finite number of at least 0", weight));
   }
   if (!loss.defined()) refuse(static_cast<ValueError*>(nullptr), "is undefined");
   if (!is_floating(loss.dtype())) refuse(static_cast<DTypeError*>(nullptr), "is not floating");

@@ -17,6 +17,7 @@
 #include "../../ops/axes.hpp"
 #include "../metrics.hpp"
 #include "classes-inl.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft::train {
 
@@ -56,14 +57,14 @@ void Accuracy::restore(const std::vector<double>& state, Location where) {
 // ---- top-k ----------------------------------------------------------------------------------------------------------
 
 TopK::TopK(int64_t k, std::optional<int64_t> ignore_index, Location where) : k_(k), ignore_index_(ignore_index) {
-  if (k < 1) raise<ValueError>({.op = "TopK", .problem = fmt::format("k is {}, not at least 1", k)}, where);
+  if (k < 1) raise<ValueError>({.op = "TopK", .problem = mismatch_text("k", "at least 1", k)}, where);
 }
 
 void TopK::update(const Tensor& scores, const Tensor& targets, Location where) {
   const CallScope call("TopK", where);
   const NoGradGuard unrecorded;
   check_batch(scores, targets, false);
-  if (!is_floating(scores.dtype())) raise<DTypeError>({.problem = "scores are floating, not " + describe(scores)});
+  expect_dtype("scores", scores, is_floating(scores.dtype()), "a floating-point tensor");
   check_scores(scores, targets, {});
   if (scores.size(1) < k_) {
     raise<ShapeError>({.problem = fmt::format("there are fewer than {} classes", k_), .details = describe(scores)});
@@ -171,8 +172,7 @@ double ClassScores::recall(Location where) const {
   return averaged([&](const OneClass& c) { return share(c.right, c.actual); }, where);
 }
 double ClassScores::f_beta(double beta, Location where) const {
-  if (!(beta >= 0))
-    raise<ValueError>({.op = "f_beta", .problem = fmt::format("beta is {}, not 0 or more", beta)}, where);
+  if (!(beta >= 0)) raise<ValueError>({.op = "f_beta", .problem = mismatch_text("beta", "at least 0", beta)}, where);
   return averaged([&](const OneClass& c) { return f_of(c, beta); }, where);
 }
 
@@ -194,7 +194,9 @@ ConfusionMatrix::ConfusionMatrix(int64_t classes, AccuracyOptions options, Locat
     : classes_(classes), options_(options) {
   constexpr int64_t most = int64_t{1} << 15;
   if (classes >= 2 && classes <= most) return;
-  raise<ValueError>({.op = "ConfusionMatrix", .problem = fmt::format("{} classes, not 2 to {}", classes, most)}, where);
+  raise<ValueError>(
+      {.op = "ConfusionMatrix", .problem = mismatch_text("classes", fmt::format("a number in [2, {}]", most), classes)},
+      where);
 }
 
 void ConfusionMatrix::update(const Tensor& predictions, const Tensor& targets, Location where) {

@@ -8,6 +8,7 @@
 #include "../../ops/pointwise.hpp"
 #include "../../ops/reduce.hpp"
 #include "../../ops/rearrange.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft::train {
 
@@ -18,7 +19,7 @@ void check_batch(const Tensor& predictions, const Tensor& targets, bool one_shap
                         .details = describe(predictions) + "; " + describe(targets)});
   }
   if (is_floating(targets.dtype())) {
-    raise<DTypeError>({.problem = "targets are numbers of classes or labels, not " + describe(targets)});
+    raise_dtype("targets", "integers or bool", targets.dtype());
   }
   if (one_shape && !(predictions.shape() == targets.shape())) {
     raise<ShapeError>({.problem = "predictions and targets have different shapes",

@@ -4,6 +4,7 @@
 #include "../../ops/join.hpp"
 #include "../../ops/rearrange.hpp"
 #include "../metrics.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft::train::detail {
 
@@ -59,8 +60,7 @@ std::vector<double> Counts::state() const {
 void Counts::restore(const std::vector<double>& state, size_t size, const char* metric, Location where) {
   if (!state.empty() && state.size() != size + faults) {
     raise<ValueError>(
-        {.op = metric,
-         .problem = fmt::format("the state has {} numbers, not the {} of these options", state.size(), size + faults)},
+        {.op = metric, .problem = mismatch_text("state", fmt::format("{} numbers", size + faults), state.size())},
         where);
   }
   for (const double n : state) {

@@ -10,6 +10,7 @@
 #include "../../ops/axes.hpp"
 #include "../metrics.hpp"
 #include "classes-inl.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft::train {
 
@@ -27,7 +28,7 @@ void RocAuc::update(const Tensor& scores, const Tensor& targets, Location where)
   const NoGradGuard unrecorded;
   const bool classes = options_.classes > 1 && !options_.multilabel;
   check_batch(scores, targets, !classes);
-  if (!is_floating(scores.dtype())) raise<DTypeError>({.problem = "scores are floating, not " + describe(scores)});
+  expect_dtype("scores", scores, is_floating(scores.dtype()), "a floating-point tensor");
   if (classes) check_scores(scores, targets, options_.classes);
   if (options_.multilabel && (scores.dim() < 2 || scores.size(1) != options_.classes)) {
     raise<ShapeError>({.problem = fmt::format("scores are [N, {}, …]", options_.classes), .details = describe(scores)});

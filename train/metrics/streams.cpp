@@ -12,6 +12,7 @@
 #include "../../ops/reduce.hpp"
 #include "../../ops/rearrange.hpp"
 #include "../metrics.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft::train {
 
@@ -42,7 +43,8 @@ namespace {
 
 void check_weight(double weight, Location where) {
   if (weight >= 0 && !std::isinf(weight)) return;
-  raise<ValueError>({.op = "MeanStd", .problem = fmt::format("the weight is {}, not 0 or more", weight)}, where);
+  raise<ValueError>({.op = "MeanStd", .problem = mismatch_text("weight", "a finite number of at least 0", weight)},
+                    where);
 }
 
 }  // namespace
@@ -65,7 +67,7 @@ void MeanStd::update(const Tensor& value, double weight, Location where) {
   const CallScope call("MeanStd", where);
   const NoGradGuard unrecorded;
   if (checked(value).numel() != 1) {
-    raise<ShapeError>({.problem = "what counts with a weight is one number", .details = describe(value)});
+    raise<ShapeError>({.problem = "a value with a weight must be one number", .details = describe(value)});
   }
   check_weight(weight, where);
   const Tensor x = precise(value.detach().reshape(Dims{}));
@@ -108,7 +110,7 @@ std::vector<double> MeanStd::state() const {
 
 void MeanStd::restore(const std::vector<double>& state, Location where) {
   if (state.size() != 3) {
-    raise<ValueError>({.op = "MeanStd", .problem = fmt::format("a state of {} numbers, not 3", state.size())}, where);
+    raise<ValueError>({.op = "MeanStd", .problem = mismatch_text("state", "3 numbers", state.size())}, where);
   }
   *this = {};
   count_ = state[0], mean_ = state[1], squares_ = state[2];
@@ -165,8 +167,7 @@ std::vector<double> Perplexity::state() const {
 
 void Perplexity::restore(const std::vector<double>& state, Location where) {
   if (state.size() != 2) {
-    raise<ValueError>({.op = "Perplexity", .problem = fmt::format("a state of {} numbers, not 2", state.size())},
-                      where);
+    raise<ValueError>({.op = "Perplexity", .problem = mismatch_text("state", "2 numbers", state.size())}, where);
   }
   reset();
   total_ = state[0], count_ = state[1];

@@ -19,6 +19,7 @@
 #include "../../io/files/folder-inl.hpp"
 #include "../../io/files/last_words-inl.hpp"
 #include "../../io/json/json_tree-inl.hpp"
+#include "../../tensor/expect-inl.hpp"
 
 namespace weft::train {
 
@@ -176,7 +177,7 @@ void RunFolder::State::carefully(F&& f) {
     f();
   } catch (const IoError& error) {
     if (std::exchange(told_of_failure, true)) return;
-    std::fputs(fmt::format("\n{}\n  the run goes on without all of its logs\n", error.what()).c_str(), stderr);
+    std::fputs(fmt::format("\n{}\n  the run continues without all of its logs\n", error.what()).c_str(), stderr);
   }
 }
 
@@ -243,7 +244,7 @@ void RunFolder::State::read_samples() {
     for (size_t from = 0, end; (end = text.find('\n', from)) != text.npos; from = end + 1) {
       try {
         const io::JsonTree tree = io::parse_json(std::string_view(text).substr(from, end - from), op, Location::none());
-        const io::JsonPlace place(tree, op, Location::none());
+        const io::JsonNode place(tree, op, Location::none());
         Sample sample{place.at("step").integer(), place.at("name").text(), place.at("kind").text(),
                       place.at("content").text(), true};
         if (sample.step > first || (sample.kind != "text" && sample.kind != "svg")) continue;
@@ -330,7 +331,10 @@ void RunFolder::State::leave(const char* why) {
 
 RunFolder::RunFolder(io::Path folder, RunFolderOptions options, Location where) {
   if (!options.config.empty()) (void)io::parse_json(options.config, op, where, "config: ");
-  if (!(options.page_every > 0)) raise<ValueError>({.op = op, .problem = "page_every is not above 0 seconds"}, where);
+  if (!(options.page_every > 0)) {
+    raise<ValueError>(
+        {.op = op, .problem = mismatch_text("page_every", "a number of seconds above 0", options.page_every)}, where);
+  }
   // The log creates a name for an empty path.
   std::optional<io::RunLog> named;
   if (folder.empty()) {

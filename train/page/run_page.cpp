@@ -23,22 +23,22 @@ std::string escape_less_than(const std::string& json) {
 
 // Checks the fields that the script reads of each displayed run.
 void check_run(const io::JsonTree& tree, Location where) {
-  const io::JsonPlace run(tree, "run_page", where);
+  const io::JsonNode run(tree, "run_page", where);
   for (const char* name : {"title", "folder", "state"}) (void)run.at(name).text();
   for (const char* name : {"started", "written", "every", "step", "last", "spent"}) (void)run.at(name).number();
-  run.at("figures").each([](const io::JsonPlace& figure) {
+  run.at("figures").each([](const io::JsonNode& figure) {
     (void)figure.at("name").text();
     size_t points = 0;
-    figure.at("points").each([&](const io::JsonPlace& point) {
+    figure.at("points").each([&](const io::JsonNode& point) {
       std::vector<double> numbers;
-      point.each([&](const io::JsonPlace& n) { numbers.push_back(n.number()); });
+      point.each([&](const io::JsonNode& n) { numbers.push_back(n.number()); });
       if (numbers.size() != 2) point.fail("it is no pair of step and value");
       ++points;
     });
     if (points == 0) figure.fail("it has no points");
   });
   for (const char* name : {"samples", "checkpoints"})
-    run.at(name).each([](const io::JsonPlace& p) { (void)p.object(); });
+    run.at(name).each([](const io::JsonNode& p) { (void)p.object(); });
   for (const char* name : {"machine", "config"}) (void)run.at(name).object();
 }
 

@@ -15,7 +15,10 @@
 namespace weft::cpu {
 namespace {
 
-bool is_float8(DType t) { return t == DType::f8_e4m3fn || t == DType::f8_e5m2; }
+/// Has -0, which is false.
+bool has_negative_zero(DType t) { return t == DType::f8_e4m3fn || t == DType::f8_e5m2; }
+/// Whether bytes other than 0 are true, and 0 is false.
+bool is_truth_of_byte(DType t) { return itemsize(t) == 1 && !has_negative_zero(t) && t != DType::f8_e8m0fnu; }
 
 /// n elements' truth as bytes, not 0 where they are not; a stride of 0 repeats one.
 void truth_bytes(uint8_t* to, const char* from, int64_t stride, int64_t n, DType t) {
@@ -24,9 +27,10 @@ void truth_bytes(uint8_t* to, const char* from, int64_t stride, int64_t n, DType
     else if (stride == 0) memset(to, *from, static_cast<size_t>(n));
     else
       for (int64_t i = 0; i < n; ++i) to[i] = static_cast<uint8_t>(from[i * stride]);
-    if (is_float8(t)) {
+    if (has_negative_zero(t)) {
       for (int64_t i = 0; i < n; ++i) to[i] &= 0x7f;
     }
+    if (t == DType::f8_e8m0fnu) memset(to, 1, static_cast<size_t>(n));  // it has no zero
     return;
   }
   if (t == DType::u16) t = DType::i16;
@@ -58,7 +62,7 @@ class Truth {
     const Layout* const layouts[] = {&x.layout};
     walk_ = walk_of(layouts, 0, x.layout.rank);
     length_ = walk_.pop(step_);
-    direct_ = walk_.count == 1 && step_[0] == 1 && itemsize(x.layout.dtype) == 1 && !is_float8(x.layout.dtype);
+    direct_ = walk_.count == 1 && step_[0] == 1 && is_truth_of_byte(x.layout.dtype);
   }
   /// Those of [begin, end).
   void bits(uint64_t* words, int64_t begin, int64_t end) const {

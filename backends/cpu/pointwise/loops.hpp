@@ -29,9 +29,9 @@ enum Slot : int8_t {
   slot_c128
 };
 inline constexpr int slot_count = 11;
-inline constexpr Slot slots[dtype_count] = {slot_bool, slot_u8,   slot_i8,   slot_u64, slot_i16, slot_u64,
-                                            slot_i32,  slot_u64,  slot_i64,  slot_f32, slot_f32, slot_f32,
-                                            slot_f64,  slot_none, slot_none, slot_c64, slot_c128};
+inline constexpr Slot slots[dtype_count] = {slot_bool, slot_u8,   slot_i8,   slot_u64,  slot_i16, slot_u64, slot_i32,
+                                            slot_u64,  slot_i64,  slot_f32,  slot_f32,  slot_f32, slot_f64, slot_none,
+                                            slot_none, slot_none, slot_none, slot_none, slot_c64, slot_c128};
 constexpr Slot slot_of(DType t) { return slots[static_cast<int>(t)]; }
 /// Whether elements are converted to the type that arithmetic runs in, and back.
 constexpr bool is_converted(DType t) { return compute_type(t) != t; }

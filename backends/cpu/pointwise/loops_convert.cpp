@@ -73,6 +73,9 @@ void widen_loop(void* out, const void* a, int64_t n) {
 WEFT_FN void narrow(float x, float16& out) { out = to_float16(x); }
 WEFT_FN void narrow(float x, float8_e4m3fn& out) { out = to_float8_e4m3fn(x); }
 WEFT_FN void narrow(float x, float8_e5m2& out) { out = to_float8_e5m2(x); }
+WEFT_FN void narrow(float x, float8_e4m3fnuz& out) { out = to_float8_e4m3fnuz(x); }
+WEFT_FN void narrow(float x, float8_e5m2fnuz& out) { out = to_float8_e5m2fnuz(x); }
+WEFT_FN void narrow(float x, float8_e8m0fnu& out) { out = to_float8_e8m0fnu(x); }
 WEFT_FN void narrow(float x, bfloat16& out) {  // without a branch, to vectorise
   const uint32_t u = float_bits(x);
   const uint32_t rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16, quiet = (u >> 16) | 0x40u;
@@ -342,6 +345,9 @@ void fill_convert(ConvertLoops& loops) {
   fill_small<bfloat16>(loops, DType::bf16);
   fill_small<float8_e4m3fn>(loops, DType::f8_e4m3fn);
   fill_small<float8_e5m2>(loops, DType::f8_e5m2);
+  fill_small<float8_e4m3fnuz>(loops, DType::f8_e4m3fnuz);
+  fill_small<float8_e5m2fnuz>(loops, DType::f8_e5m2fnuz);
+  fill_small<float8_e8m0fnu>(loops, DType::f8_e8m0fnu);
   fill_odd<uint32_t>(loops);
   fill_odd<int32_t>(loops);
   fill_odd<uint64_t>(loops);

@@ -1,5 +1,8 @@
 #include <vector>
 
+#include <fmt/format.h>
+
+#include "../../../tensor/error.hpp"
 #include "../../cpu/kernels.hpp"
 #include "../../functors/lists.hpp"
 #include "host.hpp"
@@ -48,6 +51,15 @@ void fill_bits(const View& out, uint64_t bits) {
          bits, static_cast<int32_t>(item));
 }
 
+/// Device kernels convert f8_e4m3fn and f8_e5m2 alone. Further formats would grow every load of a small float.
+void check_converted_here(const View& view) {
+  const DType t = view.layout.dtype;
+  if (WEFT_LIKELY(!is_storage_only(t) || t <= DType::f8_e5m2)) return;
+  const Device device(view.layout.device_type, view.layout.device_index);
+  raise<DTypeError>({.problem = fmt::format("{} does not convert {}", device.name(), name(t)),
+                     .remedy = "convert it on the CPU, before or after the copy"});
+}
+
 void move(Accelerator& device, const View& out, const View& in) {
   const int64_t item = itemsize(out.layout.dtype);
   if (out.layout.contiguous && in.layout.contiguous) {
@@ -75,6 +87,8 @@ void copy(const View& out, const View& in) {
   if (in.layout.host_scalar) return fill_bits(out, converted_bits(in.data, from, to));
   Accelerator& device = device_of(out);
   if (to == from) return move(device, out, in);
+  check_converted_here(out);
+  check_converted_here(in);
   const Compute compute = to == DType::f64 || from == DType::f64 ? Compute::f64 : Compute::f32;
   require(device, compute, "copy", to == DType::f64 ? out : in);
   portable::Pointwise<1> plan = {};

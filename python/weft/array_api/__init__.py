@@ -185,7 +185,7 @@ def roll(x, /, shift, *, axis=None):
 def squeeze(x, /, axis):
     for a in (axis,) if isinstance(axis, int) else axis:
         if x.shape[a] != 1:
-            raise ValueError(f"squeeze(): dimension {a} has size {x.shape[a]}, not 1")
+            raise ValueError(f"squeeze(): dimension {a}: expected size 1, got {x.shape[a]}")
     return x.squeeze(axis) if axis != () else x
 
 

@@ -55,8 +55,8 @@ def _collate(samples, join):
             raise ValueError(f"samples have {len(first)} and "
                              f"{next(len(s) for s in samples if len(s) != len(first))} members")
         return _like(type(first), [_collate(list(part), join) for part in zip(*samples)])
-    raise TypeError(f"default_collate takes tensors, arrays, numbers, strings, mappings, tuples and lists, "
-                    f"not {type(first).__name__}")
+    raise TypeError(f"default_collate(): expected tensors, arrays, numbers, strings, mappings, tuples or lists, "
+                    f"got {type(first).__name__}")
 
 
 def default_collate(batch):

@@ -2,6 +2,7 @@
 
 import bisect
 import itertools
+from numbers import Integral
 
 from weft import _core, int64
 from weft._core import Tensor
@@ -56,7 +57,7 @@ class TensorDataset(Dataset):
     def __init__(self, *tensors):
         for t in tensors:
             if not isinstance(t, Tensor):
-                raise TypeError(f"TensorDataset takes tensors, not {type(t).__name__}")
+                raise TypeError(f"TensorDataset(): expected tensors, got {type(t).__name__}")
         if not tensors:
             raise ValueError("TensorDataset takes at least one tensor")
         lengths = {len(t) for t in tensors}
@@ -165,8 +166,9 @@ class TokenWindows(Dataset):
 def random_split(dataset, lengths, generator=None, *, seed=None):
     """Splits a dataset into disjoint subsets: by counts, or by fractions that sum to 1. The split depends only on the
     seed; without one, it is drawn from the generator, or else from the default one."""
+    lengths = [int(n) if isinstance(n, Integral) else n for n in lengths]
     fractions = abs(sum(lengths) - 1) < 1e-9 and any(not isinstance(n, int) for n in lengths)
     if seed is None:
         seed = _core._draw_seed(generator)
-    parts = _core._split_order(len(dataset), list(lengths), fractions, seed)
+    parts = _core._split_order(len(dataset), lengths, fractions, seed)
     return [Subset(dataset, part) for part in parts]

@@ -84,9 +84,15 @@ class WeightedRandomSampler(_Ordered):
 
 class DistributedSampler(_Ordered):
     """Every num_replicas-th sample, from number `rank` on, of one order that all ranks share. All ranks get the same
-    number: some samples repeat at the end, or with drop_last the last ones are left out."""
+    number: some samples repeat at the end, or with drop_last the last ones are left out. The number of ranks and the own
+    one are those of weft.distributed unless they are given."""
 
-    def __init__(self, dataset, num_replicas, rank, shuffle=True, seed=0, drop_last=False):
+    def __init__(self, dataset, num_replicas=None, rank=None, shuffle=True, seed=0, drop_last=False):
+        if num_replicas is None or rank is None:
+            from weft import distributed
+
+            num_replicas = distributed.get_world_size() if num_replicas is None else num_replicas
+            rank = distributed.get_rank() if rank is None else rank
         whole = _core._random_sampler(len(dataset), False, None) if shuffle else _core._sequential_sampler(len(dataset))
         super().__init__(_core._distributed_sampler(whole, rank, num_replicas, drop_last), seed=seed)
         self.num_replicas, self.rank, self.epoch = num_replicas, rank, 0

@@ -1,6 +1,8 @@
 """Transforms of images [channels, height, width] and of batches [n, channels, height, width], with torchvision's names.
 Random ones take `generator`, a weft.Generator, when called, and draw separately for each image of a batch."""
 
+from numbers import Integral, Real
+
 from weft import _core
 
 __all__ = ["CenterCrop", "ColorJitter", "Compose", "CropFlipNormalize", "Normalize", "RandomCrop", "RandomErasing",
@@ -9,11 +11,11 @@ __all__ = ["CenterCrop", "ColorJitter", "Compose", "CropFlipNormalize", "Normali
 
 
 def _sizes(size):
-    return [size] if isinstance(size, int) else list(size)
+    return [size] if isinstance(size, Integral) else list(size)
 
 
 def _numbers(values):
-    return [values] if isinstance(values, (int, float)) else list(values)
+    return [values] if isinstance(values, Real) else list(values)
 
 
 def to_float(image):
@@ -49,7 +51,7 @@ def flip_vertical(image):
 def resize(image, size, antialias=True, mode="bilinear"):
     """Resizes to (height, width), or the shorter side to one number; mode is "bilinear" or "bicubic"."""
     if mode not in ("bilinear", "bicubic"):
-        raise ValueError(f"resize(): argument 'mode' must be 'bilinear' or 'bicubic', not {mode!r}")
+        raise ValueError(f"resize(): argument 'mode': expected 'bilinear' or 'bicubic', got {mode!r}")
     return _core._resize(image, _sizes(size), antialias, mode == "bicubic")
 
 

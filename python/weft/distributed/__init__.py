@@ -64,7 +64,7 @@ def init_process_group(backend=None, init_method=None, timeout=None, world_size=
         raise ValueError(f"backend '{backend}': processes are started by mpirun and speak through MPI")
     group = _group(None)
     if world_size not in (-1, group.size()) or rank not in (-1, group.rank()):
-        raise ValueError(f"mpirun made this rank {group.rank()} of {group.size()}, not {rank} of {world_size}")
+        raise ValueError(f"rank and world size: expected {rank} of {world_size}, got {group.rank()} of {group.size()} from mpirun")
     if timeout is not None:
         group.timeout = _seconds(timeout)
 
@@ -102,7 +102,7 @@ def new_group(ranks=None, timeout=None):
 def mean_weight(own, group=None):
     """Mean over ranks of `own`, the number of samples or tokens that this rank's mean loss counts. Where gradients are
     averaged over ranks, (loss * (own / mean_weight(own))).backward() gives the gradient of the mean over all ranks'
-    samples."""
+    samples. Auxiliary losses need the same factor: weft.nn.auxiliary_loss_scale."""
     return _core.mean_weight(float(own), _group(group))
 
 

@@ -29,7 +29,7 @@ class ShardDataLoader:
 
     def __init__(self, loader, meshes, *, input_keys=(), shard_dims=(), already_split=False, last_batch="ragged"):
         if last_batch not in ("ragged", "pad", "drop"):
-            raise ValueError(f"ShardDataLoader(): argument 'last_batch' must be one of ragged, pad, drop, not {last_batch!r}")
+            raise ValueError(f"ShardDataLoader(): argument 'last_batch': expected one of ragged, pad, drop, got {last_batch!r}")
         if isinstance(shard_dims, (str, type(None))):
             shard_dims = [shard_dims]
         dims = [_cuts(d) for d in shard_dims]

@@ -66,7 +66,7 @@ def parallel_cross_entropy(logits, targets, ignore_index=-100, reduction="mean",
     """cross_entropy of logits of which each rank has as many classes, [..., C / ranks], in the order of ranks; targets
     [...] are the same on all. The logits are never gathered, and every rank gets the loss."""
     if reduction not in ("none", "mean", "sum"):
-        raise ValueError(f"parallel_cross_entropy(): argument 'reduction' must be one of none, mean, sum, not {reduction!r}")
+        raise ValueError(f"parallel_cross_entropy(): argument 'reduction': expected one of none, mean, sum, got {reduction!r}")
     return _core.parallel_cross_entropy(logits, targets, reduction, ignore_index, _group(group))
 
 

@@ -159,7 +159,8 @@ class ParallelTraining:
     def backward(self, input, target, loss, *, weight=None):
         """Adds the gradients of the mean of loss(model(input), target) over all replicas and micro-batches, and returns
         that mean, the same on every rank. Each counts by its rows, or by weight(target), the number of samples or tokens
-        of which its loss is the mean; one of weight 0 is left out."""
+        of which its loss is the mean; one of weight 0 is left out. Auxiliary losses of layers, such as nn.MoE, have the
+        factor of their micro-batch's loss."""
         return self._core.backward(input, target, loss, weight)
 
     def clip_grad_norm(self, max_norm):

@@ -17,4 +17,5 @@ from weft.nn._summary import Summary, summary  # noqa: F401
 from weft.nn import lora  # noqa: F401
 from weft.nn.lora import LoRALinear  # noqa: F401
 from weft.nn.quantize import Fp8Linear, QuantizedLinear, convert_to_fp8, quantize  # noqa: F401
+from weft.nn.sync_norm import *  # noqa: F401, F403
 from weft.nn.checkpointing import checkpoint_module, is_checkpointed, set_checkpointing  # noqa: F401

@@ -3,6 +3,7 @@
 import copy
 import json
 import shutil
+from numbers import Integral
 
 import weft
 from weft import _core
@@ -42,7 +43,7 @@ def summary(model, *inputs, **options):
     float32 tensors) and keywords of a call; print what it returns."""
     twin = copy.deepcopy(model).to("meta")
     arguments = [x.to("meta") if isinstance(x, _core.Tensor) else weft.empty(x, device="meta")
-                 if isinstance(x, (tuple, list)) and all(isinstance(n, int) for n in x) else x for x in inputs]
+                 if isinstance(x, (tuple, list)) and all(isinstance(n, Integral) for n in x) else x for x in inputs]
     run = _core._SummaryRun(twin._state)
     try:
         for i, (_, module) in enumerate(twin.named_modules()):

@@ -2,8 +2,10 @@
 
 import collections
 import itertools
+from numbers import Integral
 
 from weft._core import _ops
+from weft.errors import ValueError
 from weft.nn import functional as F
 from weft.nn.containers import ModuleList, Sequential
 from weft.nn.layers import Linear
@@ -23,10 +25,10 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         super().__init__()
         cutoffs = list(cutoffs)
         self.in_features, self.n_classes, self.cutoffs = in_features, n_classes, [*cutoffs, n_classes]
-        rising = all(isinstance(high, int) and low < high for low, high in itertools.pairwise([0, *self.cutoffs]))
+        rising = all(isinstance(high, Integral) and low < high for low, high in itertools.pairwise([0, *self.cutoffs]))
         if not cutoffs or not rising:
-            raise ValueError(f"AdaptiveLogSoftmaxWithLoss(): argument 'cutoffs' must be integers that rise between 1 and "
-                             f"{n_classes - 1}, not {cutoffs}")
+            raise ValueError(f"AdaptiveLogSoftmaxWithLoss(): argument 'cutoffs': expected integers that rise between 1 and "
+                             f"{n_classes - 1}, got {cutoffs}")
         self.div_value, self.head_bias = div_value, head_bias
         self.shortlist_size, self.n_clusters = cutoffs[0], len(cutoffs)
         self.head_size = self.shortlist_size + self.n_clusters

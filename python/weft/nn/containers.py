@@ -71,7 +71,7 @@ class _Numbered(Module):
             modules[i] = module
             return self._renumber(modules)
         if not isinstance(module, Module):
-            raise TypeError(f"{type(self).__name__}() holds modules, not {type(module).__name__}")
+            raise TypeError(f"{type(self).__name__}(): expected modules, got {type(module).__name__}")
         self.register_module(list(self._state.modules())[self._place(i)], module)
 
     def __delitem__(self, i):
@@ -149,7 +149,7 @@ class ModuleDict(Module):
 
     def __setitem__(self, name, module):
         if not isinstance(module, Module):
-            raise TypeError(f"ModuleDict() holds modules, not {type(module).__name__}")
+            raise TypeError(f"ModuleDict(): expected modules, got {type(module).__name__}")
         self.register_module(name, module)
 
     def __delitem__(self, name):
@@ -222,7 +222,7 @@ class ParameterList(Module):
 
     def __setitem__(self, i, parameter):
         if not isinstance(parameter, Tensor):
-            raise TypeError(f"ParameterList() holds tensors, not {type(parameter).__name__}")
+            raise TypeError(f"ParameterList(): expected tensors, got {type(parameter).__name__}")
         place = operator.index(i)
         if not -len(self) <= place < len(self):
             raise IndexError(f"there is no parameter {place} of {len(self)}")
@@ -248,7 +248,7 @@ class ParameterDict(Module):
 
     def __setitem__(self, key, value):
         if not isinstance(key, str):
-            raise TypeError(f"ParameterDict(): a key must be a str, not {type(key).__name__}")
+            raise TypeError(f"ParameterDict(): key: expected a str, got {type(key).__name__}")
         if key not in self._keys and hasattr(self, key):
             raise KeyError(f"ParameterDict(): {key!r} is an attribute of the module")
         if isinstance(value, Tensor):

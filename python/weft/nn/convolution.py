@@ -1,6 +1,10 @@
 """Convolutions and the norms of channels as layers, with PyTorch's arguments and first values."""
 
+import operator
+from collections.abc import Iterable
+
 from weft import _core
+from weft.errors import ValueError
 from weft.nn import functional as F
 from weft.nn.layers import _Layer
 
@@ -9,7 +13,16 @@ __all__ = ["Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "
 
 
 def _each(value, dims):
-    return (value,) * dims if isinstance(value, int) else tuple(value)
+    """A size for each dimension, of one for all, of one in a tuple, or of as many."""
+    sizes = tuple(map(operator.index, value)) if isinstance(value, Iterable) else (operator.index(value),)
+    return sizes * dims if len(sizes) == 1 else sizes
+
+
+def _check_counts(layer, **options):
+    """Raises ValueError for a list that has neither one size nor one for each dimension."""
+    for name, sizes in options.items():
+        if len(sizes) != layer.dims:
+            raise ValueError(f"{type(layer).__name__}(): argument '{name}': expected 1 or {layer.dims} sizes, got {len(sizes)}")
 
 
 class _Convolution(_Layer):
@@ -19,12 +32,14 @@ class _Convolution(_Layer):
     def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, dilation=1, groups=1, bias=True,
                  padding_mode="zeros", device=None, dtype=None):
         if padding_mode not in ("zeros", "reflect", "replicate", "circular"):
-            raise ValueError(f"{type(self).__name__}(): argument 'padding_mode' must be 'zeros', 'reflect', 'replicate' or "
-                             f"'circular', not {padding_mode!r}")
+            raise ValueError(f"{type(self).__name__}(): argument 'padding_mode': expected 'zeros', 'reflect', 'replicate' or "
+                             f"'circular', got {padding_mode!r}")
         self.in_channels, self.out_channels, self.groups, self.padding_mode = in_channels, out_channels, groups, padding_mode
         sizes = [_each(value, self.dims) for value in (kernel_size, stride, dilation)]
         self.kernel_size, self.stride, self.dilation = sizes
         self.padding = padding if isinstance(padding, str) else _each(padding, self.dims)
+        _check_counts(self, kernel_size=self.kernel_size, stride=self.stride, dilation=self.dilation,
+                      **({} if isinstance(padding, str) else {"padding": self.padding}))
         super().__init__(_core._conv(in_channels, out_channels, self.kernel_size, self.stride, self.padding,
                                      self.dilation, groups, bias, padding_mode), device, dtype)
         if not bias:
@@ -74,10 +89,12 @@ class _TransposedConvolution(_Layer):
     def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, output_padding=0, groups=1, bias=True,
                  dilation=1, padding_mode="zeros", device=None, dtype=None):
         if padding_mode != "zeros":
-            raise ValueError(f"{type(self).__name__}(): argument 'padding_mode' must be 'zeros', not {padding_mode!r}")
+            raise ValueError(f"{type(self).__name__}(): argument 'padding_mode': expected 'zeros', got {padding_mode!r}")
         self.in_channels, self.out_channels, self.groups, self.padding_mode = in_channels, out_channels, groups, padding_mode
         sizes = [_each(value, self.dims) for value in (kernel_size, stride, padding, output_padding, dilation)]
         self.kernel_size, self.stride, self.padding, self.output_padding, self.dilation = sizes
+        _check_counts(self, kernel_size=self.kernel_size, stride=self.stride, padding=self.padding,
+                      output_padding=self.output_padding, dilation=self.dilation)
         super().__init__(_core._conv_transpose(in_channels, out_channels, self.kernel_size, self.stride, self.padding,
                                                self.output_padding, groups, bias, self.dilation), device, dtype)
         if not bias:
@@ -124,8 +141,8 @@ class _ChannelNorm(_Layer):
 
     def _check(self, input):
         if input.dim() not in self.ranks:
-            raise ValueError(f"{type(self).__name__}(): the input has {input.dim()} dimensions, not "
-                             + " or ".join(map(str, self.ranks)))
+            raise ValueError(f"{type(self).__name__}(): input: expected "
+                             f"{' or '.join(map(str, self.ranks))} dimensions, got {input.dim()}")
 
     def _normalize(self, function, input):
         """By function, which moves the running statistics; a call that it refuses counts nothing."""

@@ -4,6 +4,8 @@ import warnings
 
 from weft import _compositions, _core, _functions
 from weft._core import _ops, float64 as _float64
+from weft._modes import no_grad
+from weft.errors import ValueError as _ValueError
 
 _names = """relu relu6 elu selu celu gelu silu mish leaky_relu prelu rrelu glu softplus softsign softshrink hardshrink
 tanhshrink hardtanh hardsigmoid hardswish threshold logsigmoid sigmoid tanh softmax softmin log_softmax
@@ -24,18 +26,28 @@ for _name in _names:
 
 
 def embedding(input, weight, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False):
-    """Rows of weight at the indices `input`; the row padding_idx gets no gradient. (weft.embedding takes the weight
-    first, as torch.embedding does.)"""
+    """Rows of weight at the indices `input`; the row padding_idx gets no gradient. With max_norm, the rows that are read
+    are scaled in place to at most that norm before. (weft.embedding takes the weight first, as torch.embedding does.)"""
     if max_norm is not None:
-        raise NotImplementedError("embedding(): argument 'max_norm' is there with its default alone")
+        _limit_rows(input, weight, max_norm, norm_type)
     if padding_idx is None:
         padding_idx = -1
     else:
         rows = weight.shape[0]
         if not -rows <= padding_idx < rows:
-            raise ValueError(f"embedding(): argument 'padding_idx' must be one of {rows} rows, not {padding_idx}")
+            raise _ValueError(f"embedding(): argument 'padding_idx': expected one of {rows} rows, got {padding_idx}")
         padding_idx %= rows
     return _ops["embedding"](weight, input, padding_idx, scale_grad_by_freq=scale_grad_by_freq, sparse=sparse)
+
+
+def _limit_rows(input, weight, most, norm_type):
+    """Scales the rows of weight at these indices to at most this norm, outside the graph."""
+    with no_grad():
+        rows = _ops["unique"](input)
+        read = weight.detach().index_select(0, rows)
+        norms = _ops["vector_norm"](read, norm_type, -1, True)
+        scaled = _ops["where"](norms > most, read * (most / (norms + 1e-7)), read)
+        weight.detach().index_copy_(0, rows, scaled)
 
 
 def _softmax_dim(name, dim, rank):
@@ -79,13 +91,13 @@ def linear_cross_entropy(input, linear_weight, target, *, linear_bias=None, weig
         raise NotImplementedError("linear_cross_entropy(): argument 'options' is there with its default alone")
     shape = (*input.shape[:-1], *linear_weight.shape[:-1])
     if input.ndim not in (1, 2) or linear_weight.ndim < 2 or input.ndim == 1 and linear_weight.ndim > 2:
-        raise ValueError(f"linear_cross_entropy(): input {tuple(input.shape)} and weight {tuple(linear_weight.shape)} are "
-                         "not [N, features] and [classes, ..., features], or [features] and [classes, features]")
+        raise _ValueError(f"linear_cross_entropy(): input {tuple(input.shape)} and weight {tuple(linear_weight.shape)} are "
+                          "not [N, features] and [classes, ..., features], or [features] and [classes, features]")
     if ignore_index is not None and tuple(target.shape) == shape:
-        raise ValueError("linear_cross_entropy(): probabilities have no 'ignore_index'")
+        raise _ValueError("linear_cross_entropy(): probabilities have no 'ignore_index'")
     if linear_bias is not None and linear_bias.shape != linear_weight.shape[:-1]:
-        raise ValueError(f"linear_cross_entropy(): the bias {tuple(linear_bias.shape)} is not "
-                         f"{tuple(linear_weight.shape[:-1])}")
+        raise _ValueError(f"linear_cross_entropy(): the bias {tuple(linear_bias.shape)} is not "
+                          f"{tuple(linear_weight.shape[:-1])}")
     logits = _ops["linear"](input, linear_weight.flatten(0, -2), None if linear_bias is None else linear_bias.flatten())
     return _ops["cross_entropy"](logits.reshape(shape), target, weight, reduction=reduction, label_smoothing=label_smoothing,
                                  ignore_index=-100 if ignore_index is None else ignore_index)
@@ -217,12 +229,12 @@ def _weighted(name, divides):
         options |= dict(zip(("reduction", "delta"), args))
         reduction = options.pop("reduction", "mean")
         if weight.shape != input.shape:
-            raise ValueError(f"{name}(): the weights {tuple(weight.shape)} are not of the input's shape {tuple(input.shape)}")
+            raise _ValueError(f"{name}(): the weights {tuple(weight.shape)} are not of the input's shape {tuple(input.shape)}")
         losses = op(input, target, reduction="none", **options) * weight
         if reduction == "mean":
             return losses.sum() / weight.sum() if divides else losses.mean()
         if reduction not in ("none", "sum"):
-            raise ValueError(f"{name}(): there is no reduction {reduction!r}")
+            raise _ValueError(f"{name}(): there is no reduction {reduction!r}")
         return losses if reduction == "none" else losses.sum()
 
     apply.__name__, apply.__doc__ = name, op.__doc__
@@ -265,11 +277,11 @@ def triplet_margin_with_distance_loss(anchor, positive, negative, *, distance_fu
                                       reduction="mean"):
     """triplet_margin_loss with a distance of your own: a function of two tensors."""
     if reduction not in ("mean", "sum", "none"):
-        raise ValueError(f"triplet_margin_with_distance_loss(): there is no reduction {reduction!r}")
+        raise _ValueError(f"triplet_margin_with_distance_loss(): there is no reduction {reduction!r}")
     if not margin > 0:
-        raise ValueError(f"triplet_margin_with_distance_loss(): margin {margin} is not above 0")
+        raise _ValueError(f"triplet_margin_with_distance_loss(): margin {margin} is not above 0")
     if not anchor.ndim == positive.ndim == negative.ndim:
-        raise ValueError("triplet_margin_with_distance_loss(): the tensors differ in rank")
+        raise _ValueError("triplet_margin_with_distance_loss(): the tensors differ in rank")
     distance = _ops["pairwise_distance"] if distance_function is None else distance_function
     near, far = distance(anchor, positive), distance(anchor, negative)
     if swap:
@@ -305,7 +317,7 @@ def multi_head_attention_forward(query, key, value, embed_dim_to_check, num_head
         raise NotImplementedError("multi_head_attention_forward(): 'static_k' and 'static_v' are there with their "
                                   "defaults alone")
     if query.shape[-1] != embed_dim_to_check:
-        raise ValueError(f"multi_head_attention_forward(): the query is {query.shape[-1]} wide, not {embed_dim_to_check}")
+        raise _ValueError(f"multi_head_attention_forward(): width of the query: expected {embed_dim_to_check}, got {query.shape[-1]}")
     return _core._multi_head_attention(
         query, key, value, num_heads, None if use_separate_proj_weight else in_proj_weight, in_proj_bias, bias_k, bias_v,
         add_zero_attn, float(dropout_p) if training else 0.0, out_proj_weight, out_proj_bias, key_padding_mask,

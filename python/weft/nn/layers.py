@@ -1,8 +1,12 @@
 """The common layers. Parameters start as PyTorch's do, drawn in float32 on the CPU."""
 
 import math
+import numbers
+import operator
+from collections.abc import Iterable
 
 from weft import _core
+from weft.errors import ValueError
 from weft.nn import functional as F
 from weft.nn.module import Module, NativeModule, Parameter
 
@@ -54,27 +58,46 @@ class Bilinear(_Layer):
 
 
 class Embedding(_Layer):
-    """Rows of weight [num_embeddings, embedding_dim] at integer indices."""
+    """Rows of weight [num_embeddings, embedding_dim] at integer indices; with max_norm, rows that a call reads are scaled
+    down to that norm before."""
 
     def __init__(self, num_embeddings, embedding_dim, padding_idx=None, max_norm=None, norm_type=2.0,
-                 scale_grad_by_freq=False, sparse=False, *, device=None, dtype=None):
-        if max_norm is not None or scale_grad_by_freq:
-            raise NotImplementedError("Embedding(): 'max_norm' and 'scale_grad_by_freq' are there with their defaults "
-                                      "alone")
+                 scale_grad_by_freq=False, sparse=False, _weight=None, _freeze=False, device=None, dtype=None):
+        for name, value in (("max_norm", 0.0 if max_norm is None else max_norm), ("norm_type", norm_type)):
+            if not isinstance(value, numbers.Real):
+                raise TypeError(f"Embedding(): argument '{name}': expected a number, got {type(value).__name__}")
+        if scale_grad_by_freq:
+            raise NotImplementedError("Embedding(): 'scale_grad_by_freq' is there with its default alone")
         if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
-            raise ValueError(f"Embedding(): argument 'padding_idx' must be one of {num_embeddings} rows, not {padding_idx}")
+            raise ValueError(f"Embedding(): argument 'padding_idx': expected one of {num_embeddings} rows, got {padding_idx}")
         padding_idx = None if padding_idx is None else padding_idx % num_embeddings
+        if _weight is not None and tuple(_weight.shape) != (num_embeddings, embedding_dim):
+            raise ValueError(f"Embedding(): expected a weight of shape [{num_embeddings}, {embedding_dim}], got "
+                             f"{list(_weight.shape)}")
         super().__init__(_core._embedding(num_embeddings, embedding_dim, padding_idx,
                                           bool(sparse)), device, dtype)
         self.num_embeddings, self.embedding_dim, self.padding_idx = num_embeddings, embedding_dim, padding_idx
-        self.sparse = bool(sparse)
+        self.max_norm, self.norm_type, self.sparse = max_norm, norm_type, bool(sparse)
+        if _weight is not None:
+            self.weight = Parameter(_weight, not _freeze)
+
+    @classmethod
+    def from_pretrained(cls, embeddings, freeze=True, padding_idx=None, max_norm=None, norm_type=2.0,
+                        scale_grad_by_freq=False, sparse=False):
+        """A layer with these rows, which do not learn if frozen."""
+        if embeddings.ndim != 2:
+            raise ValueError(f"from_pretrained(): expected a matrix of rows, got {embeddings.ndim} dimensions")
+        return cls(*embeddings.shape, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse, embeddings, freeze)
+
+    def get_config(self):
+        return {key: value for key, value in super().get_config().items() if key not in ("_weight", "_freeze")}
 
     def forward(self, input):
-        return F.embedding(input, self.weight, self.padding_idx, sparse=self.sparse)
+        return F.embedding(input, self.weight, self.padding_idx, self.max_norm, self.norm_type, sparse=self.sparse)
 
 
 def _sizes(shape):
-    return (shape,) if isinstance(shape, int) else tuple(shape)
+    return tuple(map(operator.index, shape)) if isinstance(shape, Iterable) else (operator.index(shape),)
 
 
 class LayerNorm(_Layer):
@@ -138,12 +161,28 @@ class Identity(Module):
         return input
 
 
+def _on_meta(*sizes):
+    """A tensor for calls that raise the errors of a layer's options."""
+    return _core._ops["empty"](sizes, device="meta")
+
+
+def _with_dims(first, last, size=2):
+    """On meta: a tensor of the lowest rank that has dimension `first`, and `last` at it or behind. Dimensions that no
+    tensor has give the largest rank."""
+    if not isinstance(first, numbers.Integral) or not isinstance(last, numbers.Integral):
+        return _on_meta(size)  # its call raises TypeError
+    needed = [-dim if dim < 0 else dim + 1 for dim in (first, last)]
+    rank = first - last if first >= 0 > last else max(needed)
+    return _on_meta(*(size,) * min(rank, 8))
+
+
 class Flatten(Module):
     """Dimensions start_dim … end_dim as one."""
 
     def __init__(self, start_dim=1, end_dim=-1):
         super().__init__()
         self.start_dim, self.end_dim = start_dim, end_dim
+        Flatten.forward(self, _with_dims(start_dim, end_dim))
 
     def forward(self, input):
         return input.flatten(self.start_dim, self.end_dim)
@@ -158,6 +197,10 @@ class Unflatten(Module):
     def __init__(self, dim, unflattened_size):
         super().__init__()
         self.dim, self.unflattened_size = dim, unflattened_size
+        sizes = unflattened_size if isinstance(unflattened_size, (tuple, list)) else ()
+        is_sizes = all(isinstance(size, numbers.Integral) for size in sizes)
+        product = math.prod(max(size, int(size == -1)) for size in sizes) if is_sizes else 1
+        Unflatten.forward(self, _with_dims(dim, dim, product if product < 1 << 62 else 1))
 
     def forward(self, input):
         return input.unflatten(self.dim, self.unflattened_size)
@@ -167,25 +210,27 @@ class Unflatten(Module):
 
 
 class Softmax(Module):
+    _function = staticmethod(F.softmax)
+
     def __init__(self, dim=None):
         super().__init__()
         self.dim = dim
+        if dim is not None:
+            Softmax.forward(self, _with_dims(dim, dim))
 
     def forward(self, input):
-        return F.softmax(input, self.dim)
+        return self._function(input, self.dim)
 
     def extra_repr(self):
         return f"dim={self.dim}"
 
 
 class LogSoftmax(Softmax):
-    def forward(self, input):
-        return F.log_softmax(input, self.dim)
+    _function = staticmethod(F.log_softmax)
 
 
 class Softmin(Softmax):
-    def forward(self, input):
-        return F.softmin(input, self.dim)
+    _function = staticmethod(F.softmin)
 
 
 class Softmax2d(Module):
@@ -193,7 +238,7 @@ class Softmax2d(Module):
 
     def forward(self, input):
         if input.ndim not in (3, 4):
-            raise ValueError(f"Softmax2d(): the input has {input.ndim} dimensions, not 3 or 4")
+            raise ValueError(f"Softmax2d(): input: expected 3 or 4 dimensions, got {input.ndim}")
         return F.softmax(input, -3)
 
 
@@ -202,6 +247,10 @@ class PReLU(Module):
 
     def __init__(self, num_parameters=1, init=0.25, device=None, dtype=None):
         super().__init__()
+        if not isinstance(num_parameters, numbers.Integral):
+            raise TypeError(f"PReLU(): argument 'num_parameters': expected an int, got {type(num_parameters).__name__}")
+        if num_parameters < 1:
+            raise ValueError(f"PReLU(): argument 'num_parameters': expected at least 1, got {num_parameters}")
         self.num_parameters = num_parameters
         self.weight = Parameter(_core._ops["full"]((num_parameters,), init, dtype=dtype or _core.float32, device=device))
 
@@ -212,9 +261,9 @@ class PReLU(Module):
         return f"num_parameters={self.num_parameters}"
 
 
-def _empty_batch(dims):
-    """[0, 1, 2¹⁵, 2¹⁵, …] on meta, for calls that raise the errors of a layer's options."""
-    return _core._ops["empty"]((0, 1) + (1 << 15,) * dims, device="meta")
+def _empty_batch(dims, reach=0):
+    """[0, 1, n, n, …] on meta for calls that raise the errors of a layer's options; n is at least `reach` and 2¹⁵."""
+    return _on_meta(0, 1, *(max(reach, 1 << 15),) * dims)
 
 
 class _Activation(Module):
@@ -229,8 +278,8 @@ class _Activation(Module):
 
     def _call_once(self):
         """Raises the errors that follow from the options alone."""
-        if "dim" not in self.options:  # else from the input's rank, too
-            _Activation.forward(self, _empty_batch(0))
+        dim = getattr(self, "dim", None)
+        _Activation.forward(self, _empty_batch(0) if dim is None else _with_dims(dim, dim))
 
     def _set_options(self, values, options):
         Module.__init__(self)
@@ -281,21 +330,37 @@ for _name, (_function, _options) in {
 globals()["Hardswish"].shown = ()
 
 
+def _check_types(name, defaults, options):
+    """Raises TypeError for an option that is not a number as its default is."""
+    for key, value in options.items():
+        default = defaults[key]
+        if key == "distance_function":
+            fits, expected = value is None or callable(value), "a function or None"
+        elif isinstance(default, bool):
+            fits, expected = isinstance(value, bool), "a bool"
+        elif isinstance(default, numbers.Integral):
+            fits, expected = isinstance(value, numbers.Integral), "an integer"
+        else:
+            fits, expected = isinstance(value, numbers.Real), "a number"
+        if not fits:
+            raise TypeError(f"{name}(): argument '{key}': expected {expected}, got {type(value).__name__}")
+
+
 def _check_loss(name, reduction, options):
     """Raises ValueError for options that no input suits."""
     allowed = ("none", "mean", "sum") + ("batchmean",) * (name == "KLDivLoss")
     if reduction not in allowed:
-        raise ValueError(f"{name}(): argument 'reduction' must be one of {', '.join(allowed)}, not {reduction!r}")
+        raise ValueError(f"{name}(): argument 'reduction': expected one of {', '.join(allowed)}, got {reduction!r}")
     limits = {"label_smoothing": ("in [0, 1]", lambda x: 0 <= x <= 1), "delta": ("above 0", lambda x: x > 0),
               "beta": ("at least 0", lambda x: x >= 0), "blank": ("at least 0", lambda x: x >= 0)}
     if name.startswith("Triplet"):
-        limits["margin"] = ("above 0", lambda x: x > 0)
+        limits |= {"margin": ("above 0", lambda x: x > 0), "p": ("a number", lambda x: x == x)}
     if name == "MultiMarginLoss":
         limits["p"] = ("1 or 2", lambda x: x in (1, 2))
     for key in limits.keys() & options.keys():
         expected, holds = limits[key]
         if not holds(options[key]):
-            raise ValueError(f"{name}(): argument '{key}' must be {expected}, not {options[key]}")
+            raise ValueError(f"{name}(): argument '{key}': expected {expected}, got {options[key]}")
 
 
 class _Loss(Module):
@@ -342,6 +407,7 @@ def _loss(name, function, *tensors, positional=(), **defaults):
         if unknown:
             raise TypeError(f"{name}() got an unexpected keyword argument '{unknown.pop()}'")
         held = {key: options.pop(key, None) for key in tensors}
+        _check_types(name, defaults, options)
         _check_loss(name, reduction, {**defaults, **options})
         _Loss.__init__(self, held, reduction, {**defaults, **options})
 
@@ -379,10 +445,19 @@ class LinearCrossEntropyLoss(Module):
     def __init__(self, in_features, num_classes, *, out_features=(), bias=False, device=None, dtype=None, reduction="mean",
                  weight=None, ignore_index=None, label_smoothing=0.0, options=None):
         super().__init__()
+        if weight is not None and not isinstance(weight, _core.Tensor):
+            raise TypeError(f"LinearCrossEntropyLoss(): argument 'weight': expected a Tensor, got {type(weight).__name__}")
         if weight is not None and tuple(weight.shape) != (num_classes,):
             raise ValueError(f"LinearCrossEntropyLoss(): a weight of shape {tuple(weight.shape)} is not [{num_classes}]")
         if not 0 <= label_smoothing <= 1:
-            raise ValueError(f"LinearCrossEntropyLoss(): argument 'label_smoothing' must be in [0, 1], not {label_smoothing}")
+            raise ValueError(f"LinearCrossEntropyLoss(): argument 'label_smoothing': expected a number in [0, 1], got {label_smoothing}")
+        if options is not None:
+            raise NotImplementedError("LinearCrossEntropyLoss(): argument 'options' is there with its default alone")
+        scores = _on_meta(0, num_classes, *out_features)
+        if num_classes < 1:
+            raise ValueError(f"LinearCrossEntropyLoss(): argument 'num_classes': expected at least 1, got {num_classes}")
+        F.cross_entropy(scores, scores[:, 0].long(), None, reduction=reduction,
+                        ignore_index=-100 if ignore_index is None else ignore_index, label_smoothing=label_smoothing)
         self.num_classes, self.out_features, self.reduction = num_classes, tuple(out_features), reduction
         self.ignore_index, self.label_smoothing, self.options = ignore_index, label_smoothing, options
         self.register_buffer("weight", weight)
@@ -390,6 +465,10 @@ class LinearCrossEntropyLoss(Module):
 
     def forward(self, input, target):
         shape, bias = (self.num_classes, *self.out_features), self.linear.bias
+        if "forward" in vars(self.linear):  # that of an adapter or of low precision
+            logits = self.linear(input).reshape(*input.shape[:-1], *shape)
+            return F.cross_entropy(logits, target, self.weight, reduction=self.reduction, label_smoothing=self.label_smoothing,
+                                   ignore_index=-100 if self.ignore_index is None else self.ignore_index)
         return F.linear_cross_entropy(input, self.linear.weight.reshape(*shape, -1), target,
                                       linear_bias=None if bias is None else bias.reshape(shape), weight=self.weight,
                                       reduction=self.reduction, ignore_index=self.ignore_index,
@@ -407,6 +486,7 @@ class CosineSimilarity(Module):
     def __init__(self, dim=1, eps=1e-8):
         super().__init__()
         self.dim, self.eps = dim, eps
+        CosineSimilarity.forward(self, _with_dims(dim, dim), _with_dims(dim, dim))
 
     def forward(self, x1, x2):
         return F.cosine_similarity(x1, x2, self.dim, self.eps)
@@ -418,8 +498,9 @@ class PairwiseDistance(Module):
     def __init__(self, p=2.0, eps=1e-6, keepdim=False):
         super().__init__()
         if math.isnan(p):
-            raise ValueError("PairwiseDistance(): argument 'p' must be a number, not nan")
+            raise ValueError("PairwiseDistance(): argument 'p': expected a number, got nan")
         self.norm, self.eps, self.keepdim = p, eps, keepdim
+        PairwiseDistance.forward(self, _empty_batch(0), _empty_batch(0))
 
     def forward(self, x1, x2):
         return F.pairwise_distance(x1, x2, self.norm, self.eps, self.keepdim)

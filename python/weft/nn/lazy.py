@@ -3,6 +3,7 @@
 import inspect
 
 from weft import _core
+from weft.errors import ValueError
 from weft.nn import convolution, layers
 from weft.nn.module import Module, Parameter
 

@@ -98,6 +98,7 @@ def merge_and_unload(model):
     Weights stay frozen."""
     _core._merge_and_unload_lora(model._state)
     for module in model.modules():
+        module._state.forget_replaced()
         if isinstance(module.__dict__.get("forward"), _Forward):
             object.__delattr__(module, "forward")
     return model

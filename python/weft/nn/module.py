@@ -1,9 +1,12 @@
 """Module: attributes, hooks and PyTorch's names over the modules of C++, which hold the parameters, buffers and children."""
 
+import collections
 import inspect
 
 from weft import _core
 from weft._core import Tensor
+from weft.errors import ValueError
+from weft.nn._conversions import Conversions, take_attributes
 
 
 class Parameter(Tensor):
@@ -65,7 +68,7 @@ class _Handle:
 
 def _add_hook(hooks, hook, prepend=False, removed=None, **options):
     if not callable(hook):
-        raise TypeError(f"argument 'hook' must be callable, not {type(hook).__name__}")
+        raise TypeError(f"argument 'hook': expected a callable, got {type(hook).__name__}")
     key = _core._new_setting()
     hooks[key] = (hook, options)
     _core._toggle_setting(key)
@@ -137,10 +140,33 @@ class _Members(dict):
         return dict, (dict(self),)
 
 
+_IncompatibleKeys = collections.namedtuple("_IncompatibleKeys", "missing_keys unexpected_keys")
+
+
+def _prepared(module, state, strict):
+    """The state after the hooks of register_load_state_dict_pre_hook, which change it in place."""
+    for path, part in module.named_modules():
+        for hook in part.__dict__.get("_loading_hooks", ()):
+            hook(part, state, f"{path}." if path else "", {}, strict, [], [], [])
+    return state
+
+
+def _assign(module, state):
+    """Puts the tensors of a state in the place of parameters and buffers."""
+    for path, part in module.named_modules():
+        start = f"{path}." if path else ""
+        for name, old in part._state.parameters().items():
+            if start + name in state:
+                part.register_parameter(name, Parameter(state[start + name].detach(), old.requires_grad))
+        for name in part._state.buffers():
+            if start + name in state:
+                part._replace_buffer(name, state[start + name].detach())
+
+
 _hook_kinds = ("forward_pre", "forward", "backward_pre", "backward")
 
 
-class Module:
+class Module(Conversions):
     """The base of all modules: subclasses assign parameters, buffers and modules as attributes and write `forward`."""
 
     def __new__(cls, *args, **kwargs):
@@ -175,7 +201,7 @@ class Module:
         kind = state.kind_of(name)
         if kind == "parametrized":
             if not isinstance(value, Tensor):
-                raise TypeError(f"'{name}' is parametrized: assign a tensor, not {type(value).__name__}")
+                raise TypeError(f"'{name}' is parametrized: expected a tensor, got {type(value).__name__}")
             _core._set_parametrized(self, name, value)
         elif isinstance(value, Parameter):
             self.register_parameter(name, value)
@@ -189,7 +215,7 @@ class Module:
         elif value is None:
             self._forget(name)
         else:
-            raise TypeError(f"'{name}' is registered: assign a value of its kind or None, not {type(value).__name__}")
+            raise TypeError(f"'{name}' is registered: expected a value of its kind or None, got {type(value).__name__}")
 
     def __delattr__(self, name):
         if not self._state.remove(name):
@@ -214,11 +240,11 @@ class Module:
 
     def _register(self, register, name, value, kind, *options):
         if not isinstance(name, str) or not name or "." in name:
-            raise ValueError(f"a member's name must be a str without a dot, not {name!r}")
+            raise ValueError(f"name of a member: expected a str without a dot, got {name!r}")
         if value is None:
             return self._forget(name)
         if not isinstance(value, kind):
-            raise TypeError(f"what is registered as '{name}' must be a {kind.__name__}, not {type(value).__name__}")
+            raise TypeError(f"value registered as '{name}': expected {kind.__name__}, got {type(value).__name__}")
         register(name, value, *options)
         self.__dict__.pop(name, None)
 
@@ -236,14 +262,15 @@ class Module:
 
     # ---- walking ----
 
-    def named_modules(self, memo=None, prefix=""):
+    def named_modules(self, memo=None, prefix="", remove_duplicate=True):
         memo = set() if memo is None else memo
         if id(self) in memo:
             return
-        memo.add(id(self))
+        if remove_duplicate:
+            memo.add(id(self))
         yield prefix, self
         for name, module in self._state.modules().items():
-            yield from module.named_modules(memo, f"{prefix}.{name}" if prefix else name)
+            yield from module.named_modules(memo, f"{prefix}.{name}" if prefix else name, remove_duplicate)
 
     def modules(self):
         return (module for _, module in self.named_modules())
@@ -254,22 +281,22 @@ class Module:
     def children(self):
         return iter(self._state.modules().values())
 
-    def _named(self, place, prefix, recurse):
+    def _named(self, place, prefix, recurse, remove_duplicate):
         seen = set()
-        for path, module in self.named_modules(prefix=prefix) if recurse else [(prefix, self)]:
+        for path, module in self.named_modules(None, prefix, remove_duplicate) if recurse else [(prefix, self)]:
             for name, tensor in getattr(module._state, place)().items():
-                if tensor._impl() not in seen:
+                if not remove_duplicate or tensor._impl() not in seen:
                     seen.add(tensor._impl())
                     yield (f"{path}.{name}" if path else name), tensor
 
-    def named_parameters(self, prefix="", recurse=True):
-        return self._named("parameters", prefix, recurse)
+    def named_parameters(self, prefix="", recurse=True, remove_duplicate=True):
+        return self._named("parameters", prefix, recurse, remove_duplicate)
 
     def parameters(self, recurse=True):
         return (tensor for _, tensor in self.named_parameters(recurse=recurse))
 
-    def named_buffers(self, prefix="", recurse=True):
-        return self._named("buffers", prefix, recurse)
+    def named_buffers(self, prefix="", recurse=True, remove_duplicate=True):
+        return self._named("buffers", prefix, recurse, remove_duplicate)
 
     def buffers(self, recurse=True):
         return (tensor for _, tensor in self.named_buffers(recurse=recurse))
@@ -328,36 +355,20 @@ class Module:
         fn(self)
         return self
 
-    def to(self, device=None, dtype=None):
+    def to(self, device=None, dtype=None, non_blocking=False, *, memory_format=None):
         """Moves and converts parameters, buffers and gradients in place, so that optimizers see the new ones; a dtype
-        concerns floating-point tensors alone. A buffer that is a plain tensor is replaced."""
-        if isinstance(device, (_core.dtype, type)):  # float and its like are dtypes, too
+        concerns floating-point tensors alone. A buffer that is a plain tensor is replaced. A tensor in place of the device
+        stands for its device and dtype; every memory_format means row-major."""
+        if isinstance(device, Tensor):
+            device, dtype = device.device, device.dtype
+        elif isinstance(device, (_core.dtype, type)):  # float and its like are dtypes, too
             device, dtype = None, device
+        if isinstance(dtype, bool):  # to(device, non_blocking)
+            dtype = None
         self._state.to(device, dtype)
         for module in self.modules():
             module._state.forget_replaced()
         return self
-
-    def float(self):
-        return self.to(dtype=_core.float32)
-
-    def double(self):
-        return self.to(dtype=_core.float64)
-
-    def half(self):
-        return self.to(dtype=_core.float16)
-
-    def bfloat16(self):
-        return self.to(dtype=_core.bfloat16)
-
-    def cpu(self):
-        return self.to("cpu")
-
-    def cuda(self, device=0):
-        return self.to(f"cuda:{device}" if isinstance(device, int) else device)
-
-    def hpu(self, device=0):
-        return self.to(f"hpu:{device}" if isinstance(device, int) else device)
 
     # ---- saving ----
 
@@ -401,9 +412,11 @@ class Module:
         """A new module from the result of get_config."""
         return cls(**config)
 
-    def state_dict(self, prefix="", keep_vars=False, *, buffers=True):
+    def state_dict(self, prefix="", keep_vars=False, *, buffers=True, destination=None):
         """Parameters and buffers by name, outside the graph unless keep_vars, sharing memory with the module; what is
-        shared stands under each of its names. buffers=False leaves those out."""
+        shared stands under each of its names. buffers=False leaves those out; a destination is a dict that takes them."""
+        for hook in self.__dict__.get("_saving_hooks", ()):
+            hook(self, prefix, keep_vars)
         held = list(self._state.parameters().items())
         held += [(name, t) for name, t in self._state.buffers().items() if buffers and self._state.is_saved(name)]
         merged = self._state.unmerged_weight()
@@ -412,11 +425,24 @@ class Module:
         state = {f"{prefix}{name}": tensor if keep_vars else tensor.detach() for name, tensor in held}
         for name, module in self._state.modules().items():
             state |= module.state_dict(f"{prefix}{name}.", keep_vars, buffers=buffers)
-        return state
+        for hook in self.__dict__.get("_saved_hooks", ()):
+            hook(self, state, prefix, {})
+        if destination is None:
+            return state
+        destination.update(state)
+        return destination
 
-    def load_state_dict(self, state_dict, strict=True):
-        """Copies the values in; returns (missing, unexpected) names. Nothing was changed where it raises."""
-        return self._state.load_state_dict(dict(state_dict), strict)
+    def load_state_dict(self, state_dict, strict=True, assign=False):
+        """Copies the values in; returns (missing_keys, unexpected_keys). Nothing was changed where it raises. With assign
+        the tensors themselves become parameters and buffers, with their dtypes and devices."""
+        state_dict = _prepared(self, dict(state_dict), strict)
+        found = _IncompatibleKeys(*self._state.load_state_dict(state_dict, strict))
+        if assign:
+            _assign(self, state_dict)
+        for module in self.modules():
+            for hook in module.__dict__.get("_loaded_hooks", ()):
+                hook(module, found)
+        return found
 
     def __getstate__(self):
         if self._state.computes or self._state.is_adapted or self._state.is_in_low_precision:
@@ -428,6 +454,8 @@ class Module:
 
     def __setstate__(self, state):
         Module.__init__(self)
+        if isinstance(state, dict):  # a module that PyTorch pickled
+            return take_attributes(self, state)
         (attributes, parameters, buffers, modules, self._state.training, self._state.extra_repr, made_with,
          parametrized, *layer_type) = state
         for known in layer_type:

@@ -17,8 +17,9 @@ def add_auxiliary_loss(input, loss, weight=1.0):
 
 @contextlib.contextmanager
 def auxiliary_loss_scale(scale):
-    """Within it backward multiplies auxiliary losses by scale, as what it starts from is: 1 / k where (loss / k).backward()
-    is one of k, and a GradScaler's scale. Ones within each other multiply."""
+    """Within it, backward multiplies auxiliary losses by scale, the factor of the main loss: 1 / k if (loss / k).backward()
+    is one of k, own / mean_weight(own) between replicas, and a GradScaler's scale. Nested scales multiply. The Trainer and
+    ParallelTraining set it for each batch and micro-batch."""
     held = _core._AuxiliaryLossScale(scale)
     try:
         yield
@@ -37,7 +38,7 @@ class MoEOutput(NamedTuple):
 
 def _is_second(name, given, choices):
     if given not in choices:
-        raise ValueError(f"MoE(): argument {name!r} must be {choices[0]!r} or {choices[1]!r}, not {given!r}")
+        raise ValueError(f"MoE(): argument {name!r}: expected {choices[0]!r} or {choices[1]!r}, got {given!r}")
     return given == choices[1]
 
 

@@ -1,7 +1,10 @@
 """Layers that put edges around images, or let channels change places with pixels."""
 
-from weft import _core
+from numbers import Integral
+
+from weft.errors import ValueError
 from weft.nn import functional as F
+from weft.nn.layers import _on_meta
 from weft.nn.module import Module
 
 __all__ = ["PixelShuffle", "PixelUnshuffle", "ChannelShuffle"]
@@ -14,9 +17,16 @@ class _Pad(Module):
 
     def __init__(self, padding):
         super().__init__()
-        self.padding = (padding,) * (2 * self._dims) if isinstance(padding, int) else tuple(padding)
+        self.padding = (padding,) * (2 * self._dims) if isinstance(padding, Integral) else tuple(padding)
         if len(self.padding) != 2 * self._dims:
-            raise ValueError(f"{type(self).__name__}(): argument 'padding' must be one or {2 * self._dims} integers")
+            raise ValueError(f"{type(self).__name__}(): argument 'padding': expected one or {2 * self._dims} integers, got {padding!r}")
+        _Pad.forward(self, self._image())
+
+    def _image(self):
+        """The smallest image on meta that can be padded so, for a call that raises the errors of the options."""
+        edges = [abs(edge) if isinstance(edge, Integral) else 0 for edge in reversed(self.padding)]
+        sizes = [before + after + 1 for after, before in zip(edges[::2], edges[1::2])]
+        return _on_meta(0, 1, *(size if size < 1 << 62 else 1 for size in sizes))
 
     def forward(self, input):
         return F.pad(input, self.padding, self._mode, self._value)
@@ -29,6 +39,7 @@ class _ConstantPad(_Pad):
     def __init__(self, padding, value):
         super().__init__(padding)
         self.value = value
+        _ConstantPad.forward(self, self._image())
 
     def forward(self, input):
         return F.pad(input, self.padding, "constant", self.value)
@@ -51,7 +62,7 @@ _layers("ReplicationPad", _Pad, "Edges of the outermost element.", _mode="replic
 _layers("CircularPad", _Pad, "Edges of the elements of the other side.", _mode="circular")
 
 
-_no_images = _core._ops["empty"]((0, 0, 0, 0), device="meta")  # for calls that raise what follows from options alone
+_no_images = _on_meta(0, 0, 0, 0)
 
 
 class PixelShuffle(Module):

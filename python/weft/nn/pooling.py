@@ -1,11 +1,22 @@
 """Pooling, columns, other sizes, dropout of channels, and bags of embeddings: layers of one function each."""
 
+import math
+import numbers
+
 from weft import _core
+from weft.errors import ValueError
 from weft.nn import functional as F
+from weft.nn.convolution import _each
 from weft.nn.layers import _Activation, _empty_batch
 from weft.nn.module import Module, Parameter
 
 __all__ = ["EmbeddingBag", "UpsamplingNearest2d", "UpsamplingBilinear2d"]
+
+
+def _most(sizes):
+    """The largest of a layer's sizes; 0 for other values, which the layer's function rejects."""
+    listed = sizes if isinstance(sizes, (tuple, list)) else (sizes,)
+    return max((size for size in listed if isinstance(size, numbers.Integral)), default=0)
 
 
 class _Options(_Activation):
@@ -14,7 +25,12 @@ class _Options(_Activation):
     dims = 1  # of the images
 
     def _call_once(self):
-        _Activation.forward(self, _empty_batch(self.dims))
+        _Activation.forward(self, _empty_batch(self.dims, self._reach()))
+
+    def _reach(self):
+        """The largest distance from the first to the last element of a window, in any dimension."""
+        kernel, dilation = (_most(getattr(self, key, 1)) for key in ("kernel_size", "dilation"))
+        return kernel * dilation if kernel * dilation < 1 << 40 else 0
 
     def _set_options(self, values, options):
         super()._set_options(values, options)
@@ -35,13 +51,12 @@ class _Tuples(_Options):
     def _set_options(self, values, options):
         super()._set_options(values, options)
         for key in ("kernel_size", "stride", "padding"):
-            value = getattr(self, key)
-            setattr(self, key, (value,) * self.dims if isinstance(value, int) else tuple(value))
+            setattr(self, key, _each(getattr(self, key), self.dims))
 
 
 class _Unpool(_Tuples):
     def _call_once(self):
-        getattr(F, f"max_pool{self.dims}d")(_empty_batch(self.dims), self.kernel_size, self.stride, self.padding)
+        getattr(F, f"max_pool{self.dims}d")(_empty_batch(self.dims, self._reach()), self.kernel_size, self.stride, self.padding)
 
     def forward(self, input, indices, output_size=None):
         options = {key: getattr(self, key) for key in self.options}
@@ -58,6 +73,10 @@ class _Upsample(_Options):
         if factor is not None:
             self.scale_factor = tuple(map(float, factor)) if isinstance(factor, (tuple, list)) else float(factor)
 
+    def _reach(self):
+        factors = self.scale_factor if isinstance(self.scale_factor, tuple) else (self.scale_factor,)
+        return max([1, *(math.ceil(1 / factor) for factor in factors if factor is not None and 1e-12 < factor)])
+
     def extra_repr(self):
         size = f"size={self.size}" if self.scale_factor is None else f"scale_factor={self.scale_factor}"
         return f"{size}, mode={self.mode!r}"
@@ -71,8 +90,13 @@ class _Fold(_Options):
 
 class _Fractional(_Options):
     def _call_once(self):
+        samples = self._random_samples
+        if samples is not None and not isinstance(samples, _core.Tensor):
+            raise TypeError(f"{type(self).__name__}(): argument '_random_samples': expected a Tensor or None, got "
+                            f"{type(samples).__name__}")
         options = {key: getattr(self, key) for key in self.options if key != "_random_samples"}
-        type(self).function(_empty_batch(self.dims), **options)
+        reach = self._reach() + _most(self.output_size)
+        type(self).function(_empty_batch(self.dims, reach), **options)
 
 
 class _Random(_Options):
@@ -144,13 +168,16 @@ class EmbeddingBag(Module):
                  sparse=False, _weight=None, include_last_offset=False, padding_idx=None, device=None, dtype=None):
         super().__init__()
         if mode not in ("sum", "mean", "max"):
-            raise ValueError(f"EmbeddingBag(): argument 'mode' must be 'sum', 'mean' or 'max', not {mode!r}")
+            raise ValueError(f"EmbeddingBag(): argument 'mode': expected 'sum', 'mean' or 'max', got {mode!r}")
         if max_norm is not None and not max_norm >= 0:
-            raise ValueError(f"EmbeddingBag(): argument 'max_norm' must not be negative, not {max_norm}")
+            raise ValueError(f"EmbeddingBag(): argument 'max_norm': expected at least 0, got {max_norm}")
+        if not isinstance(norm_type, numbers.Real) or not isinstance(include_last_offset, bool):
+            raise TypeError("EmbeddingBag(): arguments 'norm_type' and 'include_last_offset': expected a number and a bool, "
+                            f"got {type(norm_type).__name__} and {type(include_last_offset).__name__}")
         if scale_grad_by_freq:
             raise NotImplementedError("EmbeddingBag(): 'scale_grad_by_freq' is there with its default alone")
         if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
-            raise ValueError(f"EmbeddingBag(): argument 'padding_idx' must be one of {num_embeddings} rows, not {padding_idx}")
+            raise ValueError(f"EmbeddingBag(): argument 'padding_idx': expected one of {num_embeddings} rows, got {padding_idx}")
         self.num_embeddings, self.embedding_dim, self.mode = num_embeddings, embedding_dim, mode
         self.max_norm, self.norm_type, self.include_last_offset = max_norm, norm_type, include_last_offset
         self.sparse = bool(sparse)

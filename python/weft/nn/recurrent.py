@@ -1,6 +1,7 @@
 """Recurrent layers and cells. Parameters, checks and text are those of the C++ layers."""
 
 from weft import _core
+from weft.errors import ValueError
 from weft.nn.layers import _Layer
 from weft.nn.utils.rnn import PackedSequence
 
@@ -34,14 +35,15 @@ class RNNBase(_Layer):
 
     @property
     def _flat_weights(self):
-        return [getattr(self, name) for name in self._flat_names]
+        names = self.__dict__.get("_flat_names") or tuple(self._parameters)
+        return [getattr(self, name) for name in names]
 
     def _run(self, input, hx, widths):
         """The op of the mode on `input` with the states `hx`, each `widths` wide, or zeros in their places."""
         packed = input if isinstance(input, PackedSequence) else None
         x = packed.data if packed else input
         if not packed and x.ndim not in (2, 3):
-            raise ValueError(f"{type(self).__name__}(): the input has {x.ndim} dimensions, not 2 or 3")
+            raise ValueError(f"{type(self).__name__}(): input: expected 2 or 3 dimensions, got {x.ndim}")
         groups = self.num_layers * (2 if self.bidirectional else 1)
         if hx is None:
             if packed or x.ndim != 2:
@@ -69,7 +71,7 @@ class RNN(RNNBase):
     def __init__(self, input_size, hidden_size, num_layers=1, nonlinearity="tanh", bias=True, batch_first=False,
                  dropout=0.0, bidirectional=False, device=None, dtype=None):
         if nonlinearity not in ("tanh", "relu"):
-            raise ValueError(f"RNN(): argument 'nonlinearity' must be 'tanh' or 'relu', not {nonlinearity!r}")
+            raise ValueError(f"RNN(): argument 'nonlinearity': expected 'tanh' or 'relu', got {nonlinearity!r}")
         super().__init__(f"RNN_{nonlinearity.upper()}", input_size, hidden_size, num_layers, bias, batch_first, dropout,
                          bidirectional, device=device, dtype=dtype)
         self.nonlinearity = nonlinearity
@@ -110,7 +112,7 @@ class RNNCellBase(_Layer):
     def __init__(self, input_size, hidden_size, bias, num_chunks, device=None, dtype=None, *, kind=None):
         kinds = {1: "TANH", 3: "GRU", 4: "LSTM"}
         if num_chunks not in kinds:
-            raise ValueError(f"RNNCellBase(): argument 'num_chunks' must be 1, 3 or 4, not {num_chunks!r}")
+            raise ValueError(f"RNNCellBase(): argument 'num_chunks': expected 1, 3 or 4, got {num_chunks!r}")
         super().__init__(_core._recurrent_cell(kind or kinds[num_chunks], input_size, hidden_size, bias), device, dtype)
         self.input_size, self.hidden_size, self.bias = input_size, hidden_size, bias
         if not bias:
@@ -128,7 +130,7 @@ class RNNCell(RNNCellBase):
 
     def __init__(self, input_size, hidden_size, bias=True, nonlinearity="tanh", device=None, dtype=None):
         if nonlinearity not in ("tanh", "relu"):
-            raise ValueError(f"RNNCell(): argument 'nonlinearity' must be 'tanh' or 'relu', not {nonlinearity!r}")
+            raise ValueError(f"RNNCell(): argument 'nonlinearity': expected 'tanh' or 'relu', got {nonlinearity!r}")
         super().__init__(input_size, hidden_size, bias, 1, device, dtype, kind=nonlinearity.upper())
         self.nonlinearity = nonlinearity
 

@@ -3,6 +3,7 @@
 import copy
 
 from weft import _core
+from weft.errors import ValueError
 from weft.nn import functional as F, init
 from weft.nn.containers import ModuleList
 from weft.nn.layers import Dropout, LayerNorm, Linear, _Layer
@@ -51,9 +52,11 @@ class MultiheadAttention(_Layer):
 
 def _activation(activation):
     if not isinstance(activation, str):
+        if not callable(activation):
+            raise TypeError(f"argument 'activation': expected 'relu', 'gelu' or a function, got {type(activation).__name__}")
         return activation
     if activation not in ("relu", "gelu"):
-        raise ValueError(f"argument 'activation' must be 'relu', 'gelu' or a function, not {activation!r}")
+        raise ValueError(f"argument 'activation': expected 'relu', 'gelu' or a function, got {activation!r}")
     return getattr(F, activation)
 
 
@@ -125,7 +128,10 @@ class _Stack(Module):
     def __init__(self, layer, num_layers, norm=None):
         super().__init__()
         if num_layers < 0:
-            raise ValueError(f"{type(self).__name__}(): argument 'num_layers' must not be negative, not {num_layers}")
+            raise ValueError(f"{type(self).__name__}(): argument 'num_layers': expected at least 0, got {num_layers}")
+        for name, module in ((type(self)._argument, layer), ("norm", norm)):
+            if not isinstance(module, Module) and (module is not None or name != "norm"):
+                raise TypeError(f"{type(self).__name__}(): argument '{name}': expected a Module, got {type(module).__name__}")
         self.layers = ModuleList(copy.deepcopy(layer) for _ in range(num_layers))
         self.num_layers, self.norm = num_layers, norm
 
@@ -146,7 +152,7 @@ class _Stack(Module):
 class TransformerEncoder(_Stack):
     """num_layers copies of encoder_layer, and `norm`, a module or None, behind them."""
 
-    _layer = TransformerEncoderLayer
+    _layer, _argument = TransformerEncoderLayer, "encoder_layer"
 
     def __init__(self, encoder_layer, num_layers, norm=None, enable_nested_tensor=True, mask_check=True):
         super().__init__(encoder_layer, num_layers, norm)
@@ -160,7 +166,7 @@ class TransformerEncoder(_Stack):
 class TransformerDecoder(_Stack):
     """num_layers copies of decoder_layer, and `norm`, a module or None, behind them."""
 
-    _layer = TransformerDecoderLayer
+    _layer, _argument = TransformerDecoderLayer, "decoder_layer"
 
     def __init__(self, decoder_layer, num_layers, norm=None):
         super().__init__(decoder_layer, num_layers, norm)
@@ -183,6 +189,9 @@ class Transformer(Module):
         options = (d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first, bias,
                    device, dtype)
         place = {"device": device, "dtype": dtype}
+        for name, custom in (("custom_encoder", custom_encoder), ("custom_decoder", custom_decoder)):
+            if custom is not None and not callable(custom):
+                raise TypeError(f"Transformer(): argument '{name}': expected a Module, got {type(custom).__name__}")
         self.encoder = custom_encoder or TransformerEncoder(
             TransformerEncoderLayer(*options), num_encoder_layers, LayerNorm(d_model, layer_norm_eps, bias=bias, **place))
         self.decoder = custom_decoder or TransformerDecoder(

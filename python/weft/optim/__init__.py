@@ -1,8 +1,13 @@
 """Optimizers: the C++ ones, whose step is one fused kernel, under PyTorch's names."""
 
+import collections
+
 from weft import _core
 from weft._core import Tensor
 from weft._modes import enable_grad
+from weft.optim._base import ASGD, Optimizer, required  # noqa: F401
+from weft.optim._base import tensors_of as _tensors
+from weft.optim._states import FlatState, by_parameter, flattened, numbered_groups
 
 _REAL, _WHOLE, _FLAG, _CHOICE = range(4)
 
@@ -24,7 +29,7 @@ class _Options:
                 return 0.0
             if value not in choices:
                 known = ", ".join(repr(c) for c in choices)
-                raise ValueError(f"option '{keyword}' is {value!r}: it must be one of {known}")
+                raise ValueError(f"option '{keyword}': expected one of {known}, got {value!r}")
             return float(choices.index(value))
         if value is None:
             return float("nan")
@@ -43,10 +48,14 @@ class _Options:
                 continue
             values = tuple(value)
             if len(values) != len(parts):
-                raise ValueError(f"option '{keyword}' has {len(values)} values, not {len(parts)}")
+                raise ValueError(f"option '{keyword}': expected {len(parts)} values, got {len(values)}")
             for name, kind, part, choices in parts:
                 out[name] = self._number(keyword, values[part], kind, choices)
         return out
+
+    def keywords_of(self, group):
+        """The options of a group, without its parameters."""
+        return {keyword: group[keyword] for keyword in self.parts}
 
     def keywords(self, values):
         """The other way, from the values in C++'s order."""
@@ -92,18 +101,10 @@ class _Group(dict):
         super().update(new)
 
 
-def _tensors(params):
-    if isinstance(params, Tensor):
-        raise TypeError("argument 'params' must be several tensors, not a Tensor")
-    params = [p[1] if isinstance(p, tuple) and len(p) == 2 and isinstance(p[0], str) else p for p in params]
-    for p in params:
-        if not isinstance(p, Tensor):
-            raise TypeError(f"argument 'params' must hold tensors, not {type(p).__name__}")
-    return params
+class NativeOptimizer(Optimizer):
+    """An optimizer with the step of C++."""
 
-
-class Optimizer:
-    """What all optimizers share."""
+    _native = True
 
     def __init__(self, params, defaults):
         params = list(params) if not isinstance(params, Tensor) else params
@@ -111,16 +112,17 @@ class Optimizer:
         make = getattr(_core, "_" + self._name)
         self._options = _Options(make._options)
         self.defaults = dict(defaults)
-        self._pre_hooks, self._post_hooks, self._extras = {}, {}, []
+        self._pre_hooks, self._post_hooks, self._extras, self._objects = {}, {}, [], []
         tensors, own, extra = self._taken(groups[0])
         self._core = make(tensors, self._options.named(self.defaults), own)
         self._extras.append(extra)
+        self._objects.append(tensors)
         for group in groups[1:]:
             self.add_param_group(group)
 
     def _taken(self, group):
         if not isinstance(group, dict):
-            raise TypeError(f"a parameter group must be a dict, not {type(group).__name__}")
+            raise TypeError(f"parameter group: expected a dict, got {type(group).__name__}")
         own = {k: v for k, v in group.items() if k in self._options.parts}
         extra = {k: v for k, v in group.items() if k not in own and k != "params"}
         return _tensors(group["params"]), self._options.named(own), extra
@@ -129,15 +131,12 @@ class Optimizer:
         tensors, own, extra = self._taken(param_group)
         self._core._add_group(tensors, own)
         self._extras.append(extra)
+        self._objects.append(tensors)
 
     @property
     def param_groups(self):
-        return [_Group(self, i, {"params": params, **self._options.keywords(values), **self._extras[i]})
-                for i, (params, values) in enumerate(self._core._groups())]
-
-    def _run_hooks(self, hooks):
-        for hook in list(hooks.values()):
-            hook[0](self, (), {})
+        return [_Group(self, i, {"params": list(self._objects[i]), **self._options.keywords(values), **self._extras[i]})
+                for i, (_, values) in enumerate(self._core._groups())]
 
     def step(self, closure=None):
         """Updates every parameter that has a gradient; returns what closure returned."""
@@ -150,71 +149,82 @@ class Optimizer:
         self._run_hooks(self._post_hooks)
         return loss
 
-    def register_step_pre_hook(self, hook):
-        """hook(optimizer, args, kwargs) before each step."""
-        from weft.nn.module import _add_hook
-
-        return _add_hook(self._pre_hooks, hook)
-
-    def register_step_post_hook(self, hook):
-        """hook(optimizer, args, kwargs) after each step."""
-        from weft.nn.module import _add_hook
-
-        return _add_hook(self._post_hooks, hook)
-
     def zero_grad(self, set_to_none=True):
         self._core._zero_grad(bool(set_to_none))
 
+    @property
+    def state(self):
+        """The state of each parameter that has one, by name; tensors share memory with the optimizer."""
+        params = [p for group in self._objects for p in group]
+        found = by_parameter(self._core._state_dict())
+        return collections.defaultdict(dict, {params[number]: state for number, state in found.items()})
+
     def state_dict(self):
-        """State by number of the parameter, "3.exp_avg", and the options, "group.0.lr"."""
-        return self._core._state_dict()
+        """State by number of the parameter, "3.exp_avg", and the options, "group.0.lr"; "state" and "param_groups" give
+        PyTorch's form of it."""
+        return FlatState(self._core._state_dict(), numbered_groups(self.param_groups))
 
     def load_state_dict(self, state_dict):
-        """Copies the values in; options of the state replace those of the optimizer."""
-        self._core._load_state_dict(state_dict)
+        """Copies the values in, of either form; options of the state replace those of the optimizer."""
+        if not isinstance(state_dict, FlatState) and "param_groups" in state_dict:
+            flat = flattened(state_dict, self)
+            extras = [{key: value for key, value in group.items() if key not in self._options.parts and key not in
+                       ("params", "foreach", "capturable", "differentiable", "fused")} for group in state_dict["param_groups"]]
+            self._core._load_state_dict(flat)
+            for group, extra in zip(self.param_groups, extras):
+                group.update(extra)
+            return
+        self._core._load_state_dict(dict(state_dict))
 
-    def __repr__(self):
-        lines = [f"{type(self).__name__} ("]
-        for i, group in enumerate(self.param_groups):
-            lines.append(f"Parameter Group {i}")
-            lines += [f"    {key}: {group[key]}" for key in sorted(group) if key != "params"]
-        return "\n".join(lines + [")"])
+    def __getstate__(self):
+        return {"defaults": self.defaults, "groups": [dict(group) for group in self.param_groups], "state": self.state_dict()}
+
+    def __setstate__(self, state):
+        NativeOptimizer.__init__(self, state["groups"], state["defaults"])
+        self.load_state_dict(state["state"])
+
+    def _has_stepped(self):
+        return self._core._has_stepped()
+
+    def _momentum_option(self):
+        return next((name for name in ("betas", "momentum") if name in self._options.parts), None)
 
 
-class SGD(Optimizer):
+class SGD(NativeOptimizer):
     """Stochastic gradient descent with momentum."""
 
     _name = "SGD"
 
     def __init__(self, params, lr=1e-3, momentum=0.0, dampening=0.0, weight_decay=0.0, nesterov=False, *,
-                 maximize=False):
+                 maximize=False, foreach=None, differentiable=False, fused=None):
         super().__init__(params, dict(lr=lr, momentum=momentum, dampening=dampening, weight_decay=weight_decay,
                                       nesterov=nesterov, maximize=maximize))
 
 
-class Adam(Optimizer):
+class Adam(NativeOptimizer):
     """Adam (Kingma and Ba 2015); weight decay is added to the gradient."""
 
     _name = "Adam"
 
     def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0, amsgrad=False, *,
-                 maximize=False, decoupled_weight_decay=False):
+                 maximize=False, decoupled_weight_decay=False, foreach=None, capturable=False, differentiable=False,
+                 fused=None):
         super().__init__(params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, amsgrad=amsgrad,
                                       maximize=maximize, decoupled_weight_decay=decoupled_weight_decay))
 
 
-class AdamW(Optimizer):
+class AdamW(NativeOptimizer):
     """Adam with decoupled weight decay (Loshchilov and Hutter 2019)."""
 
     _name = "AdamW"
 
     def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01, amsgrad=False, *,
-                 maximize=False):
+                 maximize=False, foreach=None, capturable=False, differentiable=False, fused=None):
         super().__init__(params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, amsgrad=amsgrad,
                                       maximize=maximize))
 
 
-class SparseAdam(Optimizer):
+class SparseAdam(NativeOptimizer):
     """Adam for gradients of which most rows are missing, as embeddings have them with sparse=True: rows without a gradient
     and their moments stay. Of a dense gradient those are the rows of zeros."""
 
@@ -224,80 +234,83 @@ class SparseAdam(Optimizer):
         super().__init__(params, dict(lr=lr, betas=betas, eps=eps, maximize=maximize))
 
 
-class Adamax(Optimizer):
+class Adamax(NativeOptimizer):
     """Adam by the infinity norm (Kingma and Ba 2015)."""
 
     _name = "Adamax"
 
-    def __init__(self, params, lr=2e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0, *, maximize=False):
+    def __init__(self, params, lr=2e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0, *, maximize=False,
+                 foreach=None, differentiable=False, capturable=False):
         super().__init__(params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, maximize=maximize))
 
 
-class NAdam(Optimizer):
+class NAdam(NativeOptimizer):
     """Adam with Nesterov's momentum (Dozat 2016)."""
 
     _name = "NAdam"
 
     def __init__(self, params, lr=2e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0, momentum_decay=4e-3,
-                 decoupled_weight_decay=False, *, maximize=False):
+                 decoupled_weight_decay=False, *, maximize=False, foreach=None, capturable=False, differentiable=False):
         super().__init__(params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay,
                                       momentum_decay=momentum_decay, decoupled_weight_decay=decoupled_weight_decay,
                                       maximize=maximize))
 
 
-class RAdam(Optimizer):
+class RAdam(NativeOptimizer):
     """Adam with rectified variance (Liu et al. 2020)."""
 
     _name = "RAdam"
 
     def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0, decoupled_weight_decay=False,
-                 *, maximize=False):
+                 *, maximize=False, foreach=None, capturable=False, differentiable=False):
         super().__init__(params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay,
                                       decoupled_weight_decay=decoupled_weight_decay, maximize=maximize))
 
 
-class Adagrad(Optimizer):
+class Adagrad(NativeOptimizer):
     """Rates that fall with the root of the sum of squares (Duchi et al. 2011)."""
 
     _name = "Adagrad"
 
     def __init__(self, params, lr=1e-2, lr_decay=0.0, weight_decay=0.0, initial_accumulator_value=0.0, eps=1e-10, *,
-                 maximize=False):
+                 maximize=False, foreach=None, differentiable=False, fused=None):
         super().__init__(params, dict(lr=lr, lr_decay=lr_decay, weight_decay=weight_decay,
                                       initial_accumulator_value=initial_accumulator_value, eps=eps,
                                       maximize=maximize))
 
 
-class Adadelta(Optimizer):
+class Adadelta(NativeOptimizer):
     """Rates from the ratio of steps to gradients (Zeiler 2012)."""
 
     _name = "Adadelta"
 
-    def __init__(self, params, lr=1.0, rho=0.9, eps=1e-6, weight_decay=0.0, *, maximize=False):
+    def __init__(self, params, lr=1.0, rho=0.9, eps=1e-6, weight_decay=0.0, *, maximize=False, capturable=False,
+                 foreach=None, differentiable=False):
         super().__init__(params, dict(lr=lr, rho=rho, eps=eps, weight_decay=weight_decay, maximize=maximize))
 
 
-class RMSprop(Optimizer):
+class RMSprop(NativeOptimizer):
     """Rates by a moving average of squares (Tieleman and Hinton 2012)."""
 
     _name = "RMSprop"
 
     def __init__(self, params, lr=1e-2, alpha=0.99, eps=1e-8, weight_decay=0.0, momentum=0.0, centered=False, *,
-                 maximize=False):
+                 maximize=False, capturable=False, foreach=None, differentiable=False):
         super().__init__(params, dict(lr=lr, alpha=alpha, eps=eps, weight_decay=weight_decay, momentum=momentum,
                                       centered=centered, maximize=maximize))
 
 
-class Rprop(Optimizer):
+class Rprop(NativeOptimizer):
     """Steps by signs alone, for full batches (Riedmiller and Braun 1993)."""
 
     _name = "Rprop"
 
-    def __init__(self, params, lr=1e-2, etas=(0.5, 1.2), step_sizes=(1e-6, 50.0), *, maximize=False):
+    def __init__(self, params, lr=1e-2, etas=(0.5, 1.2), step_sizes=(1e-6, 50.0), *, maximize=False, capturable=False,
+                 foreach=None, differentiable=False):
         super().__init__(params, dict(lr=lr, etas=etas, step_sizes=step_sizes, maximize=maximize))
 
 
-class Lion(Optimizer):
+class Lion(NativeOptimizer):
     """The sign of a moving average (Chen et al. 2023); weight decay is decoupled."""
 
     _name = "Lion"
@@ -306,18 +319,18 @@ class Lion(Optimizer):
         super().__init__(params, dict(lr=lr, betas=betas, weight_decay=weight_decay, maximize=maximize))
 
 
-class Adafactor(Optimizer):
+class Adafactor(NativeOptimizer):
     """Adafactor (Shazeer and Stern 2018), whose state of a matrix is a row and a column."""
 
     _name = "Adafactor"
 
     def __init__(self, params, lr=1e-2, beta2_decay=-0.8, eps=(None, 1e-3), d=1.0, weight_decay=0.0, *,
-                 maximize=False):
+                 maximize=False, foreach=None):
         super().__init__(params, dict(lr=lr, beta2_decay=beta2_decay, eps=eps, d=d, weight_decay=weight_decay,
                                       maximize=maximize))
 
 
-class Muon(Optimizer):
+class Muon(NativeOptimizer):
     """Momentum made orthogonal by Newton-Schulz iterations (Jordan 2024); for matrices alone."""
 
     _name = "Muon"
@@ -329,7 +342,7 @@ class Muon(Optimizer):
                                       adjust_lr_fn=adjust_lr_fn))
 
 
-class LBFGS(Optimizer):
+class LBFGS(NativeOptimizer):
     """L-BFGS (Liu and Nocedal 1989); step needs a closure, which computes the loss and its gradients anew."""
 
     _name = "LBFGS"

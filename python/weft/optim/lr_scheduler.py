@@ -1,9 +1,10 @@
 """Learning rates over time, under PyTorch's names.
 
-Each is a function of the step and of the group's rate at the beginning, where PyTorch goes on from the rate that is set:
-a rate that the program sets in between lasts until the next step."""
+Each is a function of the step and of the group's rate at the beginning. Where the program or another schedule has set
+another rate, those that PyTorch computes from the rate of the step before go on from it."""
 
 import bisect
+import math
 import warnings
 
 from weft import _core
@@ -13,7 +14,7 @@ def _check_optimizer(optimizer):
     from weft.optim import Optimizer
 
     if not isinstance(optimizer, Optimizer):
-        raise TypeError(f"argument 'optimizer' must be an Optimizer, not {type(optimizer).__name__}")
+        raise TypeError(f"argument 'optimizer': expected an Optimizer, got {type(optimizer).__name__}")
 
 
 def _found(state_dict, name):
@@ -26,7 +27,7 @@ def _rates_in(state_dict, name, groups):
     """A rate for each group."""
     rates = [float(rate) for rate in _found(state_dict, name)]
     if len(rates) != groups:
-        raise ValueError(f"the state is of {len(rates)} groups, not {groups}")
+        raise ValueError(f"state: expected {groups} groups, got {len(rates)}")
     return rates
 
 
@@ -36,7 +37,7 @@ class LRScheduler:
     def __init__(self, optimizer, last_epoch=-1, schedules=None):
         _check_optimizer(optimizer)
         if last_epoch < -1:
-            raise ValueError(f"last_epoch is {last_epoch}: it must be at least -1")
+            raise ValueError(f"last_epoch: expected at least -1, got {last_epoch}")
         self.optimizer = optimizer
         groups = optimizer.param_groups
         for group in groups:
@@ -50,13 +51,15 @@ class LRScheduler:
             raise ValueError(f"there are {len(self._schedules)} values for {len(groups)} groups")
         self._momentum = None
         if self._schedules and any(s.has_momentum() for s in self._schedules):
-            parts = optimizer._options.parts
-            self._momentum = "betas" if "betas" in parts else "momentum" if "momentum" in parts else None
+            self._momentum = optimizer._momentum_option()
             if self._momentum is None:
                 raise ValueError(f"{type(optimizer).__name__} has no momentum to cycle: pass cycle_momentum=False")
         self.last_epoch = last_epoch
-        self._last_lr = list(self.base_lrs)
+        self._last_lr, self._bases = list(self.base_lrs), list(self.base_lrs)
         self.step()
+
+    _follows = False  # goes on from a rate that was set elsewhere
+    _was_loaded = False  # the rates of the state count, not those of the optimizer
 
     def _rate(self, group, step, base):
         return self._schedules[group].rate(step, base)
@@ -65,7 +68,19 @@ class LRScheduler:
         return type(self).get_lr is LRScheduler.get_lr
 
     def get_lr(self):
-        return [self._rate(i, self.last_epoch, base) for i, base in enumerate(self.base_lrs)]
+        return [self._rate(i, self.last_epoch, base) for i, base in enumerate(self._bases)]
+
+    def _base_of(self, group, step, rate):
+        """The base from which this rate comes at a step. Rates are linear functions of it."""
+        constant = self._rate(group, step, 0.0)
+        slope = self._rate(group, step, 1.0) - constant
+        return rate if slope == 0 else (rate - constant) / slope
+
+    def _follow(self, step):
+        """Goes on from the rates that were set elsewhere since the last step."""
+        for i, (group, last) in enumerate(zip(self.optimizer.param_groups, self._last_lr)):
+            if group["lr"] != last:
+                self._bases[i] = self._base_of(i, step, group["lr"])
 
     def get_last_lr(self):
         return list(self._last_lr)
@@ -73,13 +88,16 @@ class LRScheduler:
     def step(self, epoch=None):
         """Goes on by one step, or to the one that is given."""
         before = self.last_epoch
+        if self._follows and before >= 0 and epoch is None and not self._was_loaded:
+            self._follow(before)
+        self._was_loaded = False
         self.last_epoch = before + 1 if epoch is None else epoch
         try:
             self._set(self.get_lr())
         except Exception:
             self.last_epoch = before
             raise
-        if epoch is None and before == 0 and not self.optimizer._core._has_stepped():
+        if epoch is None and before == 0 and not self.optimizer._has_stepped():
             warnings.warn("lr_scheduler.step() comes before optimizer.step(): the schedule's first rate is never used. "
                           "Call optimizer.step() before scheduler.step().", UserWarning, stacklevel=2)
 
@@ -109,13 +127,25 @@ class LRScheduler:
         changed then."""
         position = int(_found(state_dict, "last_epoch"))
         base, last = (_rates_in(state_dict, name, len(self.base_lrs)) for name in ("base_lrs", "_last_lr"))
-        self.last_epoch, self.base_lrs, self._last_lr = position, base, last
+        self.last_epoch, self.base_lrs, self._last_lr, self._bases = position, base, last, list(base)
+        self._was_loaded = True
+        if self._follows:
+            for i, rate in enumerate(last):
+                if not math.isclose(rate, self._rate(i, position, base[i]), rel_tol=1e-9, abs_tol=1e-15):
+                    self._bases[i] = self._base_of(i, position, rate)
 
 
 def _each(optimizer, value):
     """One value for each group."""
     _check_optimizer(optimizer)
     return list(value) if isinstance(value, (list, tuple)) else [value] * len(optimizer.param_groups)
+
+
+def _whole(steps):
+    """A number of steps, which may come as 10.0."""
+    if steps != int(steps):
+        raise ValueError(f"number of steps: expected a whole number, got {steps}")
+    return int(steps)
 
 
 class _Pure(LRScheduler):
@@ -126,33 +156,43 @@ class _Pure(LRScheduler):
 class StepLR(_Pure):
     """Multiplied by gamma every step_size steps."""
 
+    _follows = True
+
     def __init__(self, optimizer, step_size, gamma=0.1, last_epoch=-1):
-        super().__init__(optimizer, _core._step_lr(step_size, gamma), last_epoch)
+        super().__init__(optimizer, _core._step_lr(_whole(step_size), gamma), last_epoch)
 
 
 class MultiStepLR(_Pure):
     """Multiplied by gamma at each milestone."""
 
+    _follows = True
+
     def __init__(self, optimizer, milestones, gamma=0.1, last_epoch=-1):
-        super().__init__(optimizer, _core._multi_step_lr(list(milestones), gamma), last_epoch)
+        super().__init__(optimizer, _core._multi_step_lr(sorted(map(_whole, milestones)), gamma), last_epoch)
 
 
 class ConstantLR(_Pure):
     """Times factor for total_iters steps."""
 
+    _follows = True
+
     def __init__(self, optimizer, factor=1.0 / 3, total_iters=5, last_epoch=-1):
-        super().__init__(optimizer, _core._constant_lr(factor, total_iters), last_epoch)
+        super().__init__(optimizer, _core._constant_lr(factor, _whole(total_iters)), last_epoch)
 
 
 class LinearLR(_Pure):
     """Times a factor that goes in a line from start_factor to end_factor."""
 
+    _follows = True
+
     def __init__(self, optimizer, start_factor=1.0 / 3, end_factor=1.0, total_iters=5, last_epoch=-1):
-        super().__init__(optimizer, _core._linear_lr(start_factor, end_factor, total_iters), last_epoch)
+        super().__init__(optimizer, _core._linear_lr(start_factor, end_factor, _whole(total_iters)), last_epoch)
 
 
 class ExponentialLR(_Pure):
     """Multiplied by gamma every step."""
+
+    _follows = True
 
     def __init__(self, optimizer, gamma, last_epoch=-1):
         super().__init__(optimizer, _core._exponential_lr(gamma), last_epoch)
@@ -161,22 +201,26 @@ class ExponentialLR(_Pure):
 class PolynomialLR(_Pure):
     """Down to 0 in total_iters steps, as a power of what is left."""
 
+    _follows = True
+
     def __init__(self, optimizer, total_iters=5, power=1.0, last_epoch=-1):
-        super().__init__(optimizer, _core._polynomial_lr(total_iters, power), last_epoch)
+        super().__init__(optimizer, _core._polynomial_lr(_whole(total_iters), power), last_epoch)
 
 
 class CosineAnnealingLR(_Pure):
     """Half a cosine down to eta_min in T_max steps, and back (Loshchilov and Hutter 2017)."""
 
+    _follows = True
+
     def __init__(self, optimizer, T_max, eta_min=0.0, last_epoch=-1):
-        super().__init__(optimizer, _core._cosine_annealing_lr(T_max, eta_min), last_epoch)
+        super().__init__(optimizer, _core._cosine_annealing_lr(_whole(T_max), eta_min), last_epoch)
 
 
 class CosineAnnealingWarmRestarts(_Pure):
     """Half a cosine, begun anew after T_0 steps, then after T_0 * T_mult, and so on."""
 
     def __init__(self, optimizer, T_0, T_mult=1, eta_min=0.0, last_epoch=-1):
-        super().__init__(optimizer, _core._warm_restarts(T_0, T_mult, eta_min), last_epoch)
+        super().__init__(optimizer, _core._warm_restarts(_whole(T_0), _whole(T_mult), eta_min), last_epoch)
 
 
 class OneCycleLR(LRScheduler):
@@ -225,6 +269,8 @@ class LambdaLR(LRScheduler):
 class MultiplicativeLR(LRScheduler):
     """Multiplied by lr_lambda(step) at every step."""
 
+    _follows = True
+
     def __init__(self, optimizer, lr_lambda, last_epoch=-1):
         self.lr_lambdas = _each(optimizer, lr_lambda)
         if len(self.lr_lambdas) != len(optimizer.param_groups):
@@ -247,7 +293,7 @@ def _check_parts(schedulers, optimizer):
         raise ValueError("there are no schedulers")
     for s in schedulers:
         if not isinstance(s, LRScheduler) or not s._is_function():
-            raise TypeError(f"{type(s).__name__} is no function of the step, which is what can be put together")
+            raise TypeError(f"{type(s).__name__} is no function of the step, as this combination needs")
         if s.optimizer is not optimizer:
             raise ValueError("the schedulers are of several optimizers")
 
@@ -276,10 +322,10 @@ class SequentialLR(LRScheduler):
         schedulers, milestones = list(schedulers), list(milestones)
         _check_parts(schedulers, optimizer)
         if len(milestones) != len(schedulers) - 1:
-            raise ValueError(f"{len(schedulers)} schedulers need {len(schedulers) - 1} milestones, "
-                             f"not {len(milestones)}")
+            raise ValueError(f"milestones: expected {len(schedulers) - 1} for {len(schedulers)} schedulers, "
+                             f"got {len(milestones)}")
         if any(b <= a for a, b in zip([0, *milestones], milestones)):
-            raise ValueError(f"the milestones {milestones} must be above 0 and in ascending order")
+            raise ValueError(f"milestones: expected numbers above 0 in ascending order, got {milestones}")
         self._schedulers, self._milestones = schedulers, milestones
         super().__init__(optimizer, last_epoch)
 
@@ -294,13 +340,13 @@ class ReduceLROnPlateau:
     def __init__(self, optimizer, mode="min", factor=0.1, patience=10, threshold=1e-4, threshold_mode="rel",
                  cooldown=0, min_lr=0.0, eps=1e-8):
         if mode not in ("min", "max"):
-            raise ValueError(f"mode is {mode!r}: it must be 'min' or 'max'")
+            raise ValueError(f"mode: expected 'min' or 'max', got {mode!r}")
         if threshold_mode not in ("rel", "abs"):
-            raise ValueError(f"threshold_mode is {threshold_mode!r}: it must be 'rel' or 'abs'")
+            raise ValueError(f"threshold_mode: expected 'rel' or 'abs', got {threshold_mode!r}")
         if not 0 < factor < 1:
-            raise ValueError(f"factor is {factor}: it must lie in (0, 1)")
+            raise ValueError(f"factor: expected a number in (0, 1), got {factor}")
         if patience < 0 or cooldown < 0:
-            raise ValueError("patience and cooldown must not be negative")
+            raise ValueError(f"patience and cooldown: expected at least 0, got {patience} and {cooldown}")
         self.optimizer, self.mode, self.factor, self.patience = optimizer, mode, factor, patience
         self.threshold, self.threshold_mode, self.cooldown, self.eps = threshold, threshold_mode, cooldown, eps
         self.min_lrs = _each(optimizer, min_lr)

@@ -16,11 +16,19 @@ class _Exponential(float):
 def get_ema_avg_fn(decay=0.999):
     """For AveragedModel: average = decay * average + (1 - decay) * parameter."""
     if not 0 <= decay <= 1:
-        raise ValueError(f"decay is {decay}: it must lie in [0, 1]")
+        raise ValueError(f"decay: expected a number in [0, 1], got {decay}")
     return _Exponential(decay)
 
 
 get_ema_multi_avg_fn = get_ema_avg_fn
+
+
+def get_swa_avg_fn():
+    """For AveragedModel: the mean of all parameters so far, which is its default."""
+    return None
+
+
+get_swa_multi_avg_fn = get_swa_avg_fn
 
 
 class AveragedModel(Module):
@@ -39,7 +47,7 @@ class AveragedModel(Module):
         chosen = multi_avg_fn if multi_avg_fn is not None else avg_fn
         decay = float(chosen) if isinstance(chosen, _Exponential) else None
         if chosen is not None and decay is None and not callable(chosen):
-            raise TypeError(f"AveragedModel(): an averaging function must be callable, not {type(chosen).__name__}")
+            raise TypeError(f"AveragedModel(): averaging function: expected a callable, got {type(chosen).__name__}")
         self.module = copy.deepcopy(model)
         self.register_buffer("n_averaged", tensor(0))
         if device is not None:
@@ -143,6 +151,8 @@ def update_bn(loader, model, device=None):
 
 class SWALR(LRScheduler):
     """From the group's rate to swa_lr within anneal_epochs steps (Izmailov et al. 2018)."""
+
+    _follows = True
 
     def __init__(self, optimizer, swa_lr, anneal_epochs=10, anneal_strategy="cos", last_epoch=-1):
         schedules = [_core._swa_lr(rate, anneal_epochs, anneal_strategy) for rate in _each(optimizer, swa_lr)]

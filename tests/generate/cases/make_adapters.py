@@ -39,6 +39,8 @@ def write(name, base, **options):
 
 write("embedding_and_head", "llama", target_modules=["q_proj", "embed_tokens", "lm_head"])
 write("tied_embedding", "qwen2", target_modules=["down_proj", "embed_tokens"])
+write("tied_head", "qwen2", target_modules=["down_proj", "lm_head"])
+write("tied_embedding_and_head", "qwen2", target_modules=["embed_tokens", "lm_head"])
 write("bias_all", "qwen2", target_modules=["q_proj", "down_proj"], bias="all")
 write("bias_lora_only", "qwen2", target_modules=["q_proj", "v_proj"], bias="lora_only", use_rslora=True)
 write("patterns", "llama", target_modules=["q_proj", "v_proj"], rank_pattern={"layers.1.*q_proj": 3, "q_proj": 1},

@@ -509,7 +509,7 @@ int32_t has_kernel(const char* kernel) {
 /// Every element of the view must be in memory of the device.
 void check_view(Device& device, const WeftView& view, const WeftKernelCall& call) {
   if (view.data == nullptr || view.layout.numel == 0 || view.layout.host_scalar != 0) return;
-  static const int64_t sizes[] = {1, 1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 8, 1, 1, 8, 16};
+  static const int64_t sizes[] = {1, 1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 8, 1, 1, 1, 1, 1, 8, 16};
   static_assert(sizeof sizes == (WEFT_C128 + 1) * sizeof(int64_t));
   int64_t low = 0, high = sizes[view.layout.dtype];
   for (int d = 0; d < view.layout.rank; ++d) {
@@ -652,7 +652,7 @@ extern "C" __attribute__((visibility("default"))) int weft_plugin_init(WeftPlugi
                                                  : STUB_KIND;
   params->sub_type = "Stub of host memory";
   params->struct_size = garbage("struct_size") ? 24 : sizeof *params;
-  params->abi_major = garbage("major") ? 2 : WEFT_PLUGIN_ABI_MAJOR;
+  params->abi_major = garbage("major") ? WEFT_PLUGIN_ABI_MAJOR + 1 : WEFT_PLUGIN_ABI_MAJOR;
   params->abi_minor = garbage("new_minor")   ? WEFT_PLUGIN_ABI_MINOR + 1
                       : garbage("old_minor") ? 0
                                              : WEFT_PLUGIN_ABI_MINOR;

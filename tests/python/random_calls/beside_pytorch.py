@@ -37,8 +37,9 @@ def main():
     for i in range(options.count):
         line = table[i % len(table)]
         call = draw(line, options.seed + i // len(table))
-        outcomes = list(compare(call, answer(weft, call), answer(torch, call), lambda: answer(torch, call, wide=True)))
-        told = [(what, text) for what, text in outcomes if text and not documented(call, what, text)]
+        ours = answer(weft, call)
+        outcomes = list(compare(call, ours, answer(torch, call), lambda: answer(torch, call, wide=True)))
+        told = [(what, text) for what, text in outcomes if text and not documented(call, what, text, ours)]
         counted.update(["different" if told else "documented" if any(text for _, text in outcomes) else
                         outcomes[0][0] if outcomes and outcomes[0][0] in ("both refuse", "not implemented in PyTorch") else "agree"])
         found[line] += [(call, what, text) for what, text in told]

@@ -2,7 +2,8 @@
 
 import math
 
-RELATIVE = {"float64": 1e-9, "complex128": 1e-9, "float32": 3e-5, "complex64": 3e-5, "float16": 4e-3, "bfloat16": 3e-2}
+RELATIVE = {"float64": 1e-9, "complex128": 1e-9, "float32": 3e-5, "complex64": 3e-5, "float16": 4e-3, "bfloat16": 3e-2,
+            "complex32": 4e-3, "bcomplex32": 3e-2}
 
 
 def leaves(value):
@@ -51,24 +52,30 @@ def magnitude(values):
     return max((abs(v) for v in values if not isinstance(v, bool) and cmath_finite(complex(v))), default=0.0)
 
 
-def difference(got, want, check_dtype=True, scale=0.0, relative=0.0):
-    """None, or the difference between two plain results in words."""
+def differences(got, want, check_dtype=True, scale=0.0, relative=0.0):
+    """Yields the differences between two plain results in words, one for each element that differs."""
     if not isinstance(want, tuple):
         if isinstance(got, tuple):
-            return f"a tensor of {got[0]}{got[1]}; expected {want!r}"
-        return None if type(got) is type(want) and near(got, want, 1e-9, scale) else f"{got!r}; expected {want!r}"
-    if not isinstance(got, tuple):
-        return f"{got!r}; expected a tensor of {want[0]}{want[1]}"
-    if got[1] != want[1]:
-        return f"shape {got[1]}; expected {want[1]}"
-    if check_dtype and got[0] != want[0]:
-        return f"dtype {got[0]}; expected {want[0]}"
-    relative = max(relative, RELATIVE.get(got[0], 0), RELATIVE.get(want[0], 0))
-    scale = max(scale, magnitude(want[2]))
-    for i, (g, w) in enumerate(zip(got[2], want[2])):
-        if not near(g, w, relative, scale):
-            return f"element {i} is {g!r}; expected {w!r}"
-    return None
+            yield f"a tensor of {got[0]}{got[1]}; expected {want!r}"
+        elif type(got) is not type(want) or not near(got, want, 1e-9, scale):
+            yield f"{got!r}; expected {want!r}"
+    elif not isinstance(got, tuple):
+        yield f"{got!r}; expected a tensor of {want[0]}{want[1]}"
+    elif got[1] != want[1]:
+        yield f"shape {got[1]}; expected {want[1]}"
+    else:
+        if check_dtype and got[0] != want[0]:
+            yield f"dtype {got[0]}; expected {want[0]}"
+        relative = max(relative, RELATIVE.get(got[0], 0), RELATIVE.get(want[0], 0))
+        scale = max(scale, magnitude(want[2]))
+        for i, (g, w) in enumerate(zip(got[2], want[2])):
+            if not near(g, w, relative, scale):
+                yield f"element {i} is {g!r}; expected {w!r}"
+
+
+def difference(got, want, **options):
+    """The first of the differences, or None."""
+    return next(differences(got, want, **options), None)
 
 
 # PyTorch's messages for calls without a kernel or an overload.
@@ -93,8 +100,9 @@ def compare_refusals(ours, theirs):
 
 
 def compare(call, ours, theirs, exact=lambda: None):
-    """Yields (what, difference in words) for two answers to a call; words are None where they agree. `exact` computes PyTorch's
-    answer in 64 bits: a result that is near that one is right."""
+    """Yields (what, difference in words) for two answers to a call; words are None where they agree, and begin with the number of
+    the result or the name of the input that the gradient is of. `exact` computes PyTorch's answer in 64 bits: a result that is
+    near that one is right."""
     if "refused" in ours or "refused" in theirs:
         yield compare_refusals(ours.get("refused"), theirs.get("refused"))
         return
@@ -104,21 +112,22 @@ def compare(call, ours, theirs, exact=lambda: None):
 
     def judged(what, got, want, kind, key):
         tolerance = loose if what == "gradient" else {}
-        text = difference(got, want, **tolerance)
-        if text and not text.startswith(("dtype", "shape")):
+        found = [(what, f"{key}: {text}") for text in differences(got, want, **tolerance)]
+        elements = [told for told in found if " element " in told[1]]
+        if elements:
             try:
                 reference = exact()[kind][key]
             except (KeyError, IndexError, TypeError):
-                return what, text
-            if difference(got, reference, check_dtype=False, **tolerance) is None:
-                return "PyTorch rounds more", None
-        return what, text
+                reference = None
+            if reference is not None and difference(got, reference, check_dtype=False, **tolerance) is None:
+                found = [told for told in found if told not in elements] + [("PyTorch rounds more", None)]
+        return found or [(what, None)]
 
     if len(theirs["values"]) != len(ours["values"]):
         yield "value", f"{len(ours['values'])} results; expected {len(theirs['values'])}"
         return
     for i, (got, want) in enumerate(zip(ours["values"], theirs["values"])):
-        yield judged("value", got, want, "values", i)
+        yield from judged("value", got, want, "values", i)
     if "no gradient" in ours or "no gradient" in theirs:
         if "no gradient" in ours and "no gradient" not in theirs:
             yield "no gradient", ours["no gradient"]
@@ -128,4 +137,4 @@ def compare(call, ours, theirs, exact=lambda: None):
         if want is None or got is None:
             yield "recorded", f"the gradient of {name} is recorded by {'PyTorch' if got is None else 'Weft'} alone"
         else:
-            yield judged("gradient", got, want, "gradients", name)
+            yield from judged("gradient", got, want, "gradients", name)

@@ -1,7 +1,8 @@
 """Help for training loops."""
 
 from weft import _core
-from weft.nn.utils import parametrizations, parametrize, rnn  # noqa: F401
+from weft._modes import no_grad
+from weft.nn.utils import parametrizations, parametrize, prune, rnn  # noqa: F401
 
 
 def _listed(parameters):
@@ -38,3 +39,44 @@ def freeze(module, pattern=None):
 def unfreeze(module, pattern=None):
     """The other way round."""
     return _core._freeze(module._state, pattern or "", False)
+
+
+def parameters_to_vector(parameters):
+    """All elements of the parameters as one vector."""
+    return _core._ops["cat"]([p.reshape(-1) for p in _listed(parameters)])
+
+
+def vector_to_parameters(vec, parameters):
+    """Writes the elements of a vector into the parameters, in order. ValueError where their numbers differ."""
+    parameters = _listed(parameters)
+    counts = [p.numel() for p in parameters]
+    if vec.numel() != sum(counts):
+        raise ValueError(f"vector_to_parameters(): {vec.numel()} elements for parameters of {sum(counts)}")
+    with no_grad():
+        for p, part in zip(parameters, vec.split(counts)):
+            p.copy_(part.reshape(p.shape))
+
+
+def convert_conv2d_weight_memory_format(module, memory_format):
+    """The module: every memory format means row-major."""
+    return module
+
+
+convert_conv3d_weight_memory_format = convert_conv2d_weight_memory_format
+
+
+def skip_init(module_cls, *args, **kwargs):
+    """The module; its parameters have first values all the same."""
+    return module_cls(*args, **kwargs)
+
+
+def __getattr__(name):
+    if name in ("fusion", "stateless"):  # which import all of weft.nn
+        import importlib
+
+        return importlib.import_module(f"weft.nn.utils.{name}")
+    if name in ("fuse_conv_bn_eval", "fuse_conv_bn_weights", "fuse_linear_bn_eval", "fuse_linear_bn_weights"):
+        from weft.nn.utils import fusion
+
+        return getattr(fusion, name)
+    raise AttributeError(f"module 'weft.nn.utils' has no attribute '{name}'")

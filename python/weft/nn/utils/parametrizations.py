@@ -45,7 +45,7 @@ class _Orthogonal(_Native):
 
     def __init__(self, weight, orthogonal_map=None, use_trivialization=True):
         if orthogonal_map not in (None, *_maps):
-            raise ValueError(f"orthogonal(): argument 'orthogonal_map' must be one of {_maps}, not {orthogonal_map!r}")
+            raise ValueError(f"orthogonal(): argument 'orthogonal_map': expected one of {_maps}, got {orthogonal_map!r}")
         number = None if orthogonal_map is None else _maps.index(orthogonal_map)
         super().__init__(_core._orthogonal(weight, number, use_trivialization))
 
