@@ -146,8 +146,8 @@ TEST(TorchOptim, StepsDescendAndSchedulersLowerTheRate) {
   }
   EXPECT_LT(last, first);
   EXPECT_DOUBLE_EQ(optimizer.param_groups()[0].options().get_lr(), 0.025);
-  const auto& state = static_cast<const torch::optim::AdamParamState&>(
-      *optimizer.state().at(net->fc1->weight.unsafeGetTensorImpl()));
+  const auto& state =
+      static_cast<const torch::optim::AdamParamState&>(*optimizer.state().at(net->fc1->weight.unsafeGetTensorImpl()));
   EXPECT_EQ(state.step(), 20);
 }
 

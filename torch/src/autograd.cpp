@@ -55,10 +55,9 @@ namespace {
 std::vector<weft::Tensor> gradients_of(const variable_list& outputs, const variable_list& inputs,
                                        const variable_list& grad_outputs, optional<bool> retain_graph,
                                        bool create_graph) {
-  return weft::grad(weft_tensors(outputs), weft_tensors(inputs), weft_tensors(grad_outputs),
-                    {.retain_graph = retain_graph.value_or(create_graph),
-                     .create_graph = create_graph,
-                     .allow_unused = true});
+  return weft::grad(
+      weft_tensors(outputs), weft_tensors(inputs), weft_tensors(grad_outputs),
+      {.retain_graph = retain_graph.value_or(create_graph), .create_graph = create_graph, .allow_unused = true});
 }
 
 }  // namespace
@@ -156,8 +155,9 @@ std::vector<weft::Tensor> run_backward(weft::autograd::Context& context, std::sp
   std::vector<weft::Tensor> wanted;
   for (size_t i = 0; i < returned.size(); ++i) {
     if (i < is_tensor.size() && is_tensor[i]) wanted.push_back(returned[i]);
-    else TORCH_CHECK(!returned[i].defined(), "function returned a gradient different from None at position ", i + 1,
-                     ", but the corresponding forward input was not a Variable");
+    else
+      TORCH_CHECK(!returned[i].defined(), "function returned a gradient different from None at position ", i + 1,
+                  ", but the corresponding forward input was not a Variable");
   }
   return wanted;
 }
@@ -165,7 +165,8 @@ std::vector<weft::Tensor> run_backward(weft::autograd::Context& context, std::sp
 }  // namespace
 
 FunctionCall::FunctionCall(std::string name, variable_list inputs, std::vector<bool> is_tensor, Run run)
-    : context_(std::make_shared<AutogradContext>()), call_(std::move(name), weft_tensors(inputs), weft::Location::none()) {
+    : context_(std::make_shared<AutogradContext>()),
+      call_(std::move(name), weft_tensors(inputs), weft::Location::none()) {
   context_->is_tensor = std::move(is_tensor);
   context_->context = &call_.context();
   call_.context().data = Kept{context_, run};

@@ -134,9 +134,9 @@ Tensor bartlett_window(int64_t length, bool periodic, const TensorOptions& optio
   return (1 - (arange(length, kDouble) * (2 / last) - 1).abs()).to(options.dtype());
 }
 
-#define LIKE(name)                                                                                            \
+#define LIKE(name)                                                                                               \
   Tensor name##_like(const Tensor& self, const TensorOptions& options, optional<MemoryFormat>, Location where) { \
-    return weft::name##_like(self, weft::LikeOptions(options), where);                                        \
+    return weft::name##_like(self, weft::LikeOptions(options), where);                                           \
   }
 LIKE(empty)
 LIKE(zeros)
@@ -198,7 +198,8 @@ ScalarType default_type_of(ScalarType type) {
 template <class T>
 void NestedList::collect(std::vector<T>& out) const {
   if (is_number_) out.push_back(scalar_.to<T>());
-  else for (const NestedList& item : items_) item.collect(out);
+  else
+    for (const NestedList& item : items_) item.collect(out);
 }
 
 Tensor NestedList::tensor(const TensorOptions& options, Location where) const {

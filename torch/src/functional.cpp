@@ -27,10 +27,8 @@ Tensor finished(const Tensor& input, const Tensor& result, bool inplace) {
 }  // namespace
 
 // ---- activations ----
-#define ACTIVATION(name, Options, ...)                            \
-  Tensor name(const Tensor& input, const Options& options) {      \
-    return finished(input, __VA_ARGS__, options.inplace());       \
-  }
+#define ACTIVATION(name, Options, ...) \
+  Tensor name(const Tensor& input, const Options& options) { return finished(input, __VA_ARGS__, options.inplace()); }
 ACTIVATION(elu, ELUFuncOptions, weft::elu(input, options.alpha()))
 ACTIVATION(selu, SELUFuncOptions, weft::selu(input))
 ACTIVATION(celu, CELUFuncOptions, weft::celu(input, options.alpha()))
@@ -98,13 +96,13 @@ std::tuple<Tensor, Tensor> multi_head_attention_forward(const Tensor& query, con
   parameters.out_proj_bias = options.out_proj_bias();
   parameters.add_zero_attn = options.add_zero_attn();
   const auto mask = [](const Tensor& m) { return m.defined() && m.scalar_type() == at::kByte ? m.ne(0) : m; };
-  const weft::HeadsResult result = weft::multi_head_attention_forward(
-      query, key, value, options.num_heads(), parameters,
-      {.key_padding_mask = mask(options.key_padding_mask()),
-       .need_weights = options.need_weights(),
-       .attn_mask = mask(options.attn_mask()),
-       .average_attn_weights = options.average_attn_weights()},
-      options.training() ? options.dropout_p() : 0);
+  const weft::HeadsResult result =
+      weft::multi_head_attention_forward(query, key, value, options.num_heads(), parameters,
+                                         {.key_padding_mask = mask(options.key_padding_mask()),
+                                          .need_weights = options.need_weights(),
+                                          .attn_mask = mask(options.attn_mask()),
+                                          .average_attn_weights = options.average_attn_weights()},
+                                         options.training() ? options.dropout_p() : 0);
   return {result.output, result.weights};
 }
 
@@ -136,19 +134,18 @@ Tensor local_response_norm(const Tensor& input, const LocalResponseNormFuncOptio
   return weft::local_response_norm(input, options.size(), options.alpha(), options.beta(), options.k());
 }
 Tensor normalize(const Tensor& input, const NormalizeFuncOptions& options) {
-  const Tensor result =
-      weft::normalize(input, {.p = options.p(), .dims = options.dim(), .eps = options.eps()});
+  const Tensor result = weft::normalize(input, {.p = options.p(), .dims = options.dim(), .eps = options.eps()});
   if (!options.out()) return result;
   Tensor out = *options.out();
   return at::write_out(out, result);
 }
 
 // ---- dropout ----
-#define DROPOUT(name, Options)                                                                       \
-  Tensor name(const Tensor& input, const Options& options) {                                         \
-    TORCH_CHECK(options.p() >= 0 && options.p() <= 1,                                                \
-                "dropout probability has to be between 0 and 1, but got ", options.p());             \
-    return finished(input, weft::name(input, options.p(), options.training()), options.inplace());   \
+#define DROPOUT(name, Options)                                                                                   \
+  Tensor name(const Tensor& input, const Options& options) {                                                     \
+    TORCH_CHECK(options.p() >= 0 && options.p() <= 1, "dropout probability has to be between 0 and 1, but got ", \
+                options.p());                                                                                    \
+    return finished(input, weft::name(input, options.p(), options.training()), options.inplace());               \
   }
 DROPOUT(dropout, DropoutFuncOptions)
 DROPOUT(dropout2d, Dropout2dFuncOptions)
@@ -189,10 +186,10 @@ optional<int64_t> checked_padding(optional<int64_t> padding_idx, int64_t rows) {
 
 Tensor embedding(const Tensor& input, const Tensor& weight, const EmbeddingFuncOptions& options) {
   if (options.max_norm()) limit_rows(weight, input, *options.max_norm(), options.norm_type());
-  const Tensor result = weft::embedding(
-      weight, input,
-      weft::EmbeddingOptions{.padding_idx = checked_padding(options.padding_idx(), weight.size(0)),
-                             .sparse = options.sparse()});
+  const Tensor result =
+      weft::embedding(weight, input,
+                      weft::EmbeddingOptions{.padding_idx = checked_padding(options.padding_idx(), weight.size(0)),
+                                             .sparse = options.sparse()});
   if (options.scale_grad_by_freq()) scale_by_frequency(result, input, weight.size(0));
   return result;
 }

@@ -45,74 +45,73 @@ Dims sizes_of(const Sizes& sizes, const Tensor& input) {
 
 }  // namespace
 
-#define DIMENSIONS(n)                                                                                                \
-  Tensor conv##n##d(const Tensor& input, const Tensor& weight, const Conv##n##dFuncOptions& options) {               \
-    return weft::conv##n##d(input, weight, options.bias(),                                                           \
-                            {.stride = options.stride(),                                                             \
-                             .padding = padding_of<n>(options.padding()),                                            \
-                             .dilation = options.dilation(),                                                         \
-                             .groups = options.groups()});                                                           \
-  }                                                                                                                  \
-  Tensor conv_transpose##n##d(const Tensor& input, const Tensor& weight,                                             \
-                              const ConvTranspose##n##dFuncOptions& options) {                                       \
-    return weft::conv_transpose##n##d(input, weight, options.bias(),                                                 \
-                                      {.stride = options.stride(),                                                   \
-                                       .padding = options.padding(),                                                 \
-                                       .output_padding = options.output_padding(),                                   \
-                                       .groups = options.groups(),                                                   \
-                                       .dilation = options.dilation()});                                             \
-  }                                                                                                                  \
-  Tensor avg_pool##n##d(const Tensor& input, const AvgPool##n##dFuncOptions& options) {                              \
-    return weft::avg_pool##n##d(input, options.kernel_size(),                                                        \
-                                {.stride = options.stride(),                                                         \
-                                 .padding = options.padding(),                                                       \
-                                 .ceil_mode = options.ceil_mode(),                                                   \
-                                 .count_include_pad = options.count_include_pad(),                                   \
-                                 .divisor_override = options.divisor_override()});                                   \
-  }                                                                                                                  \
-  Tensor max_pool##n##d(const Tensor& input, const MaxPool##n##dFuncOptions& options) {                              \
-    return weft::max_pool##n##d(input, options.kernel_size(), max_pool_options<n>(options));                         \
-  }                                                                                                                  \
-  Pair max_pool##n##d_with_indices(const Tensor& input, const MaxPool##n##dFuncOptions& options) {                   \
-    return pair(weft::max_pool##n##d_with_indices(input, options.kernel_size(), max_pool_options<n>(options)));      \
-  }                                                                                                                  \
-  Tensor adaptive_max_pool##n##d(const Tensor& input, const AdaptiveMaxPool##n##dFuncOptions& options) {             \
-    return weft::adaptive_max_pool##n##d(input, sizes_of(options.output_size(), input));                             \
-  }                                                                                                                  \
-  Pair adaptive_max_pool##n##d_with_indices(const Tensor& input, const AdaptiveMaxPool##n##dFuncOptions& options) {  \
-    return pair(weft::adaptive_max_pool##n##d_with_indices(input, sizes_of(options.output_size(), input)));          \
-  }                                                                                                                  \
-  Tensor adaptive_avg_pool##n##d(const Tensor& input, const AdaptiveAvgPool##n##dFuncOptions& options) {             \
-    return weft::adaptive_avg_pool##n##d(input, sizes_of(options.output_size(), input));                             \
-  }                                                                                                                  \
-  Tensor max_unpool##n##d(const Tensor& input, const Tensor& indices, const MaxUnpool##n##dFuncOptions& options) {   \
-    return weft::max_unpool##n##d(                                                                                   \
-        input, indices, options.kernel_size(),                                                                       \
-        {.stride = options.stride(),                                                                                 \
-         .padding = options.padding(),                                                                               \
-         .output_size = options.output_size() ? Dims(*options.output_size()) : Dims()});                             \
-  }                                                                                                                  \
-  Tensor lp_pool##n##d(const Tensor& input, const LPPool##n##dFuncOptions& options) {                                \
-    return weft::lp_pool##n##d(input, options.norm_type(), options.kernel_size(), options.stride(),                  \
-                               options.ceil_mode());                                                                 \
+#define DIMENSIONS(n)                                                                                               \
+  Tensor conv##n##d(const Tensor& input, const Tensor& weight, const Conv##n##dFuncOptions& options) {              \
+    return weft::conv##n##d(input, weight, options.bias(),                                                          \
+                            {.stride = options.stride(),                                                            \
+                             .padding = padding_of<n>(options.padding()),                                           \
+                             .dilation = options.dilation(),                                                        \
+                             .groups = options.groups()});                                                          \
+  }                                                                                                                 \
+  Tensor conv_transpose##n##d(const Tensor& input, const Tensor& weight,                                            \
+                              const ConvTranspose##n##dFuncOptions& options) {                                      \
+    return weft::conv_transpose##n##d(input, weight, options.bias(),                                                \
+                                      {.stride = options.stride(),                                                  \
+                                       .padding = options.padding(),                                                \
+                                       .output_padding = options.output_padding(),                                  \
+                                       .groups = options.groups(),                                                  \
+                                       .dilation = options.dilation()});                                            \
+  }                                                                                                                 \
+  Tensor avg_pool##n##d(const Tensor& input, const AvgPool##n##dFuncOptions& options) {                             \
+    return weft::avg_pool##n##d(input, options.kernel_size(),                                                       \
+                                {.stride = options.stride(),                                                        \
+                                 .padding = options.padding(),                                                      \
+                                 .ceil_mode = options.ceil_mode(),                                                  \
+                                 .count_include_pad = options.count_include_pad(),                                  \
+                                 .divisor_override = options.divisor_override()});                                  \
+  }                                                                                                                 \
+  Tensor max_pool##n##d(const Tensor& input, const MaxPool##n##dFuncOptions& options) {                             \
+    return weft::max_pool##n##d(input, options.kernel_size(), max_pool_options<n>(options));                        \
+  }                                                                                                                 \
+  Pair max_pool##n##d_with_indices(const Tensor& input, const MaxPool##n##dFuncOptions& options) {                  \
+    return pair(weft::max_pool##n##d_with_indices(input, options.kernel_size(), max_pool_options<n>(options)));     \
+  }                                                                                                                 \
+  Tensor adaptive_max_pool##n##d(const Tensor& input, const AdaptiveMaxPool##n##dFuncOptions& options) {            \
+    return weft::adaptive_max_pool##n##d(input, sizes_of(options.output_size(), input));                            \
+  }                                                                                                                 \
+  Pair adaptive_max_pool##n##d_with_indices(const Tensor& input, const AdaptiveMaxPool##n##dFuncOptions& options) { \
+    return pair(weft::adaptive_max_pool##n##d_with_indices(input, sizes_of(options.output_size(), input)));         \
+  }                                                                                                                 \
+  Tensor adaptive_avg_pool##n##d(const Tensor& input, const AdaptiveAvgPool##n##dFuncOptions& options) {            \
+    return weft::adaptive_avg_pool##n##d(input, sizes_of(options.output_size(), input));                            \
+  }                                                                                                                 \
+  Tensor max_unpool##n##d(const Tensor& input, const Tensor& indices, const MaxUnpool##n##dFuncOptions& options) {  \
+    return weft::max_unpool##n##d(input, indices, options.kernel_size(),                                            \
+                                  {.stride = options.stride(),                                                      \
+                                   .padding = options.padding(),                                                    \
+                                   .output_size = options.output_size() ? Dims(*options.output_size()) : Dims()});  \
+  }                                                                                                                 \
+  Tensor lp_pool##n##d(const Tensor& input, const LPPool##n##dFuncOptions& options) {                               \
+    return weft::lp_pool##n##d(input, options.norm_type(), options.kernel_size(), options.stride(),                 \
+                               options.ceil_mode());                                                                \
   }
 DIMENSIONS(1)
 DIMENSIONS(2)
 DIMENSIONS(3)
 #undef DIMENSIONS
 
-#define FRACTIONAL(n)                                                                                               \
-  Pair fractional_max_pool##n##d_with_indices(const Tensor& input,                                                  \
-                                              const FractionalMaxPool##n##dFuncOptions& options) {                  \
-    TORCH_CHECK(options.output_size() || options.output_ratio(),                                                    \
-                "fractional_max_pool" #n "d requires specifying either an output_size or an output_ratio");         \
-    weft::FractionalPoolOptions own{.random_samples = options._random_samples()};                                   \
-    if (options.output_size()) own.output_size = Dims(*options.output_size());                                      \
-    else own.output_ratio.assign((*options.output_ratio())->begin(), (*options.output_ratio())->end());             \
-    return pair(weft::fractional_max_pool##n##d(input, options.kernel_size(), own));                                \
-  }                                                                                                                 \
-  Tensor fractional_max_pool##n##d(const Tensor& input, const FractionalMaxPool##n##dFuncOptions& options) {        \
-    return std::get<0>(fractional_max_pool##n##d_with_indices(input, options));                                     \
+#define FRACTIONAL(n)                                                                                        \
+  Pair fractional_max_pool##n##d_with_indices(const Tensor& input,                                           \
+                                              const FractionalMaxPool##n##dFuncOptions& options) {           \
+    TORCH_CHECK(options.output_size() || options.output_ratio(),                                             \
+                "fractional_max_pool" #n "d requires specifying either an output_size or an output_ratio");  \
+    weft::FractionalPoolOptions own{.random_samples = options._random_samples()};                            \
+    if (options.output_size()) own.output_size = Dims(*options.output_size());                               \
+    else own.output_ratio.assign((*options.output_ratio())->begin(), (*options.output_ratio())->end());      \
+    return pair(weft::fractional_max_pool##n##d(input, options.kernel_size(), own));                         \
+  }                                                                                                          \
+  Tensor fractional_max_pool##n##d(const Tensor& input, const FractionalMaxPool##n##dFuncOptions& options) { \
+    return std::get<0>(fractional_max_pool##n##d_with_indices(input, options));                              \
   }
 FRACTIONAL(2)
 FRACTIONAL(3)
@@ -121,16 +120,14 @@ FRACTIONAL(3)
 Tensor fold(const Tensor& input, const FoldFuncOptions& options) {
   TORCH_CHECK(input.dim() == 3 || input.dim() == 2,
               "Input Error: Only unbatched (2D) or batched (3D) input Tensors are supported (got ", input.dim(), "D)");
-  return weft::col2im(
-      input, options.output_size(), options.kernel_size(),
-      {.dilation = options.dilation(), .padding = options.padding(), .stride = options.stride()});
+  return weft::col2im(input, options.output_size(), options.kernel_size(),
+                      {.dilation = options.dilation(), .padding = options.padding(), .stride = options.stride()});
 }
 Tensor unfold(const Tensor& input, const UnfoldFuncOptions& options) {
   TORCH_CHECK(input.dim() == 4 || input.dim() == 3,
               "Input Error: Only unbatched (3D) or batched (4D) input Tensors are supported (got ", input.dim(), "D)");
-  return weft::im2col(
-      input, options.kernel_size(),
-      {.dilation = options.dilation(), .padding = options.padding(), .stride = options.stride()});
+  return weft::im2col(input, options.kernel_size(),
+                      {.dilation = options.dilation(), .padding = options.padding(), .stride = options.stride()});
 }
 
 Tensor pad(const Tensor& input, const PadFuncOptions& options) {

@@ -15,9 +15,9 @@ weft::LossReduction reduction_of(const V& choice) {
 
 }  // namespace
 
-#define LOSS(name, Options, ...)                                                         \
-  Tensor name(const Tensor& input, const Tensor& target, const Options& options) {       \
-    return weft::name(input, target, {__VA_ARGS__});                                     \
+#define LOSS(name, Options, ...)                                                   \
+  Tensor name(const Tensor& input, const Tensor& target, const Options& options) { \
+    return weft::name(input, target, {__VA_ARGS__});                               \
   }
 LOSS(l1_loss, L1LossFuncOptions, REDUCTION)
 LOSS(mse_loss, MSELossFuncOptions, REDUCTION)
@@ -32,8 +32,8 @@ LOSS(multi_margin_loss, MultiMarginLossFuncOptions, .weight = options.weight(), 
      .p = static_cast<int>(options.p()), .margin = options.margin())
 LOSS(smooth_l1_loss, SmoothL1LossFuncOptions, REDUCTION, .beta = options.beta())
 LOSS(huber_loss, HuberLossFuncOptions, REDUCTION, .delta = options.delta())
-LOSS(poisson_nll_loss, PoissonNLLLossFuncOptions, REDUCTION, .log_input = options.log_input(),
-     .full = options.full(), .eps = options.eps())
+LOSS(poisson_nll_loss, PoissonNLLLossFuncOptions, REDUCTION, .log_input = options.log_input(), .full = options.full(),
+     .eps = options.eps())
 LOSS(nll_loss, NLLLossFuncOptions, .weight = options.weight(), REDUCTION, .ignore_index = options.ignore_index())
 LOSS(cross_entropy, CrossEntropyFuncOptions, .weight = options.weight(), REDUCTION,
      .ignore_index = options.ignore_index(), .label_smoothing = options.label_smoothing())
@@ -44,8 +44,7 @@ Tensor smooth_l1_loss(const Tensor& input, const Tensor& target, const SmoothL1L
 }
 Tensor kl_div(const Tensor& input, const Tensor& target, const KLDivFuncOptions& options) {
   const bool batch_mean = std::holds_alternative<enumtype::kBatchMean>(options.reduction());
-  const weft::LossReduction reduction =
-      batch_mean ? weft::LossReduction::sum : reduction_of(options.reduction());
+  const weft::LossReduction reduction = batch_mean ? weft::LossReduction::sum : reduction_of(options.reduction());
   const Tensor loss = weft::kl_div(input, target, {.reduction = reduction, .log_target = options.log_target()});
   return batch_mean && input.dim() != 0 ? loss / input.size(0) : loss;
 }
@@ -59,12 +58,9 @@ Tensor margin_ranking_loss(const Tensor& input1, const Tensor& input2, const Ten
 }
 Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const Tensor& negative,
                            const TripletMarginLossFuncOptions& options) {
-  return weft::triplet_margin_loss(anchor, positive, negative,
-                                   {REDUCTION,
-                                    .margin = options.margin(),
-                                    .p = options.p(),
-                                    .eps = options.eps(),
-                                    .swap = options.swap()});
+  return weft::triplet_margin_loss(
+      anchor, positive, negative,
+      {REDUCTION, .margin = options.margin(), .p = options.p(), .eps = options.eps(), .swap = options.swap()});
 }
 Tensor triplet_margin_with_distance_loss(const Tensor& anchor, const Tensor& positive, const Tensor& negative,
                                          const TripletMarginWithDistanceLossFuncOptions& options) {

@@ -18,8 +18,8 @@ std::ostream& operator<<(std::ostream& out, const Slice& slice) {
 }
 
 TensorIndex::TensorIndex(const char* text) : kind_(Kind::ellipsis) {
-  TORCH_CHECK_VALUE(std::string_view(text) == "...",
-                    "Expected \"...\" to represent an ellipsis index, but got \"", text, "\"");
+  TORCH_CHECK_VALUE(std::string_view(text) == "...", "Expected \"...\" to represent an ellipsis index, but got \"",
+                    text, "\"");
 }
 
 weft::Index TensorIndex::weft() const {

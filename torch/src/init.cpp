@@ -37,9 +37,7 @@ Tensor normal_(Tensor tensor, double mean, double std) { return weft::nn::init::
 Tensor ones_(Tensor tensor) { return weft::nn::init::ones_(tensor); }
 Tensor zeros_(Tensor tensor) { return weft::nn::init::zeros_(tensor); }
 Tensor orthogonal_(Tensor tensor, double gain) { return weft::nn::init::orthogonal_(tensor, gain); }
-Tensor sparse_(Tensor tensor, double sparsity, double std) {
-  return weft::nn::init::sparse_(tensor, sparsity, std);
-}
+Tensor sparse_(Tensor tensor, double sparsity, double std) { return weft::nn::init::sparse_(tensor, sparsity, std); }
 Tensor uniform_(Tensor tensor, double low, double high) { return weft::nn::init::uniform_(tensor, low, high); }
 Tensor kaiming_normal_(Tensor tensor, double a, FanModeType mode, NonlinearityType nonlinearity) {
   return weft::nn::init::kaiming_normal_(tensor, kaiming(a, mode, nonlinearity));
@@ -51,8 +49,7 @@ Tensor xavier_normal_(Tensor tensor, double gain) { return weft::nn::init::xavie
 Tensor xavier_uniform_(Tensor tensor, double gain) { return weft::nn::init::xavier_uniform_(tensor, gain); }
 
 std::tuple<int64_t, int64_t> _calculate_fan_in_and_fan_out(const Tensor& tensor) {
-  TORCH_CHECK(tensor.dim() >= 2,
-              "Fan in and fan out can not be computed for tensor with fewer than 2 dimensions");
+  TORCH_CHECK(tensor.dim() >= 2, "Fan in and fan out can not be computed for tensor with fewer than 2 dimensions");
   int64_t field = 1;
   for (int64_t i = 2; i < tensor.dim(); ++i) field *= tensor.size(i);
   return {tensor.size(1) * field, tensor.size(0) * field};

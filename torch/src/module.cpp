@@ -47,8 +47,9 @@ std::shared_ptr<Module> Module::self() const {
   TORCH_CHECK(owner != nullptr,
               "It looks like you attempted to retrieve your top-level module as a shared_ptr, but it is not stored in "
               "a shared_ptr. Use std::make_shared<",
-              name(), "> instead of creating your module on the stack, or alternatively do not try to access your "
-                      "top-level module at all by passing /*include_self=*/false to modules() or named_modules()");
+              name(),
+              "> instead of creating your module on the stack, or alternatively do not try to access your "
+              "top-level module at all by passing /*include_self=*/false to modules() or named_modules()");
   return owner;
 }
 

@@ -9,13 +9,15 @@ namespace torch::nn {
 namespace F = functional;
 using detail::put_inplace;
 
-#define ACTIVATION(Name, function, ...)                                      \
+#define ACTIVATION(Name, function, ...)                                            \
   Tensor Name##Impl::forward(Tensor input) { return F::function(input, options); } \
-  void Name##Impl::pretty_print(std::ostream& stream) const {                \
-    stream << "torch::nn::" #Name "(" __VA_ARGS__;                          \
-    stream << ")";                                                           \
+  void Name##Impl::pretty_print(std::ostream& stream) const {                      \
+    stream << "torch::nn::" #Name "(" __VA_ARGS__;                                 \
+    stream << ")";                                                                 \
   }
-#define PRINT_INPLACE(before) ; put_inplace(stream, options.inplace(), before)
+#define PRINT_INPLACE(before) \
+  ;                           \
+  put_inplace(stream, options.inplace(), before)
 ACTIVATION(ELU, elu, "alpha=" << options.alpha() PRINT_INPLACE(", "))
 ACTIVATION(SELU, selu, "" PRINT_INPLACE(""))
 ACTIVATION(CELU, celu, "alpha=" << options.alpha() PRINT_INPLACE(", "))
@@ -23,7 +25,8 @@ ACTIVATION(Hardtanh, hardtanh, "min_val=" << options.min_val() << ", max_val=" <
 ACTIVATION(LeakyReLU, leaky_relu, "negative_slope=" << options.negative_slope() PRINT_INPLACE(", "))
 ACTIVATION(ReLU, relu, "" PRINT_INPLACE(""))
 ACTIVATION(ReLU6, relu6, "" PRINT_INPLACE(""))
-ACTIVATION(Threshold, threshold, "threshold=" << options.threshold() << ", value=" << options.value() PRINT_INPLACE(", "))
+ACTIVATION(Threshold, threshold,
+           "threshold=" << options.threshold() << ", value=" << options.value() PRINT_INPLACE(", "))
 #undef ACTIVATION
 
 Tensor RReLUImpl::forward(Tensor input) {
@@ -39,11 +42,9 @@ void RReLUImpl::pretty_print(std::ostream& stream) const {
   stream << ")";
 }
 
-#define FUNCTION(Name, call, ...)                                            \
-  Tensor Name##Impl::forward(const Tensor& input) { return call; }           \
-  void Name##Impl::pretty_print(std::ostream& stream) const {                \
-    stream << "torch::nn::" #Name "(" __VA_ARGS__ << ")";                   \
-  }
+#define FUNCTION(Name, call, ...)                                  \
+  Tensor Name##Impl::forward(const Tensor& input) { return call; } \
+  void Name##Impl::pretty_print(std::ostream& stream) const { stream << "torch::nn::" #Name "(" __VA_ARGS__ << ")"; }
 FUNCTION(GLU, F::glu(input, options), "dim=" << options.dim())
 FUNCTION(GELU, F::gelu(input, options), "")
 FUNCTION(Hardshrink, F::hardshrink(input, options), << options.lambda())

@@ -73,12 +73,12 @@ void print_rest(std::ostream& out, const Options& options) {
   out << ")";
 }
 
-#define CALLS(n)                                                                                       \
-  Tensor convolve(const Tensor& x, const Tensor& weight, const F::ConvFuncOptions<n>& options) {       \
-    return F::conv##n##d(x, weight, options);                                                          \
-  }                                                                                                    \
+#define CALLS(n)                                                                                          \
+  Tensor convolve(const Tensor& x, const Tensor& weight, const F::ConvFuncOptions<n>& options) {          \
+    return F::conv##n##d(x, weight, options);                                                             \
+  }                                                                                                       \
   Tensor convolve(const Tensor& x, const Tensor& weight, const F::ConvTransposeFuncOptions<n>& options) { \
-    return F::conv_transpose##n##d(x, weight, options);                                                \
+    return F::conv_transpose##n##d(x, weight, options);                                                   \
   }
 CALLS(1) CALLS(2) CALLS(3)
 #undef CALLS
@@ -98,10 +98,10 @@ void ConvNdImpl<D, Derived>::reset() {
     }
   }
   weight = this->register_parameter(
-      "weight", at::empty(kernel_shape(options.out_channels(), options.in_channels() / options.groups(),
-                                       options.kernel_size())));
-  bias = this->register_parameter("bias", options.bias() ? at::empty({options.out_channels()}) : Tensor(),
-                                  options.bias());
+      "weight",
+      at::empty(kernel_shape(options.out_channels(), options.in_channels() / options.groups(), options.kernel_size())));
+  bias =
+      this->register_parameter("bias", options.bias() ? at::empty({options.out_channels()}) : Tensor(), options.bias());
   reset_parameters();
 }
 template <size_t D, class Derived>
@@ -139,10 +139,10 @@ void ConvTransposeNdImpl<D, Derived>::reset() {
   TORCH_CHECK(std::holds_alternative<enumtype::kZeros>(options.padding_mode()),
               "Only `zeros` padding mode is supported for ConvTranspose", D, "d");
   weight = this->register_parameter(
-      "weight", at::empty(kernel_shape(options.in_channels(), options.out_channels() / options.groups(),
-                                       options.kernel_size())));
-  bias = this->register_parameter("bias", options.bias() ? at::empty({options.out_channels()}) : Tensor(),
-                                  options.bias());
+      "weight",
+      at::empty(kernel_shape(options.in_channels(), options.out_channels() / options.groups(), options.kernel_size())));
+  bias =
+      this->register_parameter("bias", options.bias() ? at::empty({options.out_channels()}) : Tensor(), options.bias());
   reset_parameters();
 }
 template <size_t D, class Derived>
@@ -157,10 +157,9 @@ Tensor ConvTransposeNdImpl<D, Derived>::forward(const Tensor& input, const optio
     const IntArrayRef wanted = output_size->size() == D + 2 ? output_size->slice(2) : *output_size;
     TORCH_CHECK(wanted.size() == D, "output_size must have ", D, " or ", D + 2, " elements (got ", wanted.size(), ")");
     for (size_t i = 0; i < D; ++i) {
-      const int64_t least = (input.size(static_cast<int64_t>(i) + input.dim() - static_cast<int64_t>(D)) - 1) *
-                                (*options.stride())[i] -
-                            2 * (*options.padding())[i] + (*options.dilation())[i] * ((*options.kernel_size())[i] - 1) +
-                            1;
+      const int64_t least =
+          (input.size(static_cast<int64_t>(i) + input.dim() - static_cast<int64_t>(D)) - 1) * (*options.stride())[i] -
+          2 * (*options.padding())[i] + (*options.dilation())[i] * ((*options.kernel_size())[i] - 1) + 1;
       TORCH_CHECK(wanted[i] >= least && wanted[i] < least + (*options.stride())[i], "requested an output size of ",
                   wanted, ", but valid sizes of dimension ", i, " range from ", least, " to ",
                   least + (*options.stride())[i] - 1);
@@ -186,14 +185,17 @@ void ConvTransposeNdImpl<D, Derived>::pretty_print(std::ostream& stream) const {
   print_rest(stream, options);
 }
 
-#define INSTANCE(n)                                 \
+#define INSTANCE(n)                             \
   template class ConvNdImpl<n, Conv##n##dImpl>; \
   template class ConvTransposeNdImpl<n, ConvTranspose##n##dImpl>;
-INSTANCE(1) INSTANCE(2) INSTANCE(3)
+INSTANCE(1)
+INSTANCE(2) INSTANCE(3)
 #undef INSTANCE
 
-// ---- folds, shuffles, upsampling ----
-Tensor FoldImpl::forward(const Tensor& input) { return F::fold(input, options); }
+    // ---- folds, shuffles, upsampling ----
+    Tensor FoldImpl::forward(const Tensor& input) {
+  return F::fold(input, options);
+}
 void FoldImpl::pretty_print(std::ostream& stream) const {
   stream << "torch::nn::Fold(output_size=" << options.output_size() << ", kernel_size=" << options.kernel_size()
          << ", dilation=" << options.dilation() << ", padding=" << options.padding() << ", stride=" << options.stride()

@@ -35,8 +35,8 @@ void LinearImpl::pretty_print(std::ostream& stream) const {
 
 BilinearImpl::BilinearImpl(const BilinearOptions& options_) : options(options_) { reset(); }
 void BilinearImpl::reset() {
-  weight = register_parameter("weight",
-                              at::empty({options.out_features(), options.in1_features(), options.in2_features()}));
+  weight =
+      register_parameter("weight", at::empty({options.out_features(), options.in1_features(), options.in2_features()}));
   bias = register_parameter("bias", options.bias() ? at::empty({options.out_features()}) : Tensor(), options.bias());
   reset_parameters();
 }
@@ -49,9 +49,8 @@ Tensor BilinearImpl::forward(const Tensor& input1, const Tensor& input2) {
   return F::bilinear(input1, input2, weight, bias);
 }
 void BilinearImpl::pretty_print(std::ostream& stream) const {
-  stream << "torch::nn::Bilinear(in1_features=" << options.in1_features()
-         << ", in2_features=" << options.in2_features() << ", out_features=" << options.out_features()
-         << ", bias=" << text(options.bias()) << ")";
+  stream << "torch::nn::Bilinear(in1_features=" << options.in1_features() << ", in2_features=" << options.in2_features()
+         << ", out_features=" << options.out_features() << ", bias=" << text(options.bias()) << ")";
 }
 
 Tensor FlattenImpl::forward(const Tensor& input) { return input.flatten(options.start_dim(), options.end_dim()); }
@@ -230,8 +229,7 @@ void AdaptiveLogSoftmaxWithLossImpl::reset() {
   shortlist_size = cutoffs[0];
   n_clusters = static_cast<int64_t>(cutoffs.size()) - 1;
   head_size = shortlist_size + n_clusters;
-  head = register_module("head",
-                         Linear(LinearOptions(options.in_features(), head_size).bias(options.head_bias())));
+  head = register_module("head", Linear(LinearOptions(options.in_features(), head_size).bias(options.head_bias())));
   tail = register_module("tail", ModuleList());
   for (int64_t i = 0; i < n_clusters; ++i) {
     const auto width = static_cast<int64_t>(static_cast<double>(options.in_features()) /
@@ -253,8 +251,10 @@ ASMoutput AdaptiveLogSoftmaxWithLossImpl::forward(const Tensor& input_, const Te
   const Tensor input = batched ? input_ : input_.unsqueeze(0), target = batched ? target_ : target_.unsqueeze(0);
   TORCH_CHECK(input.size(0) == target.size(0), "Input and target should have the same size in the batch dimension");
   const auto below = target < 0, above = target >= options.n_classes();
-  TORCH_CHECK(!(below | above).any().item<bool>(), "Target values should be in [0, n_classes - 1], but values in range "
-              "[", target.min().item<int64_t>(), ", ", target.max().item<int64_t>(), "] were found. ");
+  TORCH_CHECK(!(below | above).any().item<bool>(),
+              "Target values should be in [0, n_classes - 1], but values in range "
+              "[",
+              target.min().item<int64_t>(), ", ", target.max().item<int64_t>(), "] were found. ");
   const Tensor all = log_prob(input);
   const Tensor output = all.gather(1, target.unsqueeze(1)).squeeze(1);
   const double loss = (-output).mean().item<double>();

@@ -11,12 +11,12 @@ namespace F = functional;
 using detail::text;
 
 // ---- dropout ----
-#define DROPOUT(Name, function, Options, Input)                                                                    \
-  Tensor Name##Impl::forward(Input input) {                                                                        \
-    return F::function(input, F::Options().p(options.p()).training(is_training()).inplace(options.inplace()));     \
-  }                                                                                                                \
-  void Name##Impl::pretty_print(std::ostream& stream) const {                                                      \
-    stream << "torch::nn::" #Name "(p=" << options.p() << ", inplace=" << text(options.inplace()) << ")";          \
+#define DROPOUT(Name, function, Options, Input)                                                                \
+  Tensor Name##Impl::forward(Input input) {                                                                    \
+    return F::function(input, F::Options().p(options.p()).training(is_training()).inplace(options.inplace())); \
+  }                                                                                                            \
+  void Name##Impl::pretty_print(std::ostream& stream) const {                                                  \
+    stream << "torch::nn::" #Name "(p=" << options.p() << ", inplace=" << text(options.inplace()) << ")";      \
   }
 DROPOUT(Dropout, dropout, DropoutFuncOptions, Tensor)
 DROPOUT(Dropout2d, dropout2d, Dropout2dFuncOptions, Tensor)
@@ -48,15 +48,14 @@ Tensor batch_norm_forward(Layer& layer, const Tensor& input) {
 }
 template <class Layer>
 Tensor instance_norm_forward(Layer& layer, const Tensor& input) {
-  return F::instance_norm(input,
-                          F::InstanceNormFuncOptions()
-                              .running_mean(layer.running_mean)
-                              .running_var(layer.running_var)
-                              .weight(layer.weight)
-                              .bias(layer.bias)
-                              .use_input_stats(layer.is_training() || !layer.options.track_running_stats())
-                              .momentum(layer.options.momentum())
-                              .eps(layer.options.eps()));
+  return F::instance_norm(input, F::InstanceNormFuncOptions()
+                                     .running_mean(layer.running_mean)
+                                     .running_var(layer.running_var)
+                                     .weight(layer.weight)
+                                     .bias(layer.bias)
+                                     .use_input_stats(layer.is_training() || !layer.options.track_running_stats())
+                                     .momentum(layer.options.momentum())
+                                     .eps(layer.options.eps()));
 }
 void check_rank(const Tensor& input, int64_t least, int64_t most) {
   TORCH_CHECK(input.dim() >= least && input.dim() <= most, "expected ", least, "D",
@@ -67,16 +66,16 @@ double value_of(const optional<double>& momentum) { return momentum.value_or(0);
 
 }  // namespace
 
-#define NORM(Name, run, least, most)                                                                          \
-  Tensor Name##Impl::forward(const Tensor& input) {                                                           \
-    _check_input_dim(input);                                                                                  \
-    return run(*this, input);                                                                                 \
-  }                                                                                                           \
-  void Name##Impl::_check_input_dim(const Tensor& input) { check_rank(input, least, most); }                  \
-  void Name##Impl::pretty_print(std::ostream& stream) const {                                                 \
-    stream << "torch::nn::" #Name "(" << options.num_features() << ", eps=" << options.eps()                  \
-           << ", momentum=" << value_of(options.momentum()) << ", affine=" << text(options.affine())          \
-           << ", track_running_stats=" << text(options.track_running_stats()) << ")";                         \
+#define NORM(Name, run, least, most)                                                                 \
+  Tensor Name##Impl::forward(const Tensor& input) {                                                  \
+    _check_input_dim(input);                                                                         \
+    return run(*this, input);                                                                        \
+  }                                                                                                  \
+  void Name##Impl::_check_input_dim(const Tensor& input) { check_rank(input, least, most); }         \
+  void Name##Impl::pretty_print(std::ostream& stream) const {                                        \
+    stream << "torch::nn::" #Name "(" << options.num_features() << ", eps=" << options.eps()         \
+           << ", momentum=" << value_of(options.momentum()) << ", affine=" << text(options.affine()) \
+           << ", track_running_stats=" << text(options.track_running_stats()) << ")";                \
   }
 NORM(BatchNorm1d, batch_norm_forward, 2, 3)
 NORM(BatchNorm2d, batch_norm_forward, 4, 4)
@@ -146,9 +145,14 @@ void CrossMapLRN2dImpl::pretty_print(std::ostream& stream) const {
 }
 
 // ---- losses ----
-#define LOSS(Name, function)                                                                                    \
-  Tensor Name##Impl::forward(const Tensor& input, const Tensor& target) { return F::function(input, target, options); } \
-  void Name##Impl::pretty_print(std::ostream& stream) const { stream << "torch::nn::" #Name "("; print_margin(stream, options); }
+#define LOSS(Name, function)                                              \
+  Tensor Name##Impl::forward(const Tensor& input, const Tensor& target) { \
+    return F::function(input, target, options);                           \
+  }                                                                       \
+  void Name##Impl::pretty_print(std::ostream& stream) const {             \
+    stream << "torch::nn::" #Name "(";                                    \
+    print_margin(stream, options);                                        \
+  }
 namespace {
 template <class Options>
 void print_margin(std::ostream& stream, const Options&) {
@@ -202,8 +206,8 @@ Tensor TripletMarginWithDistanceLossImpl::forward(const Tensor& anchor, const Te
   return F::triplet_margin_with_distance_loss(anchor, positive, negative, options);
 }
 void TripletMarginWithDistanceLossImpl::pretty_print(std::ostream& stream) const {
-  stream << "torch::nn::TripletMarginWithDistanceLoss(margin=" << options.margin()
-         << ", swap=" << text(options.swap()) << ")";
+  stream << "torch::nn::TripletMarginWithDistanceLoss(margin=" << options.margin() << ", swap=" << text(options.swap())
+         << ")";
 }
 Tensor CTCLossImpl::forward(const Tensor& log_probs, const Tensor& targets, const Tensor& input_lengths,
                             const Tensor& target_lengths) {

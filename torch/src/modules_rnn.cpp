@@ -32,8 +32,10 @@ void RNNImplBase<Derived>::reset() {
   TORCH_CHECK(o.proj_size() >= 0 && o.proj_size() < o.hidden_size(),
               "proj_size has to be a non-negative integer, smaller than hidden_size");
   if (o.dropout() > 0 && o.num_layers() == 1) {
-    TORCH_WARN("dropout option adds dropout after all but last recurrent layer, so non-zero dropout expects "
-               "num_layers greater than 1, but got dropout=", o.dropout(), " and num_layers=", o.num_layers());
+    TORCH_WARN(
+        "dropout option adds dropout after all but last recurrent layer, so non-zero dropout expects "
+        "num_layers greater than 1, but got dropout=",
+        o.dropout(), " and num_layers=", o.num_layers());
   }
   flat_weights_names_.clear();
   flat_weights_.clear();
@@ -74,8 +76,8 @@ template <class Derived>
 Tensor RNNImplBase<Derived>::zero_state(const Tensor& input, const Tensor& batch_sizes, int64_t width) const {
   const int64_t states = options_base.num_layers() * (options_base.bidirectional() ? 2 : 1);
   if (!batch_sizes.defined() && input.dim() == 2) return at::zeros({states, width}, input.options());
-  const int64_t batch = batch_sizes.defined() ? batch_sizes[0].item<int64_t>()
-                                              : input.size(options_base.batch_first() ? 0 : 1);
+  const int64_t batch =
+      batch_sizes.defined() ? batch_sizes[0].item<int64_t>() : input.size(options_base.batch_first() ? 0 : 1);
   return at::zeros({states, batch, width}, input.options());
 }
 template <class Derived>
@@ -132,8 +134,7 @@ utils::rnn::PackedSequence repacked(const Tensor& data, const utils::rnn::Packed
 RNNImpl::RNNImpl(const RNNOptions& options_) : RNNImplBase(detail::rnn_options(options_)), options(options_) {
   reset();
 }
-GRUImpl::GRUImpl(const GRUOptions& options_)
-    : RNNImplBase(detail::base_options(options_, kGRU)), options(options_) {
+GRUImpl::GRUImpl(const GRUOptions& options_) : RNNImplBase(detail::base_options(options_, kGRU)), options(options_) {
   reset();
 }
 
@@ -149,19 +150,19 @@ std::tuple<Tensor, Tensor> RNNImpl::run(const Tensor& input, const Tensor& batch
 std::tuple<Tensor, Tensor> GRUImpl::run(const Tensor& input, const Tensor& batch_sizes, Tensor hx) {
   check_sizes(input, batch_sizes);
   if (!hx.defined()) hx = zero_state(input, batch_sizes, options.hidden_size());
-  weft::RecurrentOutput out = weft::gru(input, hx, at::unwrap(flat_weights_),
-                                        detail::call_options(options_base, is_training(), batch_sizes));
+  weft::RecurrentOutput out =
+      weft::gru(input, hx, at::unwrap(flat_weights_), detail::call_options(options_base, is_training(), batch_sizes));
   return {std::move(out.output), std::move(out.hidden)};
 }
-#define FORWARD(Name)                                                                                    \
-  std::tuple<Tensor, Tensor> Name##Impl::forward(const Tensor& input, Tensor hx) {                       \
-    return run(input, Tensor(), std::move(hx));                                                          \
-  }                                                                                                      \
-  std::tuple<utils::rnn::PackedSequence, Tensor> Name##Impl::forward_with_packed_input(                  \
-      const utils::rnn::PackedSequence& packed, Tensor hx) {                                             \
-    if (hx.defined()) hx = detail::permuted(hx, packed.sorted_indices());                                \
-    auto [output, hidden] = run(packed.data(), packed.batch_sizes(), hx);                                \
-    return {detail::repacked(output, packed), detail::permuted(hidden, packed.unsorted_indices())};      \
+#define FORWARD(Name)                                                                               \
+  std::tuple<Tensor, Tensor> Name##Impl::forward(const Tensor& input, Tensor hx) {                  \
+    return run(input, Tensor(), std::move(hx));                                                     \
+  }                                                                                                 \
+  std::tuple<utils::rnn::PackedSequence, Tensor> Name##Impl::forward_with_packed_input(             \
+      const utils::rnn::PackedSequence& packed, Tensor hx) {                                        \
+    if (hx.defined()) hx = detail::permuted(hx, packed.sorted_indices());                           \
+    auto [output, hidden] = run(packed.data(), packed.batch_sizes(), hx);                           \
+    return {detail::repacked(output, packed), detail::permuted(hidden, packed.unsorted_indices())}; \
   }
 FORWARD(RNN)
 FORWARD(GRU)
@@ -172,8 +173,7 @@ LSTMImpl::LSTMImpl(const LSTMOptions& options_)
     : RNNImplBase(detail::base_options(options_, kLSTM)), options(options_) {
   reset();
 }
-std::tuple<Tensor, LSTMImpl::State> LSTMImpl::run(const Tensor& input, const Tensor& batch_sizes,
-                                                  optional<State> hx) {
+std::tuple<Tensor, LSTMImpl::State> LSTMImpl::run(const Tensor& input, const Tensor& batch_sizes, optional<State> hx) {
   check_sizes(input, batch_sizes);
   if (!hx) {
     hx = State(zero_state(input, batch_sizes, detail::output_width(options_base)),
@@ -233,8 +233,8 @@ Tensor RNNCellImplBase<Derived>::state_or_zeros(const Tensor& input, const Tenso
   TORCH_CHECK(input.size(-1) == options_base.input_size(), "input has inconsistent input_size: got ", input.size(-1),
               " expected ", options_base.input_size());
   if (state.defined()) {
-    TORCH_CHECK(state.size(-1) == options_base.hidden_size(), "hidden", name,
-                " has inconsistent hidden_size: got ", state.size(-1), ", expected ", options_base.hidden_size());
+    TORCH_CHECK(state.size(-1) == options_base.hidden_size(), "hidden", name, " has inconsistent hidden_size: got ",
+                state.size(-1), ", expected ", options_base.hidden_size());
     return state;
   }
   std::vector<int64_t> shape = input.sizes().vec();
@@ -301,12 +301,11 @@ PackedSequence PackedSequence::to(const TensorOptions& options) const {
 
 Tensor invert_permutation(const Tensor& permutation) {
   if (!permutation.defined()) return {};
-  return at::empty_like(permutation)
-      .scatter_(0, permutation, at::arange(permutation.numel(), permutation.options()));
+  return at::empty_like(permutation).scatter_(0, permutation, at::arange(permutation.numel(), permutation.options()));
 }
 PackedSequence pack_padded_sequence(Tensor input, Tensor lengths, bool batch_first, bool enforce_sorted) {
-  weft::nn::PackedSequence packed = weft::nn::pack_padded_sequence(
-      input, lengths, {.batch_first = batch_first, .enforce_sorted = enforce_sorted});
+  weft::nn::PackedSequence packed =
+      weft::nn::pack_padded_sequence(input, lengths, {.batch_first = batch_first, .enforce_sorted = enforce_sorted});
   return {packed.data, packed.batch_sizes, packed.sorted_indices, packed.unsorted_indices};
 }
 std::tuple<Tensor, Tensor> pad_packed_sequence(PackedSequence sequence, bool batch_first, double padding_value,

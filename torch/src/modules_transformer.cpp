@@ -32,8 +32,8 @@ TransformerEncoderLayerImpl::TransformerEncoderLayerImpl(TransformerEncoderLayer
 void TransformerEncoderLayerImpl::reset() {
   const int64_t width = options.d_model(), inner = options.dim_feedforward();
   const double p = options.dropout();
-  self_attn = register_module("self_attn",
-                              MultiheadAttention(MultiheadAttentionOptions(width, options.nhead()).dropout(p)));
+  self_attn =
+      register_module("self_attn", MultiheadAttention(MultiheadAttentionOptions(width, options.nhead()).dropout(p)));
   linear1 = register_module("linear1", Linear(width, inner));
   dropout = register_module("dropout", Dropout(p));
   linear2 = register_module("linear2", Linear(inner, width));

@@ -54,7 +54,9 @@ Tensor& write_out(Tensor& out, const Tensor& result) {
 
 TensorVector where(const Tensor& condition) { return wrap(weft::where(condition)); }
 bool can_cast(ScalarType from, ScalarType to) {
-  const auto rank = [](ScalarType t) { return t == kBool ? 0 : weft::is_integer(t) ? 1 : weft::is_floating(t) ? 2 : 3; };
+  const auto rank = [](ScalarType t) {
+    return t == kBool ? 0 : weft::is_integer(t) ? 1 : weft::is_floating(t) ? 2 : 3;
+  };
   return rank(from) <= rank(to);
 }
 
@@ -109,9 +111,7 @@ Tensor isin(const Tensor& elements, const Tensor& tests, bool, bool invert) {
   return weft::isin(elements, tests, invert);
 }
 Tensor trapezoid(const Tensor& y, const Tensor& x, int64_t dim) { return weft::trapezoid(y, x, i32(dim)); }
-Tensor trapezoid(const Tensor& y, const Scalar& dx, int64_t dim) {
-  return weft::trapezoid(y, dx.toDouble(), i32(dim));
-}
+Tensor trapezoid(const Tensor& y, const Scalar& dx, int64_t dim) { return weft::trapezoid(y, dx.toDouble(), i32(dim)); }
 std::tuple<Tensor, Tensor> var_mean(const Tensor& self, bool unbiased) {
   return pair(weft::var_mean(self, {}, unbiased));
 }
@@ -144,7 +144,8 @@ std::tuple<Tensor, Tensor, Tensor> svd(const Tensor& self, bool some, bool compu
   return {std::move(found.u), std::move(found.s), Tensor(std::move(found.vh)).mH()};
 }
 std::tuple<Tensor, Tensor> qr(const Tensor& self, bool some) {
-  weft::linalg::Qr found = weft::linalg::qr(self, some ? weft::linalg::QrMode::reduced : weft::linalg::QrMode::complete);
+  weft::linalg::Qr found =
+      weft::linalg::qr(self, some ? weft::linalg::QrMode::reduced : weft::linalg::QrMode::complete);
   return {std::move(found.q), std::move(found.r)};
 }
 std::tuple<Tensor, Tensor> slogdet(const Tensor& self) {
@@ -217,15 +218,15 @@ Tensor bilinear(const Tensor& input1, const Tensor& input2, const Tensor& weight
   }                                                                                                                   \
   Tensor max_pool##n##d(const Tensor& self, const Dims& kernel_size, const Dims& stride, const Dims& padding,         \
                         const Dims& dilation, bool ceil_mode, Location where) {                                       \
-    return weft::max_pool##n##d(                                                                                      \
-        self, kernel_size,                                                                                            \
-        {.stride = stride, .padding = padding, .dilation = dilation, .ceil_mode = ceil_mode}, where);                 \
+    return weft::max_pool##n##d(self, kernel_size,                                                                    \
+                                {.stride = stride, .padding = padding, .dilation = dilation, .ceil_mode = ceil_mode}, \
+                                where);                                                                               \
   }                                                                                                                   \
   TensorPair max_pool##n##d_with_indices(const Tensor& self, const Dims& kernel_size, const Dims& stride,             \
                                          const Dims& padding, const Dims& dilation, bool ceil_mode, Location where) { \
     return pair(weft::max_pool##n##d_with_indices(                                                                    \
-        self, kernel_size,                                                                                            \
-        {.stride = stride, .padding = padding, .dilation = dilation, .ceil_mode = ceil_mode}, where));                \
+        self, kernel_size, {.stride = stride, .padding = padding, .dilation = dilation, .ceil_mode = ceil_mode},      \
+        where));                                                                                                      \
   }                                                                                                                   \
   Tensor avg_pool##n##d(const Tensor& self, const Dims& kernel_size, const Dims& stride, const Dims& padding,         \
                         bool ceil_mode, bool count_include_pad, optional<int64_t> divisor_override, Location where) { \
@@ -256,8 +257,8 @@ Tensor layer_norm(const Tensor& input, const Dims& normalized_shape, const optio
                   const optional<Tensor>& bias, double eps, bool, Location where) {
   return weft::layer_norm(input, normalized_shape, given(weight), given(bias), eps, where);
 }
-Tensor group_norm(const Tensor& input, int64_t num_groups, const optional<Tensor>& weight,
-                  const optional<Tensor>& bias, double eps, bool, Location where) {
+Tensor group_norm(const Tensor& input, int64_t num_groups, const optional<Tensor>& weight, const optional<Tensor>& bias,
+                  double eps, bool, Location where) {
   return weft::group_norm(input, num_groups, given(weight), given(bias), eps, where);
 }
 Tensor batch_norm(const Tensor& input, const optional<Tensor>& weight, const optional<Tensor>& bias,
@@ -318,9 +319,9 @@ Tensor kl_div(const Tensor& self, const Tensor& target, int64_t reduction, bool 
 }
 Tensor nll_loss(const Tensor& self, const Tensor& target, const optional<Tensor>& weight, int64_t reduction,
                 int64_t ignore_index, Location where) {
-  return weft::nll_loss(
-      self, target,
-      {.weight = given(weight), .reduction = reduction_of(reduction), .ignore_index = ignore_index}, where);
+  return weft::nll_loss(self, target,
+                        {.weight = given(weight), .reduction = reduction_of(reduction), .ignore_index = ignore_index},
+                        where);
 }
 Tensor cross_entropy_loss(const Tensor& self, const Tensor& target, const optional<Tensor>& weight, int64_t reduction,
                           int64_t ignore_index, double label_smoothing, Location where) {
@@ -331,16 +332,16 @@ Tensor cross_entropy_loss(const Tensor& self, const Tensor& target, const option
                               .label_smoothing = label_smoothing},
                              where);
 }
-Tensor binary_cross_entropy(const Tensor& self, const Tensor& target, const optional<Tensor>& weight,
-                            int64_t reduction, Location where) {
+Tensor binary_cross_entropy(const Tensor& self, const Tensor& target, const optional<Tensor>& weight, int64_t reduction,
+                            Location where) {
   return weft::binary_cross_entropy(self, target, {.weight = given(weight), .reduction = reduction_of(reduction)},
                                     where);
 }
 Tensor binary_cross_entropy_with_logits(const Tensor& self, const Tensor& target, const optional<Tensor>& weight,
                                         const optional<Tensor>& pos_weight, int64_t reduction, Location where) {
   return weft::binary_cross_entropy_with_logits(
-      self, target,
-      {.weight = given(weight), .pos_weight = given(pos_weight), .reduction = reduction_of(reduction)}, where);
+      self, target, {.weight = given(weight), .pos_weight = given(pos_weight), .reduction = reduction_of(reduction)},
+      where);
 }
 
 }  // namespace at

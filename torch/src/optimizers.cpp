@@ -19,12 +19,8 @@ wo::NamedOptions named(const SGDOptions& o) {
 }
 template <class Options>
 wo::NamedOptions adam_options(const Options& o) {
-  return {{"lr", o.lr()},
-          {"beta1", std::get<0>(o.betas())},
-          {"beta2", std::get<1>(o.betas())},
-          {"eps", o.eps()},
-          {"weight_decay", o.weight_decay()},
-          {"amsgrad", o.amsgrad()}};
+  return {{"lr", o.lr()},   {"beta1", std::get<0>(o.betas())},  {"beta2", std::get<1>(o.betas())},
+          {"eps", o.eps()}, {"weight_decay", o.weight_decay()}, {"amsgrad", o.amsgrad()}};
 }
 wo::NamedOptions named(const AdamOptions& o) { return adam_options(o); }
 wo::NamedOptions named(const AdamWOptions& o) { return adam_options(o); }
@@ -311,37 +307,36 @@ void prepare(Adagrad& optimizer) {
   }
 }
 void prepare(LBFGS& optimizer) {
-  TORCH_CHECK(optimizer.param_groups().size() == 1,
-              "LBFGS doesn't support per-parameter options (parameter groups)");
+  TORCH_CHECK(optimizer.param_groups().size() == 1, "LBFGS doesn't support per-parameter options (parameter groups)");
 }
 template <class O>
 void prepare(O&) {}
 
 }  // namespace
 
-#define OPTIMIZER(Name, State)                                                                         \
-  Name::Name(std::vector<OptimizerParamGroup> param_groups, Name##Options defaults)                    \
-      : Optimizer(std::move(param_groups), std::make_unique<Name##Options>(defaults)),                 \
-        engine_(new detail::EngineOf<wo::Name, Name##Options, State>()) {                              \
-    check(defaults);                                                                                   \
-    prepare(*this);                                                                                    \
-  }                                                                                                    \
-  Name::Name(std::vector<Tensor> params, Name##Options defaults)                                       \
-      : Name(std::vector<OptimizerParamGroup>{OptimizerParamGroup(std::move(params))}, defaults) {}    \
-  Tensor Name::step(LossClosure closure) {                                                             \
-    const NoGradGuard unrecorded;                                                                      \
-    return engine_->step(*this, closure);                                                              \
+#define OPTIMIZER(Name, State)                                                                      \
+  Name::Name(std::vector<OptimizerParamGroup> param_groups, Name##Options defaults)                 \
+      : Optimizer(std::move(param_groups), std::make_unique<Name##Options>(defaults)),              \
+        engine_(new detail::EngineOf<wo::Name, Name##Options, State>()) {                           \
+    check(defaults);                                                                                \
+    prepare(*this);                                                                                 \
+  }                                                                                                 \
+  Name::Name(std::vector<Tensor> params, Name##Options defaults)                                    \
+      : Name(std::vector<OptimizerParamGroup>{OptimizerParamGroup(std::move(params))}, defaults) {} \
+  Tensor Name::step(LossClosure closure) {                                                          \
+    const NoGradGuard unrecorded;                                                                   \
+    return engine_->step(*this, closure);                                                           \
   }
-#define LOADS(Name, State)                                                                             \
-  void Name::load(serialize::InputArchive& archive) {                                                  \
-    for (OptimizerParamGroup& group : param_groups_) {                                                 \
-      for (const Tensor& parameter : group.params()) {                                                 \
-        auto& state = state_[parameter.unsafeGetTensorImpl()];                                         \
-        if (state == nullptr) state = std::make_unique<State>();                                       \
-      }                                                                                                \
-    }                                                                                                  \
-    Optimizer::load(archive);                                                                          \
-    engine_->forget();                                                                                 \
+#define LOADS(Name, State)                                       \
+  void Name::load(serialize::InputArchive& archive) {            \
+    for (OptimizerParamGroup & group : param_groups_) {          \
+      for (const Tensor& parameter : group.params()) {           \
+        auto& state = state_[parameter.unsafeGetTensorImpl()];   \
+        if (state == nullptr) state = std::make_unique<State>(); \
+      }                                                          \
+    }                                                            \
+    Optimizer::load(archive);                                    \
+    engine_->forget();                                           \
   }
 OPTIMIZER(SGD, SGDParamState)
 OPTIMIZER(Adam, AdamParamState)
@@ -370,7 +365,9 @@ void write(serialize::OutputArchive& archive, const char* name, const Tensor& va
 void read(serialize::InputArchive& archive, const char* name, Tensor& value) {
   archive.try_read(name, value, /*is_buffer=*/true);
 }
-void write(serialize::OutputArchive& archive, const char* name, double value) { archive.write(name, c10::IValue(value)); }
+void write(serialize::OutputArchive& archive, const char* name, double value) {
+  archive.write(name, c10::IValue(value));
+}
 void write(serialize::OutputArchive& archive, const char* name, bool value) { archive.write(name, c10::IValue(value)); }
 void write(serialize::OutputArchive& archive, const char* name, int64_t value) {
   archive.write(name, c10::IValue(value));
@@ -410,10 +407,10 @@ bool same(const T& a, const T& b) {
 
 #define WRITE(name) write(archive, #name, this->name());
 #define READ(name) read(archive, #name, this->name());
-#define SAME(name) same(a.name(), b.name()) &&
-#define FILES(Name, EACH)                                                         \
-  void Name::serialize(serialize::InputArchive& archive) { EACH(READ) }          \
-  void Name::serialize(serialize::OutputArchive& archive) const { EACH(WRITE) }  \
+#define SAME(name) same(a.name(), b.name())&&
+#define FILES(Name, EACH)                                                       \
+  void Name::serialize(serialize::InputArchive& archive) { EACH(READ) }         \
+  void Name::serialize(serialize::OutputArchive& archive) const { EACH(WRITE) } \
   bool operator==(const Name& a, const Name& b) { return EACH(SAME) true; }
 #define SGD_OPTIONS(X) X(lr) X(momentum) X(dampening) X(weight_decay) X(nesterov)
 #define ADAM_OPTIONS(X) X(lr) X(betas) X(eps) X(weight_decay) X(amsgrad)

@@ -15,12 +15,15 @@ struct DeviceName {
   const char* name;
 };
 constexpr DeviceName device_names[] = {
-    {DeviceType::CPU, "cpu"},       {DeviceType::CUDA, "cuda"},     {DeviceType::MKLDNN, "mkldnn"},
-    {DeviceType::OPENGL, "opengl"}, {DeviceType::OPENCL, "opencl"}, {DeviceType::IDEEP, "ideep"},
-    {DeviceType::HIP, "hip"},       {DeviceType::FPGA, "fpga"},     {DeviceType::ORT, "ort"},
-    {DeviceType::XLA, "xla"},       {DeviceType::Vulkan, "vulkan"}, {DeviceType::Metal, "metal"},
-    {DeviceType::XPU, "xpu"},       {DeviceType::MPS, "mps"},       {DeviceType::Meta, "meta"},
-    {DeviceType::HPU, "hpu"},       {DeviceType::VE, "ve"},         {DeviceType::Lazy, "lazy"},
+    {DeviceType::CPU, "cpu"},       {DeviceType::CUDA, "cuda"},
+    {DeviceType::MKLDNN, "mkldnn"}, {DeviceType::OPENGL, "opengl"},
+    {DeviceType::OPENCL, "opencl"}, {DeviceType::IDEEP, "ideep"},
+    {DeviceType::HIP, "hip"},       {DeviceType::FPGA, "fpga"},
+    {DeviceType::ORT, "ort"},       {DeviceType::XLA, "xla"},
+    {DeviceType::Vulkan, "vulkan"}, {DeviceType::Metal, "metal"},
+    {DeviceType::XPU, "xpu"},       {DeviceType::MPS, "mps"},
+    {DeviceType::Meta, "meta"},     {DeviceType::HPU, "hpu"},
+    {DeviceType::VE, "ve"},         {DeviceType::Lazy, "lazy"},
     {DeviceType::IPU, "ipu"},       {DeviceType::PrivateUse1, "privateuseone"},
 };
 
@@ -137,9 +140,8 @@ bool TensorOptions::type_equal(const TensorOptions& other) const {
   return dtype() == other.dtype() && device().type() == other.device().type() && layout() == other.layout();
 }
 void TensorOptions::refuse_layout(Layout layout) {
-  detail::throw_not_implemented(
-      c10::str("[TensorOptions] layout ", layout, " is not supported: expected Strided.\n",
-               "use a dense tensor, or Weft's own sparse products (docs/sparse.md)"));
+  detail::throw_not_implemented(c10::str("[TensorOptions] layout ", layout, " is not supported: expected Strided.\n",
+                                         "use a dense tensor, or Weft's own sparse products (docs/sparse.md)"));
 }
 std::ostream& operator<<(std::ostream& out, const TensorOptions& options) {
   return out << "TensorOptions(dtype=" << options.dtype().name() << (options.has_dtype() ? "" : " (default)")

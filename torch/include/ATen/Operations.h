@@ -6,31 +6,31 @@
 namespace at {
 
 // ---- methods as functions ----
-#define AT_OP(Result, name, parameters, arguments, ...)                              \
-  inline Result name(const Tensor& self, AT_LIST parameters Location where = {}) {  \
-    return self.name(AT_LIST arguments where);                                       \
+#define AT_OP(Result, name, parameters, arguments, ...)                            \
+  inline Result name(const Tensor& self, AT_LIST parameters Location where = {}) { \
+    return self.name(AT_LIST arguments where);                                     \
   }
 #include <ATen/core/Operations.inc>
 #undef AT_OP
-#define AT_WRITE(name, parameters, arguments, ...)                                    \
-  inline Tensor& name(const Tensor& self, AT_LIST parameters Location where = {}) {  \
-    return self.name(AT_LIST arguments where);                                        \
+#define AT_WRITE(name, parameters, arguments, ...)                                  \
+  inline Tensor& name(const Tensor& self, AT_LIST parameters Location where = {}) { \
+    return self.name(AT_LIST arguments where);                                      \
   }
 #include <ATen/core/Writes.inc>
 #undef AT_WRITE
-#define AT_UNARY(name, ...)                                                                              \
-  inline Tensor name(const Tensor& self, Location where = {}) { return self.name(where); }              \
-  inline Tensor& name##_(const Tensor& self, Location where = {}) { return self.name##_(where); }       \
+#define AT_UNARY(name, ...)                                                                       \
+  inline Tensor name(const Tensor& self, Location where = {}) { return self.name(where); }        \
+  inline Tensor& name##_(const Tensor& self, Location where = {}) { return self.name##_(where); } \
   inline Tensor& name##_out(Tensor& out, const Tensor& self) { return write_out(out, self.name()); }
 Tensor& write_out(Tensor& out, const Tensor& result);
 WEFT_UNARY_OPS(AT_UNARY)
 AT_UNARY_NAMES(AT_UNARY)
 #undef AT_UNARY
-#define AT_BINARY(name, ...)                                                                            \
-  inline Tensor name(const Tensor& self, const Operand& other) { return self.name(other); }            \
-  inline Tensor& name##_(const Tensor& self, const Operand& other) { return self.name##_(other); }     \
-  inline Tensor& name##_out(Tensor& out, const Tensor& self, const Operand& other) {                   \
-    return write_out(out, self.name(other));                                                            \
+#define AT_BINARY(name, ...)                                                                       \
+  inline Tensor name(const Tensor& self, const Operand& other) { return self.name(other); }        \
+  inline Tensor& name##_(const Tensor& self, const Operand& other) { return self.name##_(other); } \
+  inline Tensor& name##_out(Tensor& out, const Tensor& self, const Operand& other) {               \
+    return write_out(out, self.name(other));                                                       \
   }
 WEFT_BINARY_OPS(AT_BINARY)
 WEFT_INTEGER_OPS(AT_BINARY)
@@ -47,7 +47,7 @@ inline Tensor maximum(const Tensor& a, const Tensor& b) { return a.maximum(b); }
 inline Tensor minimum(const Tensor& a, const Tensor& b) { return a.minimum(b); }
 Tensor index(const Tensor& self, std::initializer_list<optional<Tensor>> indices);
 Tensor& index_put_(const Tensor& self, std::initializer_list<optional<Tensor>> indices, const Tensor& values,
-                    bool accumulate = false);
+                   bool accumulate = false);
 
 // ---- conditions ----
 inline Tensor where(const Tensor& condition, const Operand& a, const Operand& b) {
@@ -120,44 +120,44 @@ Tensor normal(double mean, double std, const Dims& size, optional<Generator> gen
 Tensor normal(const Tensor& mean, double std = 1, optional<Generator> generator = nullopt);
 Tensor normal(double mean, const Tensor& std, optional<Generator> generator = nullopt);
 Tensor normal(const Tensor& mean, const Tensor& std, optional<Generator> generator = nullopt);
-#define AT_OUT(name, parameters, ...)                                             \
-  template <class... A>                                                           \
-  Tensor& name##_out(Tensor& out, A&&... arguments) {                             \
-    return write_out(out, name(std::forward<A>(arguments)...));                   \
+#define AT_OUT(name, parameters, ...)                           \
+  template <class... A>                                         \
+  Tensor& name##_out(Tensor& out, A&&... arguments) {           \
+    return write_out(out, name(std::forward<A>(arguments)...)); \
   }
-AT_OUT(cat, ) AT_OUT(stack, ) AT_OUT(matmul, ) AT_OUT(mm, ) AT_OUT(bmm, ) AT_OUT(addmm, ) AT_OUT(sum, )
-AT_OUT(mean, ) AT_OUT(clamp, ) AT_OUT(index_select, ) AT_OUT(masked_select, ) AT_OUT(gather, )
+AT_OUT(cat, )
+AT_OUT(stack, ) AT_OUT(matmul, ) AT_OUT(mm, ) AT_OUT(bmm, ) AT_OUT(addmm, ) AT_OUT(sum, ) AT_OUT(mean, ) AT_OUT(clamp, )
+    AT_OUT(index_select, ) AT_OUT(masked_select, ) AT_OUT(gather, )
 #undef AT_OUT
 
-// ---- layers ----
-Tensor linear(const Tensor& input, const Tensor& weight, const optional<Tensor>& bias = {}, Location where = {});
+    // ---- layers ----
+    Tensor linear(const Tensor& input, const Tensor& weight, const optional<Tensor>& bias = {}, Location where = {});
 Tensor bilinear(const Tensor& input1, const Tensor& input2, const Tensor& weight, const optional<Tensor>& bias = {});
-#define AT_CONVOLUTION(n)                                                                                          \
-  Tensor conv##n##d(const Tensor& input, const Tensor& weight, const optional<Tensor>& bias = {},                  \
-                    const Dims& stride = 1, const Dims& padding = 0, const Dims& dilation = 1, int64_t groups = 1, \
-                    Location where = {});                                                                          \
-  Tensor conv##n##d(const Tensor& input, const Tensor& weight, const optional<Tensor>& bias, const Dims& stride,   \
-                    std::string_view padding, const Dims& dilation = 1, int64_t groups = 1, Location where = {});  \
-  Tensor conv_transpose##n##d(const Tensor& input, const Tensor& weight, const optional<Tensor>& bias = {},        \
-                              const Dims& stride = 1, const Dims& padding = 0, const Dims& output_padding = 0,     \
-                              int64_t groups = 1, const Dims& dilation = 1, Location where = {});                  \
-  Tensor max_pool##n##d(const Tensor& self, const Dims& kernel_size, const Dims& stride = {},                      \
-                        const Dims& padding = 0, const Dims& dilation = 1, bool ceil_mode = false,                 \
-                        Location where = {});                                                                      \
-  TensorPair max_pool##n##d_with_indices(const Tensor& self, const Dims& kernel_size, const Dims& stride = {},     \
-                                         const Dims& padding = 0, const Dims& dilation = 1,                        \
-                                         bool ceil_mode = false, Location where = {});                             \
-  Tensor avg_pool##n##d(const Tensor& self, const Dims& kernel_size, const Dims& stride = {},                      \
-                        const Dims& padding = 0, bool ceil_mode = false, bool count_include_pad = true,            \
-                        optional<int64_t> divisor_override = nullopt, Location where = {});                        \
-  Tensor adaptive_avg_pool##n##d(const Tensor& self, const Dims& output_size, Location where = {});                \
+#define AT_CONVOLUTION(n)                                                                                              \
+  Tensor conv##n##d(const Tensor& input, const Tensor& weight, const optional<Tensor>& bias = {},                      \
+                    const Dims& stride = 1, const Dims& padding = 0, const Dims& dilation = 1, int64_t groups = 1,     \
+                    Location where = {});                                                                              \
+  Tensor conv##n##d(const Tensor& input, const Tensor& weight, const optional<Tensor>& bias, const Dims& stride,       \
+                    std::string_view padding, const Dims& dilation = 1, int64_t groups = 1, Location where = {});      \
+  Tensor conv_transpose##n##d(const Tensor& input, const Tensor& weight, const optional<Tensor>& bias = {},            \
+                              const Dims& stride = 1, const Dims& padding = 0, const Dims& output_padding = 0,         \
+                              int64_t groups = 1, const Dims& dilation = 1, Location where = {});                      \
+  Tensor max_pool##n##d(const Tensor& self, const Dims& kernel_size, const Dims& stride = {}, const Dims& padding = 0, \
+                        const Dims& dilation = 1, bool ceil_mode = false, Location where = {});                        \
+  TensorPair max_pool##n##d_with_indices(const Tensor& self, const Dims& kernel_size, const Dims& stride = {},         \
+                                         const Dims& padding = 0, const Dims& dilation = 1, bool ceil_mode = false,    \
+                                         Location where = {});                                                         \
+  Tensor avg_pool##n##d(const Tensor& self, const Dims& kernel_size, const Dims& stride = {}, const Dims& padding = 0, \
+                        bool ceil_mode = false, bool count_include_pad = true,                                         \
+                        optional<int64_t> divisor_override = nullopt, Location where = {});                            \
+  Tensor adaptive_avg_pool##n##d(const Tensor& self, const Dims& output_size, Location where = {});                    \
   TensorPair adaptive_max_pool##n##d(const Tensor& self, const Dims& output_size, Location where = {});
 AT_CONVOLUTION(1)
 AT_CONVOLUTION(2)
 AT_CONVOLUTION(3)
 #undef AT_CONVOLUTION
-Tensor embedding(const Tensor& weight, const Tensor& indices, int64_t padding_idx = -1,
-                 bool scale_grad_by_freq = false, bool sparse = false, Location where = {});
+Tensor embedding(const Tensor& weight, const Tensor& indices, int64_t padding_idx = -1, bool scale_grad_by_freq = false,
+                 bool sparse = false, Location where = {});
 Tensor layer_norm(const Tensor& input, const Dims& normalized_shape, const optional<Tensor>& weight = {},
                   const optional<Tensor>& bias = {}, double eps = 1e-5, bool cudnn_enable = true, Location where = {});
 Tensor group_norm(const Tensor& input, int64_t num_groups, const optional<Tensor>& weight = {},
@@ -195,8 +195,8 @@ Tensor kl_div(const Tensor& self, const Tensor& target, int64_t reduction = Redu
 Tensor nll_loss(const Tensor& self, const Tensor& target, const optional<Tensor>& weight = {},
                 int64_t reduction = Reduction::Mean, int64_t ignore_index = -100, Location where = {});
 Tensor cross_entropy_loss(const Tensor& self, const Tensor& target, const optional<Tensor>& weight = {},
-                          int64_t reduction = Reduction::Mean, int64_t ignore_index = -100,
-                          double label_smoothing = 0, Location where = {});
+                          int64_t reduction = Reduction::Mean, int64_t ignore_index = -100, double label_smoothing = 0,
+                          Location where = {});
 Tensor binary_cross_entropy(const Tensor& self, const Tensor& target, const optional<Tensor>& weight = {},
                             int64_t reduction = Reduction::Mean, Location where = {});
 Tensor binary_cross_entropy_with_logits(const Tensor& self, const Tensor& target, const optional<Tensor>& weight = {},

@@ -6,19 +6,20 @@
 
 #include <ATen/Operations.h>
 
-#define TORCH_ENUMS(X)                                                                                             \
-  X(Linear) X(Conv1D) X(Conv2D) X(Conv3D) X(ConvTranspose1D) X(ConvTranspose2D) X(ConvTranspose3D) X(Sigmoid)      \
-  X(Tanh) X(ReLU) X(GELU) X(SiLU) X(Mish) X(LeakyReLU) X(FanIn) X(FanOut) X(Constant) X(Reflect) X(Replicate)      \
-  X(Circular) X(Nearest) X(Bilinear) X(Bicubic) X(Trilinear) X(Area) X(NearestExact) X(Sum) X(Mean) X(Max) X(None) \
-  X(BatchMean) X(Zeros) X(Border) X(Reflection) X(RNN_TANH) X(RNN_RELU) X(LSTM) X(GRU) X(Valid) X(Same)
+#define TORCH_ENUMS(X)                                                                                              \
+  X(Linear)                                                                                                         \
+  X(Conv1D) X(Conv2D) X(Conv3D) X(ConvTranspose1D) X(ConvTranspose2D) X(ConvTranspose3D) X(Sigmoid) X(Tanh) X(ReLU) \
+      X(GELU) X(SiLU) X(Mish) X(LeakyReLU) X(FanIn) X(FanOut) X(Constant) X(Reflect) X(Replicate) X(Circular)       \
+          X(Nearest) X(Bilinear) X(Bicubic) X(Trilinear) X(Area) X(NearestExact) X(Sum) X(Mean) X(Max) X(None)      \
+              X(BatchMean) X(Zeros) X(Border) X(Reflection) X(RNN_TANH) X(RNN_RELU) X(LSTM) X(GRU) X(Valid) X(Same)
 
 namespace torch {
 
 namespace enumtype {
-#define TORCH_ENUM(name)                                          \
-  struct k##name {                                                \
-    static constexpr const char* text = "k" #name;                \
-    bool operator==(const k##name&) const = default;              \
+#define TORCH_ENUM(name)                             \
+  struct k##name {                                   \
+    static constexpr const char* text = "k" #name;   \
+    bool operator==(const k##name&) const = default; \
   };
 TORCH_ENUMS(TORCH_ENUM)
 #undef TORCH_ENUM

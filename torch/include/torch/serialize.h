@@ -23,14 +23,14 @@ inline serialize::InputArchive& operator>>(serialize::InputArchive& archive, Ten
   return serialize::detail::read_tensor(archive, tensor);
 }
 template <class M>
-  requires std::is_base_of_v<nn::Module, M>
-serialize::OutputArchive& operator<<(serialize::OutputArchive& archive, const std::shared_ptr<M>& module) {
+requires std::is_base_of_v<nn::Module, M> serialize::OutputArchive& operator<<(serialize::OutputArchive& archive,
+                                                                               const std::shared_ptr<M>& module) {
   module->save(archive);
   return archive;
 }
 template <class M>
-  requires std::is_base_of_v<nn::Module, M>
-serialize::InputArchive& operator>>(serialize::InputArchive& archive, std::shared_ptr<M>& module) {
+requires std::is_base_of_v<nn::Module, M> serialize::InputArchive& operator>>(serialize::InputArchive& archive,
+                                                                              std::shared_ptr<M>& module) {
   module->load(archive);
   return archive;
 }

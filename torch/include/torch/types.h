@@ -9,14 +9,14 @@ namespace torch {
 using namespace at;
 using at::AutoGradMode;
 using at::NoGradGuard;
-using c10::InferenceMode;
-using at::optional;
 using at::nullopt;
+using at::optional;
+using c10::InferenceMode;
 using Dtype = at::ScalarType;
 using at::Device;
 using at::IValue;
-using c10::Error;
 using autograd::Variable;
+using c10::Error;
 
 namespace indexing {
 using namespace at::indexing;

@@ -10,7 +10,7 @@ using at::init_num_threads;
 using at::manual_seed;
 using at::set_num_interop_threads;
 using at::set_num_threads;
+using c10::SourceLocation;
 using c10::Warning;
 using c10::WarningHandler;
-using c10::SourceLocation;
 }  // namespace torch

@@ -260,63 +260,62 @@ class Tensor : public weft::Tensor {
 #define AT_LIST(...) __VA_ARGS__ __VA_OPT__(, )
 #define AT_OP(Result, name, parameters, arguments, ...) \
   Result name(AT_LIST parameters Location where = {}) const { return static_cast<void>(where), __VA_ARGS__; }
-#define AT_WRITE(name, parameters, arguments, ...)               \
-  Tensor& name(AT_LIST parameters Location where = {}) const {   \
-    static_cast<void>(where);                                    \
-    __VA_ARGS__;                                                 \
-    return self();                                               \
+#define AT_WRITE(name, parameters, arguments, ...)             \
+  Tensor& name(AT_LIST parameters Location where = {}) const { \
+    static_cast<void>(where);                                  \
+    __VA_ARGS__;                                               \
+    return self();                                             \
   }
 #include <ATen/core/Operations.inc>
 #include <ATen/core/Writes.inc>
 #undef AT_OP
 #undef AT_WRITE
-#define AT_UNARY(name, ...)                                             \
+#define AT_UNARY(name, ...)                                            \
   Tensor name(Location where = {}) const { return Base::name(where); } \
-  Tensor& name##_(Location where = {}) const {                          \
-    Base::name##_(where);                                               \
-    return self();                                                      \
+  Tensor& name##_(Location where = {}) const {                         \
+    Base::name##_(where);                                              \
+    return self();                                                     \
   }
   WEFT_UNARY_OPS(AT_UNARY)
 #undef AT_UNARY
-#define AT_UNARY_NAME(name, op)                                        \
-  Tensor name(Location where = {}) const { return Base::op(where); }  \
-  Tensor& name##_(Location where = {}) const {                         \
-    Base::op##_(where);                                                \
-    return self();                                                     \
+#define AT_UNARY_NAME(name, op)                                      \
+  Tensor name(Location where = {}) const { return Base::op(where); } \
+  Tensor& name##_(Location where = {}) const {                       \
+    Base::op##_(where);                                              \
+    return self();                                                   \
   }
-#define AT_UNARY_NAMES(X)                                                                                     \
-  X(absolute, abs) X(negative, neg) X(fix, trunc) X(arccos, acos) X(arccosh, acosh) X(arcsin, asin) X(arcsinh, asinh) \
-  X(arctan, atan) X(arctanh, atanh)
+#define AT_UNARY_NAMES(X)                                                                                            \
+  X(absolute, abs)                                                                                                   \
+  X(negative, neg) X(fix, trunc) X(arccos, acos) X(arccosh, acosh) X(arcsin, asin) X(arcsinh, asinh) X(arctan, atan) \
+      X(arctanh, atanh)
   AT_UNARY_NAMES(AT_UNARY_NAME)
 #undef AT_UNARY_NAME
-#define AT_BINARY(name, ...)                                              \
+#define AT_BINARY(name, ...)                                            \
   Tensor name(const Operand& other) const { return Base::name(other); } \
-  Tensor& name##_(const Operand& other) const {                           \
-    Base::name##_(other);                                                 \
-    return self();                                                        \
+  Tensor& name##_(const Operand& other) const {                         \
+    Base::name##_(other);                                               \
+    return self();                                                      \
   }
   WEFT_BINARY_OPS(AT_BINARY)
   WEFT_INTEGER_OPS(AT_BINARY)
 #undef AT_BINARY
-#define AT_BINARY_NAME(name, op)                                        \
+#define AT_BINARY_NAME(name, op)                                      \
   Tensor name(const Operand& other) const { return Base::op(other); } \
-  Tensor& name##_(const Operand& other) const {                         \
-    Base::op##_(other);                                                 \
-    return self();                                                      \
+  Tensor& name##_(const Operand& other) const {                       \
+    Base::op##_(other);                                               \
+    return self();                                                    \
   }
-#define AT_BINARY_NAMES(X) \
-  X(subtract, sub) X(multiply, mul) X(divide, div) X(true_divide, div) X(arctan2, atan2)
+#define AT_BINARY_NAMES(X) X(subtract, sub) X(multiply, mul) X(divide, div) X(true_divide, div) X(arctan2, atan2)
   AT_BINARY_NAMES(AT_BINARY_NAME)
 #undef AT_BINARY_NAME
-#define AT_COMPARE(name, ...)                                             \
+#define AT_COMPARE(name, ...)                                           \
   Tensor name(const Operand& other) const { return Base::name(other); } \
   Tensor& name##_(const Operand& other) const { return copy_(Base::name(other)); }
   WEFT_COMPARE_OPS(AT_COMPARE)
 #undef AT_COMPARE
 #define AT_COMPARE_NAME(name, op) \
   Tensor name(const Operand& other) const { return Base::op(other); }
-#define AT_COMPARE_NAMES(X) \
-  X(greater, gt) X(greater_equal, ge) X(less, lt) X(less_equal, le) X(not_equal, ne)
+#define AT_COMPARE_NAMES(X) X(greater, gt) X(greater_equal, ge) X(less, lt) X(less_equal, le) X(not_equal, ne)
   AT_COMPARE_NAMES(AT_COMPARE_NAME)
 #undef AT_COMPARE_NAME
 
@@ -401,35 +400,36 @@ std::ostream& operator<<(std::ostream& out, const Tensor& tensor);
 std::ostream& print(std::ostream& out, const Tensor& tensor, int64_t line_size);
 
 // The second operand brings the location of the call.
-#define AT_OPERATOR(op)                                                                                               \
+#define AT_OPERATOR(op)                                                                                              \
   inline Tensor operator op(const Tensor& a, const Operand& b) { return weft::operator op(Operand(a, b.where), b); } \
   inline Tensor operator op(const weft::Tensor& a, const Operand& b) {                                               \
     return weft::operator op(Operand(a, b.where), b);                                                                \
-  }                                                                                                                   \
+  }                                                                                                                  \
   inline Tensor operator op(const Scalar& a, const Tensor& b) { return weft::operator op(a, b); }                    \
-  template <weft::Arithmetic T>                                                                                       \
-  Tensor operator op(T a, const Tensor& b) {                                                                          \
-    return weft::operator op(a, b);                                                                                   \
+  template <weft::Arithmetic T>                                                                                      \
+  Tensor operator op(T a, const Tensor& b) {                                                                         \
+    return weft::operator op(a, b);                                                                                  \
   }
-#define AT_REUSING_OPERATOR(op)                                            \
-  AT_OPERATOR(op)                                                          \
-  inline Tensor operator op(Tensor&& a, const Operand& b) {                \
-    return weft::operator op(Operand(std::move(a), b.where), b);          \
+#define AT_REUSING_OPERATOR(op)                                  \
+  AT_OPERATOR(op)                                                \
+  inline Tensor operator op(Tensor&& a, const Operand& b) {      \
+    return weft::operator op(Operand(std::move(a), b.where), b); \
   }
-#define AT_COMPARISON(op)                                                                                        \
-  AT_OPERATOR(op)                                                                                                \
+#define AT_COMPARISON(op) \
+  AT_OPERATOR(op)         \
   inline Tensor operator op(const Tensor& a, const Tensor& b) { return weft::operator op(a, b); }
-AT_REUSING_OPERATOR(+) AT_REUSING_OPERATOR(-) AT_REUSING_OPERATOR(*) AT_REUSING_OPERATOR(/)
-AT_COMPARISON(==) AT_COMPARISON(!=) AT_OPERATOR(<) AT_OPERATOR(<=) AT_OPERATOR(>) AT_OPERATOR(>=)
+AT_REUSING_OPERATOR(+)
+AT_REUSING_OPERATOR(-) AT_REUSING_OPERATOR(*) AT_REUSING_OPERATOR(/) AT_COMPARISON(==) AT_COMPARISON(!=) AT_OPERATOR(<)
+    AT_OPERATOR(<=) AT_OPERATOR(>) AT_OPERATOR(>=)
 #undef AT_OPERATOR
 #undef AT_REUSING_OPERATOR
 #undef AT_COMPARISON
-#define AT_INTEGER_OPERATOR(op, function)                                                                       \
+#define AT_INTEGER_OPERATOR(op, function)                                                                         \
   inline Tensor operator op(const Tensor& a, const Operand& b) { return weft::function(Operand(a, b.where), b); } \
   inline Tensor operator op(const Scalar& a, const Tensor& b) { return weft::function(a, b); }
-AT_INTEGER_OPERATOR(&, bitwise_and) AT_INTEGER_OPERATOR(|, bitwise_or) AT_INTEGER_OPERATOR(^, bitwise_xor)
-AT_INTEGER_OPERATOR(%, remainder) AT_INTEGER_OPERATOR(<<, bitwise_left_shift)
-AT_INTEGER_OPERATOR(>>, bitwise_right_shift)
+        AT_INTEGER_OPERATOR(&, bitwise_and) AT_INTEGER_OPERATOR(|, bitwise_or) AT_INTEGER_OPERATOR(^, bitwise_xor)
+            AT_INTEGER_OPERATOR(%, remainder) AT_INTEGER_OPERATOR(<<, bitwise_left_shift)
+                AT_INTEGER_OPERATOR(>>, bitwise_right_shift)
 #undef AT_INTEGER_OPERATOR
 
 }  // namespace at

@@ -34,8 +34,7 @@ class IValue {
   IValue(Tuple value) : value_(std::make_shared<Tuple>(std::move(value))) {}
   IValue(Dict value) : value_(std::make_shared<Dict>(std::move(value))) {}
   template <class... T>
-  IValue(std::tuple<T...> value)
-      : IValue(std::apply([](auto&... items) { return Tuple{IValue(items)...}; }, value)) {}
+  IValue(std::tuple<T...> value) : IValue(std::apply([](auto&... items) { return Tuple{IValue(items)...}; }, value)) {}
   template <class T>
   IValue(optional<T> value) : IValue(value ? IValue(*value) : IValue()) {}
   IValue(at::IntArrayRef value) : value_(value.vec()) {}

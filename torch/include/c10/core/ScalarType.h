@@ -8,23 +8,23 @@
 #include <c10/util/Optional.h>
 
 /// X(libtorch's name, weft's dtype, C++ type, libtorch's text, TypeMeta's text)
-#define TORCH_SCALAR_TYPES(X)                                   \
-  X(Byte, u8, uint8_t, "Byte", "unsigned char")         \
-  X(Char, i8, int8_t, "Char", "signed char")             \
-  X(Short, i16, int16_t, "Short", "short int")          \
-  X(Int, i32, int, "Int", "int")                        \
-  X(Long, i64, int64_t, "Long", "long int")             \
-  X(Half, f16, c10::Half, "Half", "c10::Half")        \
-  X(Float, f32, float, "Float", "float")              \
-  X(Double, f64, double, "Double", "double")          \
-  X(ComplexFloat, c64, c10::complex<float>, "ComplexFloat", "c10::complex<float>")     \
+#define TORCH_SCALAR_TYPES(X)                                                           \
+  X(Byte, u8, uint8_t, "Byte", "unsigned char")                                         \
+  X(Char, i8, int8_t, "Char", "signed char")                                            \
+  X(Short, i16, int16_t, "Short", "short int")                                          \
+  X(Int, i32, int, "Int", "int")                                                        \
+  X(Long, i64, int64_t, "Long", "long int")                                             \
+  X(Half, f16, c10::Half, "Half", "c10::Half")                                          \
+  X(Float, f32, float, "Float", "float")                                                \
+  X(Double, f64, double, "Double", "double")                                            \
+  X(ComplexFloat, c64, c10::complex<float>, "ComplexFloat", "c10::complex<float>")      \
   X(ComplexDouble, c128, c10::complex<double>, "ComplexDouble", "c10::complex<double>") \
-  X(Bool, boolean, bool, "Bool", "bool")              \
-  X(BFloat16, bf16, c10::BFloat16, "BFloat16", "c10::BFloat16") \
-  X(UInt16, u16, uint16_t, "UInt16", "unsigned short") \
-  X(UInt32, u32, uint32_t, "UInt32", "unsigned int")   \
-  X(UInt64, u64, uint64_t, "UInt64", "unsigned long")  \
-  X(Float8_e5m2, f8_e5m2, weft::float8_e5m2, "Float8_e5m2", "c10::Float8_e5m2") \
+  X(Bool, boolean, bool, "Bool", "bool")                                                \
+  X(BFloat16, bf16, c10::BFloat16, "BFloat16", "c10::BFloat16")                         \
+  X(UInt16, u16, uint16_t, "UInt16", "unsigned short")                                  \
+  X(UInt32, u32, uint32_t, "UInt32", "unsigned int")                                    \
+  X(UInt64, u64, uint64_t, "UInt64", "unsigned long")                                   \
+  X(Float8_e5m2, f8_e5m2, weft::float8_e5m2, "Float8_e5m2", "c10::Float8_e5m2")         \
   X(Float8_e4m3fn, f8_e4m3fn, weft::float8_e4m3fn, "Float8_e4m3fn", "c10::Float8_e4m3fn")
 
 namespace c10 {
@@ -67,15 +67,15 @@ struct ScalarType {
 const char* toString(ScalarType type);
 std::ostream& operator<<(std::ostream& out, ScalarType type);
 
-#define TORCH_DEFINE(name, dtype, ...)                               \
-  inline constexpr ScalarType ScalarType::name{weft::DType::dtype};            \
+#define TORCH_DEFINE(name, dtype, ...)                              \
+  inline constexpr ScalarType ScalarType::name{weft::DType::dtype}; \
   inline constexpr ScalarType k##name{weft::DType::dtype};
 TORCH_SCALAR_TYPES(TORCH_DEFINE)
 #undef TORCH_DEFINE
 inline constexpr ScalarType kInt8 = kChar, kInt16 = kShort, kInt32 = kInt, kInt64 = kLong, kFloat16 = kHalf,
-                            kFloat32 = kFloat, kFloat64 = kDouble, kU8 = kByte, kI8 = kChar, kI16 = kShort,
-                            kI32 = kInt, kI64 = kLong, kF16 = kHalf, kF32 = kFloat, kF64 = kDouble,
-                            kUInt8 = kByte, kComplex64 = kComplexFloat, kComplex128 = kComplexDouble;
+                            kFloat32 = kFloat, kFloat64 = kDouble, kU8 = kByte, kI8 = kChar, kI16 = kShort, kI32 = kInt,
+                            kI64 = kLong, kF16 = kHalf, kF32 = kFloat, kF64 = kDouble, kUInt8 = kByte,
+                            kComplex64 = kComplexFloat, kComplex128 = kComplexDouble;
 
 template <class T>
 struct CppTypeToScalarType {

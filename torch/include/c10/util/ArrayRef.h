@@ -29,8 +29,7 @@ class ArrayRef {
   constexpr ArrayRef(const T* data, size_t size) : data_(data), size_(size) {}
   constexpr ArrayRef(const T* begin, const T* end) : data_(begin), size_(static_cast<size_t>(end - begin)) {}
   /// Valid until the end of the full expression, as every view of a temporary.
-  constexpr ArrayRef(const std::initializer_list<T>& list)
-      : data_(std::data(list)), size_(list.size()) {}
+  constexpr ArrayRef(const std::initializer_list<T>& list) : data_(std::data(list)), size_(list.size()) {}
   template <size_t n>
   constexpr ArrayRef(const T (&array)[n]) : data_(array), size_(n) {}
   /// A container of consecutive elements: std::vector, std::array, std::span, weft::Dims.

@@ -58,47 +58,46 @@ std::string check_message(const char* condition, const A&... parts) {
 // libtorch appends a backtrace to what(); Weft's what() has none.
 #define what_without_backtrace what
 
-#define TORCH_CHECK(condition, ...)                                          \
-  do {                                                                       \
-    if (!(condition)) [[unlikely]]                                           \
-      ::c10::detail::throw_error(__func__, __FILE__, __LINE__,               \
+#define TORCH_CHECK(condition, ...)                                                                    \
+  do {                                                                                                 \
+    if (!(condition)) [[unlikely]]                                                                     \
+      ::c10::detail::throw_error(__func__, __FILE__, __LINE__,                                         \
                                  ::c10::detail::check_message(#condition __VA_OPT__(, ) __VA_ARGS__)); \
   } while (false)
 #define TORCH_INTERNAL_ASSERT(condition, ...) TORCH_CHECK(condition, __VA_ARGS__)
 #define TORCH_INTERNAL_ASSERT_DEBUG_ONLY(condition, ...) TORCH_CHECK(condition, __VA_ARGS__)
 #define TORCH_CHECK_WITH(type, condition, ...) TORCH_CHECK(condition, __VA_ARGS__)
-#define TORCH_CHECK_INDEX(condition, ...)                                                       \
-  do {                                                                                          \
-    if (!(condition)) [[unlikely]]                                                              \
+#define TORCH_CHECK_INDEX(condition, ...)                                                                    \
+  do {                                                                                                       \
+    if (!(condition)) [[unlikely]]                                                                           \
       ::c10::detail::throw_index_error(::c10::detail::check_message(#condition __VA_OPT__(, ) __VA_ARGS__)); \
   } while (false)
-#define TORCH_CHECK_VALUE(condition, ...)                                                       \
-  do {                                                                                          \
-    if (!(condition)) [[unlikely]]                                                              \
+#define TORCH_CHECK_VALUE(condition, ...)                                                                    \
+  do {                                                                                                       \
+    if (!(condition)) [[unlikely]]                                                                           \
       ::c10::detail::throw_value_error(::c10::detail::check_message(#condition __VA_OPT__(, ) __VA_ARGS__)); \
   } while (false)
-#define TORCH_CHECK_TYPE(condition, ...)                                                        \
-  do {                                                                                          \
-    if (!(condition)) [[unlikely]]                                                              \
+#define TORCH_CHECK_TYPE(condition, ...)                                                                    \
+  do {                                                                                                      \
+    if (!(condition)) [[unlikely]]                                                                          \
       ::c10::detail::throw_type_error(::c10::detail::check_message(#condition __VA_OPT__(, ) __VA_ARGS__)); \
   } while (false)
-#define TORCH_CHECK_NOT_IMPLEMENTED(condition, ...)                                             \
-  do {                                                                                          \
-    if (!(condition)) [[unlikely]]                                                              \
+#define TORCH_CHECK_NOT_IMPLEMENTED(condition, ...)                                                              \
+  do {                                                                                                           \
+    if (!(condition)) [[unlikely]]                                                                               \
       ::c10::detail::throw_not_implemented(::c10::detail::check_message(#condition __VA_OPT__(, ) __VA_ARGS__)); \
   } while (false)
-#define AT_ERROR(...) \
-  ::c10::detail::throw_error(__func__, __FILE__, __LINE__, ::c10::str(__VA_ARGS__))
+#define AT_ERROR(...) ::c10::detail::throw_error(__func__, __FILE__, __LINE__, ::c10::str(__VA_ARGS__))
 #define AT_ASSERT(condition) TORCH_INTERNAL_ASSERT(condition)
 #define AT_ASSERTM(condition, ...) TORCH_CHECK(condition, __VA_ARGS__)
-#define TORCH_WARN(...)                                                                                     \
+#define TORCH_WARN(...)                                                                            \
   ::c10::Warning::warn(::c10::SourceLocation{__func__, __FILE__, static_cast<uint32_t>(__LINE__)}, \
                        ::c10::str(__VA_ARGS__))
-#define TORCH_WARN_ONCE(...)                      \
-  do {                                            \
-    static const bool warned_before = [&] {       \
-      TORCH_WARN(__VA_ARGS__);                    \
-      return true;                                \
-    }();                                          \
-    (void)warned_before;                          \
+#define TORCH_WARN_ONCE(...)                \
+  do {                                      \
+    static const bool warned_before = [&] { \
+      TORCH_WARN(__VA_ARGS__);              \
+      return true;                          \
+    }();                                    \
+    (void)warned_before;                    \
   } while (false)

@@ -34,7 +34,9 @@ struct is_module_holder_of {
 };
 
 template <class M>
-concept has_forward = requires { &M::forward; };
+concept has_forward = requires {
+  &M::forward;
+};
 
 /// The result of m.forward(arguments…); void for a module without it.
 template <class M, class... A>

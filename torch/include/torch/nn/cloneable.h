@@ -32,7 +32,9 @@ class Cloneable : public Module {
   static void check_count(const Dict& own, const Dict& copied, const char* kind) {
     TORCH_CHECK(copied.size() == own.size(), "The cloned module does not have the same number of ", kind,
                 " as the original module after calling reset(). Are you sure you called register_",
-                kind[0] == 'p' ? "parameter" : kind[0] == 'b' ? "buffer" : "module",
+                kind[0] == 'p'   ? "parameter"
+                : kind[0] == 'b' ? "buffer"
+                                 : "module",
                 "() inside reset() and not the constructor?");
   }
   static void copy_tensors(const OrderedDict<std::string, Tensor>& own, OrderedDict<std::string, Tensor>& copied,

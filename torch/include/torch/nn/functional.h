@@ -63,19 +63,19 @@ Tensor pairwise_distance(const Tensor& x1, const Tensor& x2, const PairwiseDista
 Tensor pdist(const Tensor& input, double p = 2.0);
 
 // ---- convolutions and pools ----
-#define TORCH_DIMENSIONS(n)                                                                                          \
-  Tensor conv##n##d(const Tensor& input, const Tensor& weight, const Conv##n##dFuncOptions& options = {});           \
-  Tensor conv_transpose##n##d(const Tensor& input, const Tensor& weight,                                             \
-                              const ConvTranspose##n##dFuncOptions& options = {});                                   \
-  Tensor avg_pool##n##d(const Tensor& input, const AvgPool##n##dFuncOptions& options);                               \
-  Tensor max_pool##n##d(const Tensor& input, const MaxPool##n##dFuncOptions& options);                               \
-  std::tuple<Tensor, Tensor> max_pool##n##d_with_indices(const Tensor& input,                                        \
-                                                         const MaxPool##n##dFuncOptions& options);                   \
-  Tensor adaptive_max_pool##n##d(const Tensor& input, const AdaptiveMaxPool##n##dFuncOptions& options);              \
-  std::tuple<Tensor, Tensor> adaptive_max_pool##n##d_with_indices(const Tensor& input,                               \
-                                                                  const AdaptiveMaxPool##n##dFuncOptions& options);  \
-  Tensor adaptive_avg_pool##n##d(const Tensor& input, const AdaptiveAvgPool##n##dFuncOptions& options);              \
-  Tensor max_unpool##n##d(const Tensor& input, const Tensor& indices, const MaxUnpool##n##dFuncOptions& options);    \
+#define TORCH_DIMENSIONS(n)                                                                                         \
+  Tensor conv##n##d(const Tensor& input, const Tensor& weight, const Conv##n##dFuncOptions& options = {});          \
+  Tensor conv_transpose##n##d(const Tensor& input, const Tensor& weight,                                            \
+                              const ConvTranspose##n##dFuncOptions& options = {});                                  \
+  Tensor avg_pool##n##d(const Tensor& input, const AvgPool##n##dFuncOptions& options);                              \
+  Tensor max_pool##n##d(const Tensor& input, const MaxPool##n##dFuncOptions& options);                              \
+  std::tuple<Tensor, Tensor> max_pool##n##d_with_indices(const Tensor& input,                                       \
+                                                         const MaxPool##n##dFuncOptions& options);                  \
+  Tensor adaptive_max_pool##n##d(const Tensor& input, const AdaptiveMaxPool##n##dFuncOptions& options);             \
+  std::tuple<Tensor, Tensor> adaptive_max_pool##n##d_with_indices(const Tensor& input,                              \
+                                                                  const AdaptiveMaxPool##n##dFuncOptions& options); \
+  Tensor adaptive_avg_pool##n##d(const Tensor& input, const AdaptiveAvgPool##n##dFuncOptions& options);             \
+  Tensor max_unpool##n##d(const Tensor& input, const Tensor& indices, const MaxUnpool##n##dFuncOptions& options);   \
   Tensor lp_pool##n##d(const Tensor& input, const LPPool##n##dFuncOptions& options);
 TORCH_DIMENSIONS(1)
 TORCH_DIMENSIONS(2)

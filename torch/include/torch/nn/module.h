@@ -51,8 +51,8 @@ class Module : public std::enable_shared_from_this<Module> {
   template <class F>
     requires(std::is_invocable_v<F&, const std::string&, const Module&>)
   void apply(F&& f, const std::string& name_prefix = {}) const {
-    const_cast<Module*>(this)->walk(
-        name_prefix, [&](const std::string& name, Module& module) { f(name, std::as_const(module)); });
+    const_cast<Module*>(this)->walk(name_prefix,
+                                    [&](const std::string& name, Module& module) { f(name, std::as_const(module)); });
   }
 
   // Undefined tensors are left out.

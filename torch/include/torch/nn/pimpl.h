@@ -69,10 +69,10 @@ serialize::InputArchive& operator>>(serialize::InputArchive& archive, ModuleHold
 
 }  // namespace torch::nn
 
-#define TORCH_MODULE_IMPL(Name, ImplType)                         \
-  class Name : public torch::nn::ModuleHolder<ImplType> {         \
-   public:                                                        \
-    using torch::nn::ModuleHolder<ImplType>::ModuleHolder;        \
-    using Impl = ImplType;                                        \
+#define TORCH_MODULE_IMPL(Name, ImplType)                  \
+  class Name : public torch::nn::ModuleHolder<ImplType> {  \
+   public:                                                 \
+    using torch::nn::ModuleHolder<ImplType>::ModuleHolder; \
+    using Impl = ImplType;                                 \
   }
 #define TORCH_MODULE(Name) TORCH_MODULE_IMPL(Name, Name##Impl)

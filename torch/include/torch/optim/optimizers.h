@@ -20,11 +20,11 @@ using EnginePointer = std::unique_ptr<Engine, EngineDeleter>;
 
 }  // namespace detail
 
-#define TORCH_OPTIONS_METHODS(Name)                                        \
-  void serialize(serialize::InputArchive& archive) override;              \
-  void serialize(serialize::OutputArchive& archive) const override;       \
-  friend bool operator==(const Name& a, const Name& b);                   \
-  double get_lr() const override { return lr(); }                         \
+#define TORCH_OPTIONS_METHODS(Name)                                 \
+  void serialize(serialize::InputArchive& archive) override;        \
+  void serialize(serialize::OutputArchive& archive) const override; \
+  friend bool operator==(const Name& a, const Name& b);             \
+  double get_lr() const override { return lr(); }                   \
   void set_lr(const double lr) override { this->lr(lr); }
 
 struct SGDOptions : public OptimizerCloneableOptions<SGDOptions> {
@@ -146,16 +146,16 @@ struct RMSpropParamState : public OptimizerCloneableParamState<RMSpropParamState
 };
 #undef TORCH_STATE_METHODS
 
-#define TORCH_OPTIMIZER(Name)                                                                            \
-  class Name : public Optimizer {                                                                        \
-   public:                                                                                               \
-    explicit Name(std::vector<OptimizerParamGroup> param_groups, Name##Options defaults = {});           \
-    explicit Name(std::vector<Tensor> params, Name##Options defaults = {});                              \
-    Tensor step(LossClosure closure = nullptr) override;                                                 \
-    void load(serialize::InputArchive& archive) override;                                                \
-                                                                                                         \
-   private:                                                                                              \
-    detail::EnginePointer engine_;                                                                       \
+#define TORCH_OPTIMIZER(Name)                                                                  \
+  class Name : public Optimizer {                                                              \
+   public:                                                                                     \
+    explicit Name(std::vector<OptimizerParamGroup> param_groups, Name##Options defaults = {}); \
+    explicit Name(std::vector<Tensor> params, Name##Options defaults = {});                    \
+    Tensor step(LossClosure closure = nullptr) override;                                       \
+    void load(serialize::InputArchive& archive) override;                                      \
+                                                                                               \
+   private:                                                                                    \
+    detail::EnginePointer engine_;                                                             \
   };
 TORCH_OPTIMIZER(SGD)
 TORCH_OPTIMIZER(Adam)

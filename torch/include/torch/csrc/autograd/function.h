@@ -56,10 +56,10 @@ namespace torch::autograd {
 using Variable = at::Tensor;
 using variable_list = std::vector<Variable>;
 using tensor_list = std::vector<at::Tensor>;
-using at::GradMode;
 using at::AutoGradMode;
-using at::optional;
+using at::GradMode;
 using at::IValue;
+using at::optional;
 
 struct Edge {
   std::shared_ptr<Node> function;
@@ -87,8 +87,7 @@ struct Node {
 
 /// Adds to the gradients of all leaves, or of `inputs` only.
 void backward(const variable_list& tensors, const variable_list& grad_tensors = {},
-              optional<bool> retain_graph = std::nullopt, bool create_graph = false,
-              const variable_list& inputs = {});
+              optional<bool> retain_graph = std::nullopt, bool create_graph = false, const variable_list& inputs = {});
 /// Gradients of `outputs` for `inputs`. Raises AutogradError for an unused input unless allow_unused.
 variable_list grad(const variable_list& outputs, const variable_list& inputs, const variable_list& grad_outputs = {},
                    optional<bool> retain_graph = std::nullopt, bool create_graph = false, bool allow_unused = false);
@@ -173,10 +172,9 @@ struct Function {
     variable_list inputs;
     std::vector<bool> is_tensor;
     (detail::collect<std::remove_cvref_t<A>>(inputs, is_tensor, arguments), ...);
-    detail::FunctionCall call(std::string(weft::detail::short_type_name<T>()), std::move(inputs),
-                              std::move(is_tensor), [](AutogradContext& context, variable_list gradients) {
-                                return T::backward(&context, std::move(gradients));
-                              });
+    detail::FunctionCall call(
+        std::string(weft::detail::short_type_name<T>()), std::move(inputs), std::move(is_tensor),
+        [](AutogradContext& context, variable_list gradients) { return T::backward(&context, std::move(gradients)); });
     using Result = decltype(X::forward(call.context(), std::forward<A>(arguments)...));
     variable_list outputs;
     {

@@ -87,8 +87,8 @@ class AnyModule {
   explicit AnyModule(std::shared_ptr<M> module)
       : module_(std::move(module)), forward_(detail::forward_of<M>(&M::forward)) {}
   template <class M>
-    requires torch::detail::is_module<M>::value
-  explicit AnyModule(M&& module) : AnyModule(std::make_shared<std::decay_t<M>>(std::forward<M>(module))) {}
+  requires torch::detail::is_module<M>::value explicit AnyModule(M&& module)
+      : AnyModule(std::make_shared<std::decay_t<M>>(std::forward<M>(module))) {}
   template <class M>
   explicit AnyModule(const ModuleHolder<M>& module) : AnyModule(module.ptr()) {}
   template <class M>
@@ -116,20 +116,18 @@ class AnyModule {
   }
 
   template <class T>
-    requires torch::detail::is_module<T>::value
-  T& get() {
+  requires torch::detail::is_module<T>::value T& get() {
     check("get");
     return cast<T>();
   }
   template <class T>
-    requires torch::detail::is_module<T>::value
-  const T& get() const {
+  requires torch::detail::is_module<T>::value const T& get() const {
     check("get");
     return cast<T>();
   }
   template <class T>
-    requires torch::detail::is_module_holder<T>::value
-  T get() const {
+    requires torch::detail::is_module_holder<T>::value T get()
+  const {
     check("get");
     return T(std::static_pointer_cast<typename T::ContainedType>(module_of<typename T::ContainedType>()));
   }
@@ -138,8 +136,8 @@ class AnyModule {
     return module_;
   }
   template <class T>
-    requires torch::detail::is_module<T>::value
-  std::shared_ptr<T> ptr() const {
+    requires torch::detail::is_module<T>::value std::shared_ptr<T> ptr()
+  const {
     check("ptr");
     return std::static_pointer_cast<T>(module_of<T>());
   }
@@ -184,36 +182,36 @@ class NamedAnyModule {
   NamedAnyModule(std::string name, std::shared_ptr<M> module)
       : name_(std::move(name)), module_(AnyModule(std::move(module))) {}
   template <class M>
-    requires torch::detail::is_module<M>::value
-  NamedAnyModule(std::string name, M&& module) : name_(std::move(name)), module_(AnyModule(std::forward<M>(module))) {}
-  template <class M>
-  NamedAnyModule(std::string name, const ModuleHolder<M>& module)
-      : name_(std::move(name)), module_(AnyModule(module)) {}
-  NamedAnyModule(std::string name, AnyModule module) : name_(std::move(name)), module_(std::move(module)) {}
+    requires torch::detail::is_module<M>::value NamedAnyModule(std::string name, M&& module)
+        : name_(std::move(name)), module_(AnyModule(std::forward<M>(module))) {}
+    template <class M>
+    NamedAnyModule(std::string name, const ModuleHolder<M>& module)
+        : name_(std::move(name)), module_(AnyModule(module)) {}
+    NamedAnyModule(std::string name, AnyModule module) : name_(std::move(name)), module_(std::move(module)) {}
 
-  const std::string& name() const noexcept { return name_; }
-  AnyModule& module() noexcept { return module_; }
-  const AnyModule& module() const noexcept { return module_; }
+    const std::string& name() const noexcept { return name_; }
+    AnyModule& module() noexcept { return module_; }
+    const AnyModule& module() const noexcept { return module_; }
 
- private:
-  std::string name_;
-  AnyModule module_;
+   private:
+    std::string name_;
+    AnyModule module_;
 };
 
 }  // namespace torch::nn
 
 /// In a module: FORWARD_HAS_DEFAULT_ARGS({1, AnyValue(2)}, …) gives the arguments of forward from position 1 defaults.
-#define FORWARD_HAS_DEFAULT_ARGS(...)                                                                              \
-  bool _forward_has_default_args() override { return true; }                                                      \
-  unsigned int _forward_num_required_args() override {                                                            \
-    const std::pair<unsigned int, torch::nn::AnyValue> defaults[] = {__VA_ARGS__};                                \
-    return defaults[0].first;                                                                                     \
-  }                                                                                                                \
-  std::vector<torch::nn::AnyValue> _forward_populate_default_args(std::vector<torch::nn::AnyValue>&& arguments)   \
-      override {                                                                                                   \
-    const std::pair<unsigned int, torch::nn::AnyValue> defaults[] = {__VA_ARGS__};                                \
-    for (const auto& [position, value] : defaults) {                                                              \
-      if (position >= arguments.size()) arguments.push_back(value);                                               \
-    }                                                                                                              \
-    return std::move(arguments);                                                                                   \
+#define FORWARD_HAS_DEFAULT_ARGS(...)                                                                           \
+  bool _forward_has_default_args() override { return true; }                                                    \
+  unsigned int _forward_num_required_args() override {                                                          \
+    const std::pair<unsigned int, torch::nn::AnyValue> defaults[] = {__VA_ARGS__};                              \
+    return defaults[0].first;                                                                                   \
+  }                                                                                                             \
+  std::vector<torch::nn::AnyValue> _forward_populate_default_args(std::vector<torch::nn::AnyValue>&& arguments) \
+      override {                                                                                                \
+    const std::pair<unsigned int, torch::nn::AnyValue> defaults[] = {__VA_ARGS__};                              \
+    for (const auto& [position, value] : defaults) {                                                            \
+      if (position >= arguments.size()) arguments.push_back(value);                                             \
+    }                                                                                                           \
+    return std::move(arguments);                                                                                \
   }

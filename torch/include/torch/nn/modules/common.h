@@ -9,8 +9,7 @@ namespace torch::nn::detail {
 template <class Derived, class Options_>
 class PlainLayer : public Cloneable<Derived> {
  public:
-  PlainLayer()
-    requires std::is_default_constructible_v<Options_>
+  PlainLayer() requires std::is_default_constructible_v<Options_>
   = default;
   PlainLayer(const Options_& options_) : options(options_) {}
   template <class... A>
@@ -26,11 +25,11 @@ struct NoOptions {};
 
 }  // namespace torch::nn::detail
 
-#define TORCH_PLAIN_CLASS(Name, Options, Result, ...)                                 \
-  class Name##Impl : public detail::PlainLayer<Name##Impl, Options> {                 \
-   public:                                                                            \
-    using PlainLayer::PlainLayer;                                                     \
-    Result forward(__VA_ARGS__);                                                      \
-    void pretty_print(std::ostream& stream) const override;                           \
-  };                                                                                  \
+#define TORCH_PLAIN_CLASS(Name, Options, Result, ...)                 \
+  class Name##Impl : public detail::PlainLayer<Name##Impl, Options> { \
+   public:                                                            \
+    using PlainLayer::PlainLayer;                                     \
+    Result forward(__VA_ARGS__);                                      \
+    void pretty_print(std::ostream& stream) const override;           \
+  };                                                                  \
   TORCH_MODULE(Name);

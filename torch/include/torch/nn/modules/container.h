@@ -83,7 +83,10 @@ class SequentialImpl : public Cloneable<SequentialImpl> {
     register_module(std::move(name), modules_.back().ptr());
   }
   template <class Container>
-    requires requires(const Container& c) { c.begin(); c.end(); }
+    requires requires(const Container& c) {
+      c.begin();
+      c.end();
+    }
   void extend(const Container& container) {
     for (const auto& module : container) push_back(module);
   }
@@ -137,9 +140,7 @@ class ModuleListImpl : public Cloneable<ModuleListImpl> {
   ModuleListImpl() = default;
   template <class... M>
     requires(sizeof...(M) > 0 && !(std::is_same_v<std::remove_cvref_t<M>, ModuleListImpl> || ...))
-  explicit ModuleListImpl(M&&... modules) {
-    (push_back(std::forward<M>(modules)), ...);
-  }
+  explicit ModuleListImpl(M&&... modules) { (push_back(std::forward<M>(modules)), ...); }
   std::shared_ptr<Module> clone(const optional<Device>& device = nullopt) const override;
   void reset() override {}
   void pretty_print(std::ostream& stream) const override { stream << "torch::nn::ModuleList"; }
@@ -247,9 +248,7 @@ class ParameterListImpl : public Cloneable<ParameterListImpl> {
   ParameterListImpl() = default;
   template <class... T>
     requires(sizeof...(T) > 0 && (std::is_convertible_v<T, Tensor> && ...))
-  explicit ParameterListImpl(T&&... parameters) {
-    (append(std::forward<T>(parameters)), ...);
-  }
+  explicit ParameterListImpl(T&&... parameters) { (append(std::forward<T>(parameters)), ...); }
   void reset() override {}
   void pretty_print(std::ostream& stream) const override;
 

@@ -42,24 +42,22 @@ class ConvTransposeNdImpl : public Cloneable<Derived> {
   }
 };
 
-#define TORCH_CONVOLUTION(n)                                                                                    \
-  class Conv##n##dImpl : public ConvNdImpl<n, Conv##n##dImpl> {                                                 \
-   public:                                                                                                      \
-    Conv##n##dImpl(int64_t in_channels, int64_t out_channels, ExpandingArray<n> kernel_size)                    \
-        : Conv##n##dImpl(Conv##n##dOptions(in_channels, out_channels, kernel_size)) {}                          \
-    explicit Conv##n##dImpl(Conv##n##dOptions options_) : ConvNdImpl(options_) { reset(); }                     \
-  };                                                                                                            \
-  TORCH_MODULE(Conv##n##d);                                                                                     \
-  class ConvTranspose##n##dImpl : public ConvTransposeNdImpl<n, ConvTranspose##n##dImpl> {                      \
-   public:                                                                                                      \
-    ConvTranspose##n##dImpl(int64_t in_channels, int64_t out_channels, ExpandingArray<n> kernel_size)           \
-        : ConvTranspose##n##dImpl(ConvTranspose##n##dOptions(in_channels, out_channels, kernel_size)) {}        \
-    explicit ConvTranspose##n##dImpl(ConvTranspose##n##dOptions options_) : ConvTransposeNdImpl(options_) {     \
-      reset();                                                                                                  \
-    }                                                                                                           \
-  };                                                                                                            \
-  TORCH_MODULE(ConvTranspose##n##d);                                                                            \
-  extern template class ConvNdImpl<n, Conv##n##dImpl>;                                                          \
+#define TORCH_CONVOLUTION(n)                                                                                           \
+  class Conv##n##dImpl : public ConvNdImpl<n, Conv##n##dImpl> {                                                        \
+   public:                                                                                                             \
+    Conv##n##dImpl(int64_t in_channels, int64_t out_channels, ExpandingArray<n> kernel_size)                           \
+        : Conv##n##dImpl(Conv##n##dOptions(in_channels, out_channels, kernel_size)) {}                                 \
+    explicit Conv##n##dImpl(Conv##n##dOptions options_) : ConvNdImpl(options_) { reset(); }                            \
+  };                                                                                                                   \
+  TORCH_MODULE(Conv##n##d);                                                                                            \
+  class ConvTranspose##n##dImpl : public ConvTransposeNdImpl<n, ConvTranspose##n##dImpl> {                             \
+   public:                                                                                                             \
+    ConvTranspose##n##dImpl(int64_t in_channels, int64_t out_channels, ExpandingArray<n> kernel_size)                  \
+        : ConvTranspose##n##dImpl(ConvTranspose##n##dOptions(in_channels, out_channels, kernel_size)) {}               \
+    explicit ConvTranspose##n##dImpl(ConvTranspose##n##dOptions options_) : ConvTransposeNdImpl(options_) { reset(); } \
+  };                                                                                                                   \
+  TORCH_MODULE(ConvTranspose##n##d);                                                                                   \
+  extern template class ConvNdImpl<n, Conv##n##dImpl>;                                                                 \
   extern template class ConvTransposeNdImpl<n, ConvTranspose##n##dImpl>;
 TORCH_CONVOLUTION(1)
 TORCH_CONVOLUTION(2)

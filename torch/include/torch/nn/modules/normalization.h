@@ -28,8 +28,7 @@ class NormImplBase : public Cloneable<Derived> {
     const bool track = options.track_running_stats();
     running_mean = this->register_buffer("running_mean", track ? at::zeros({options.num_features()}) : Tensor());
     running_var = this->register_buffer("running_var", track ? at::ones({options.num_features()}) : Tensor());
-    num_batches_tracked =
-        this->register_buffer("num_batches_tracked", track ? at::zeros({}, kLong) : Tensor());
+    num_batches_tracked = this->register_buffer("num_batches_tracked", track ? at::zeros({}, kLong) : Tensor());
     reset_parameters();
   }
   void reset_running_stats() {

@@ -36,25 +36,25 @@ class RNNImplBase : public Cloneable<Derived> {
 
 }  // namespace detail
 
-#define TORCH_RECURRENT(Name)                                                                                        \
-  class Name##Impl : public detail::RNNImplBase<Name##Impl> {                                                        \
-   public:                                                                                                           \
-    Name##Impl(int64_t input_size, int64_t hidden_size) : Name##Impl(Name##Options(input_size, hidden_size)) {}      \
-    explicit Name##Impl(const Name##Options& options_);                                                              \
-    /* The output and the last hidden state. */                                                                      \
-    std::tuple<Tensor, Tensor> forward(const Tensor& input, Tensor hx = {});                                         \
-    std::tuple<utils::rnn::PackedSequence, Tensor> forward_with_packed_input(                                        \
-        const utils::rnn::PackedSequence& packed_input, Tensor hx = {});                                             \
-                                                                                                                     \
-   protected:                                                                                                        \
-    FORWARD_HAS_DEFAULT_ARGS({1, AnyValue(Tensor())})                                                                \
-                                                                                                                     \
-   public:                                                                                                           \
-    Name##Options options;                                                                                           \
-                                                                                                                     \
-   private:                                                                                                          \
-    std::tuple<Tensor, Tensor> run(const Tensor& input, const Tensor& batch_sizes, Tensor hx);                       \
-  };                                                                                                                 \
+#define TORCH_RECURRENT(Name)                                                                                   \
+  class Name##Impl : public detail::RNNImplBase<Name##Impl> {                                                   \
+   public:                                                                                                      \
+    Name##Impl(int64_t input_size, int64_t hidden_size) : Name##Impl(Name##Options(input_size, hidden_size)) {} \
+    explicit Name##Impl(const Name##Options& options_);                                                         \
+    /* The output and the last hidden state. */                                                                 \
+    std::tuple<Tensor, Tensor> forward(const Tensor& input, Tensor hx = {});                                    \
+    std::tuple<utils::rnn::PackedSequence, Tensor> forward_with_packed_input(                                   \
+        const utils::rnn::PackedSequence& packed_input, Tensor hx = {});                                        \
+                                                                                                                \
+   protected:                                                                                                   \
+    FORWARD_HAS_DEFAULT_ARGS({1, AnyValue(Tensor())})                                                           \
+                                                                                                                \
+   public:                                                                                                      \
+    Name##Options options;                                                                                      \
+                                                                                                                \
+   private:                                                                                                     \
+    std::tuple<Tensor, Tensor> run(const Tensor& input, const Tensor& batch_sizes, Tensor hx);                  \
+  };                                                                                                            \
   TORCH_MODULE(Name);
 TORCH_RECURRENT(RNN)
 TORCH_RECURRENT(GRU)
@@ -108,19 +108,19 @@ class RNNCellImplBase : public Cloneable<Derived> {
 
 }  // namespace detail
 
-#define TORCH_CELL(Name, State)                                                                               \
-  class Name##Impl : public detail::RNNCellImplBase<Name##Impl> {                                             \
-   public:                                                                                                    \
+#define TORCH_CELL(Name, State)                                                                                 \
+  class Name##Impl : public detail::RNNCellImplBase<Name##Impl> {                                               \
+   public:                                                                                                      \
     Name##Impl(int64_t input_size, int64_t hidden_size) : Name##Impl(Name##Options(input_size, hidden_size)) {} \
-    explicit Name##Impl(const Name##Options& options_);                                                       \
-    State forward(const Tensor& input, TORCH_CELL_STATE(Name) hx = {});                                       \
-                                                                                                              \
-   protected:                                                                                                 \
-    FORWARD_HAS_DEFAULT_ARGS({1, AnyValue(TORCH_CELL_STATE(Name)())})                                         \
-                                                                                                              \
-   public:                                                                                                    \
-    Name##Options options;                                                                                    \
-  };                                                                                                          \
+    explicit Name##Impl(const Name##Options& options_);                                                         \
+    State forward(const Tensor& input, TORCH_CELL_STATE(Name) hx = {});                                         \
+                                                                                                                \
+   protected:                                                                                                   \
+    FORWARD_HAS_DEFAULT_ARGS({1, AnyValue(TORCH_CELL_STATE(Name)())})                                           \
+                                                                                                                \
+   public:                                                                                                      \
+    Name##Options options;                                                                                      \
+  };                                                                                                            \
   TORCH_MODULE(Name);
 namespace detail {
 using RNNCellState = Tensor;

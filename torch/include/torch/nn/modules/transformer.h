@@ -13,14 +13,14 @@ namespace torch::nn {
 
 using activation_t = std::variant<enumtype::kReLU, enumtype::kGELU, std::function<Tensor(const Tensor&)>>;
 
-#define TORCH_LAYER_OPTIONS(Name)                                                      \
-  struct Name##Options {                                                               \
+#define TORCH_LAYER_OPTIONS(Name)                                                       \
+  struct Name##Options {                                                                \
     Name##Options(int64_t d_model, int64_t nhead) : d_model_(d_model), nhead_(nhead) {} \
-    TORCH_ARG(int64_t, d_model);                                                       \
-    TORCH_ARG(int64_t, nhead);                                                         \
-    TORCH_ARG(int64_t, dim_feedforward) = 2048;                                        \
-    TORCH_ARG(double, dropout) = 0.1;                                                  \
-    TORCH_ARG(activation_t, activation) = torch::kReLU;                                \
+    TORCH_ARG(int64_t, d_model);                                                        \
+    TORCH_ARG(int64_t, nhead);                                                          \
+    TORCH_ARG(int64_t, dim_feedforward) = 2048;                                         \
+    TORCH_ARG(double, dropout) = 0.1;                                                   \
+    TORCH_ARG(activation_t, activation) = torch::kReLU;                                 \
   };
 TORCH_LAYER_OPTIONS(TransformerEncoderLayer)
 TORCH_LAYER_OPTIONS(TransformerDecoderLayer)
@@ -79,14 +79,14 @@ class TransformerDecoderLayerImpl : public Cloneable<TransformerDecoderLayerImpl
 };
 TORCH_MODULE(TransformerDecoderLayer);
 
-#define TORCH_CODER_OPTIONS(Name, layer)                                                     \
-  struct Name##Options {                                                                     \
+#define TORCH_CODER_OPTIONS(Name, layer)                                                                          \
+  struct Name##Options {                                                                                          \
     Name##Options(Name##Layer layer, int64_t num_layers) : layer##_(std::move(layer)), num_layers_(num_layers) {} \
-    Name##Options(const Name##LayerOptions& layer_options, int64_t num_layers)               \
-        : Name##Options(Name##Layer(layer_options), num_layers) {}                           \
-    TORCH_ARG(Name##Layer, layer) = nullptr;                                                 \
-    TORCH_ARG(int64_t, num_layers);                                                          \
-    TORCH_ARG(AnyModule, norm);                                                              \
+    Name##Options(const Name##LayerOptions& layer_options, int64_t num_layers)                                    \
+        : Name##Options(Name##Layer(layer_options), num_layers) {}                                                \
+    TORCH_ARG(Name##Layer, layer) = nullptr;                                                                      \
+    TORCH_ARG(int64_t, num_layers);                                                                               \
+    TORCH_ARG(AnyModule, norm);                                                                                   \
   };
 TORCH_CODER_OPTIONS(TransformerEncoder, encoder_layer)
 TORCH_CODER_OPTIONS(TransformerDecoder, decoder_layer)

@@ -37,17 +37,17 @@ struct LeakyReLUOptions {
   TORCH_ARG(double, negative_slope) = 1e-2;
   TORCH_ARG(bool, inplace) = false;
 };
-#define TORCH_SOFTMAX(Name)                            \
-  struct Name##Options {                               \
-    Name##Options(int64_t dim) : dim_(dim) {}          \
-    TORCH_ARG(int64_t, dim);                           \
-  };                                                   \
-  namespace functional {                               \
-  struct Name##FuncOptions {                           \
-    Name##FuncOptions(int64_t dim) : dim_(dim) {}      \
-    TORCH_ARG(int64_t, dim);                           \
-    TORCH_ARG(optional<Dtype>, dtype) = nullopt; \
-  };                                                   \
+#define TORCH_SOFTMAX(Name)                       \
+  struct Name##Options {                          \
+    Name##Options(int64_t dim) : dim_(dim) {}     \
+    TORCH_ARG(int64_t, dim);                      \
+  };                                              \
+  namespace functional {                          \
+  struct Name##FuncOptions {                      \
+    Name##FuncOptions(int64_t dim) : dim_(dim) {} \
+    TORCH_ARG(int64_t, dim);                      \
+    TORCH_ARG(optional<Dtype>, dtype) = nullopt;  \
+  };                                              \
   }
 TORCH_SOFTMAX(Softmax)
 TORCH_SOFTMAX(Softmin)

@@ -11,8 +11,7 @@
 namespace torch::nn {
 
 struct LinearOptions {
-  LinearOptions(int64_t in_features, int64_t out_features)
-      : in_features_(in_features), out_features_(out_features) {}
+  LinearOptions(int64_t in_features, int64_t out_features) : in_features_(in_features), out_features_(out_features) {}
   TORCH_ARG(int64_t, in_features);
   TORCH_ARG(int64_t, out_features);
   TORCH_ARG(bool, bias) = true;
@@ -32,7 +31,8 @@ struct FlattenOptions {
 struct UnflattenOptions {
   using namedshape_t = std::vector<std::pair<std::string, int64_t>>;
   UnflattenOptions(int64_t dim, std::vector<int64_t> sizes) : dim_(dim), sizes_(std::move(sizes)) {}
-  UnflattenOptions(const char* dimname, namedshape_t namedshape) : dimname_(dimname), namedshape_(std::move(namedshape)) {}
+  UnflattenOptions(const char* dimname, namedshape_t namedshape)
+      : dimname_(dimname), namedshape_(std::move(namedshape)) {}
   UnflattenOptions(std::string dimname, namedshape_t namedshape)
       : dimname_(std::move(dimname)), namedshape_(std::move(namedshape)) {}
   TORCH_ARG(int64_t, dim) = 0;
@@ -182,14 +182,14 @@ struct RNNOptionsBase {
   TORCH_ARG(int64_t, proj_size) = 0;
 };
 }  // namespace detail
-#define TORCH_RECURRENT(Name)                                                                          \
+#define TORCH_RECURRENT(Name)                                                                                    \
   Name##Options(int64_t input_size, int64_t hidden_size) : input_size_(input_size), hidden_size_(hidden_size) {} \
-  TORCH_ARG(int64_t, input_size);                                                                      \
-  TORCH_ARG(int64_t, hidden_size);                                                                     \
-  TORCH_ARG(int64_t, num_layers) = 1;                                                                  \
-  TORCH_ARG(bool, bias) = true;                                                                        \
-  TORCH_ARG(bool, batch_first) = false;                                                                \
-  TORCH_ARG(double, dropout) = 0.0;                                                                    \
+  TORCH_ARG(int64_t, input_size);                                                                                \
+  TORCH_ARG(int64_t, hidden_size);                                                                               \
+  TORCH_ARG(int64_t, num_layers) = 1;                                                                            \
+  TORCH_ARG(bool, bias) = true;                                                                                  \
+  TORCH_ARG(bool, batch_first) = false;                                                                          \
+  TORCH_ARG(double, dropout) = 0.0;                                                                              \
   TORCH_ARG(bool, bidirectional) = false;
 struct RNNOptions {
   using nonlinearity_t = std::variant<enumtype::kTanh, enumtype::kReLU>;
@@ -204,10 +204,10 @@ struct GRUOptions {
   TORCH_RECURRENT(GRU)
 };
 #undef TORCH_RECURRENT
-#define TORCH_CELL(Name)                                                                                          \
+#define TORCH_CELL(Name)                                                                                             \
   Name##CellOptions(int64_t input_size, int64_t hidden_size) : input_size_(input_size), hidden_size_(hidden_size) {} \
-  TORCH_ARG(int64_t, input_size);                                                                                 \
-  TORCH_ARG(int64_t, hidden_size);                                                                                \
+  TORCH_ARG(int64_t, input_size);                                                                                    \
+  TORCH_ARG(int64_t, hidden_size);                                                                                   \
   TORCH_ARG(bool, bias) = true;
 struct RNNCellOptions {
   using nonlinearity_t = std::variant<enumtype::kTanh, enumtype::kReLU>;

@@ -131,14 +131,15 @@ struct LPPoolOptions {
   TORCH_ARG(ExpandingArray<D>, stride);
   TORCH_ARG(bool, ceil_mode) = false;
 };
-#define TORCH_POOLS(n)                                        \
-  using AvgPool##n##dOptions = AvgPoolOptions<n>;             \
-  using MaxPool##n##dOptions = MaxPoolOptions<n>;             \
-  using MaxUnpool##n##dOptions = MaxUnpoolOptions<n>;         \
+#define TORCH_POOLS(n)                                \
+  using AvgPool##n##dOptions = AvgPoolOptions<n>;     \
+  using MaxPool##n##dOptions = MaxPoolOptions<n>;     \
+  using MaxUnpool##n##dOptions = MaxUnpoolOptions<n>; \
   using LPPool##n##dOptions = LPPoolOptions<n>;
-TORCH_POOLS(1) TORCH_POOLS(2) TORCH_POOLS(3)
+TORCH_POOLS(1)
+TORCH_POOLS(2) TORCH_POOLS(3)
 #undef TORCH_POOLS
-using AdaptiveMaxPool1dOptions = AdaptiveMaxPoolOptions<ExpandingArray<1>>;
+    using AdaptiveMaxPool1dOptions = AdaptiveMaxPoolOptions<ExpandingArray<1>>;
 using AdaptiveMaxPool2dOptions = AdaptiveMaxPoolOptions<ExpandingArrayWithOptionalElem<2>>;
 using AdaptiveMaxPool3dOptions = AdaptiveMaxPoolOptions<ExpandingArrayWithOptionalElem<3>>;
 using AdaptiveAvgPool1dOptions = AdaptiveAvgPoolOptions<ExpandingArray<1>>;
@@ -147,11 +148,11 @@ using AdaptiveAvgPool3dOptions = AdaptiveAvgPoolOptions<ExpandingArrayWithOption
 using FractionalMaxPool2dOptions = FractionalMaxPoolOptions<2>;
 using FractionalMaxPool3dOptions = FractionalMaxPoolOptions<3>;
 
-#define TORCH_PADS(Name)                                                                   \
-  template <size_t D>                                                                      \
-  struct Name##Options {                                                                   \
-    Name##Options(ExpandingArray<D * 2> padding) : padding_(padding) {}                    \
-    TORCH_ARG(ExpandingArray<D * 2>, padding);                                             \
+#define TORCH_PADS(Name)                                                \
+  template <size_t D>                                                   \
+  struct Name##Options {                                                \
+    Name##Options(ExpandingArray<D * 2> padding) : padding_(padding) {} \
+    TORCH_ARG(ExpandingArray<D * 2>, padding);                          \
   };
 TORCH_PADS(ReflectionPad)
 TORCH_PADS(ReplicationPad)
@@ -163,15 +164,16 @@ struct ConstantPadOptions {
   TORCH_ARG(ExpandingArray<D * 2>, padding);
   TORCH_ARG(double, value);
 };
-#define TORCH_PADS(n)                                    \
+#define TORCH_PADS(n)                                           \
   using ReflectionPad##n##dOptions = ReflectionPadOptions<n>;   \
   using ReplicationPad##n##dOptions = ReplicationPadOptions<n>; \
-  using ZeroPad##n##dOptions = ZeroPadOptions<n>;        \
+  using ZeroPad##n##dOptions = ZeroPadOptions<n>;               \
   using ConstantPad##n##dOptions = ConstantPadOptions<n>;
-TORCH_PADS(1) TORCH_PADS(2) TORCH_PADS(3)
+TORCH_PADS(1)
+TORCH_PADS(2) TORCH_PADS(3)
 #undef TORCH_PADS
 
-struct PixelShuffleOptions {
+    struct PixelShuffleOptions {
   PixelShuffleOptions(int64_t upscale_factor) : upscale_factor_(upscale_factor) {}
   TORCH_ARG(int64_t, upscale_factor);
 };
@@ -219,18 +221,19 @@ struct MaxUnpoolFuncOptions {
   TORCH_ARG(ExpandingArray<D>, padding) = 0;
   TORCH_ARG(optional<std::vector<int64_t>>, output_size) = nullopt;
 };
-#define TORCH_OPTIONS(n)                                             \
-  using Conv##n##dFuncOptions = ConvFuncOptions<n>;                  \
-  using ConvTranspose##n##dFuncOptions = ConvTransposeFuncOptions<n>; \
-  using AvgPool##n##dFuncOptions = AvgPool##n##dOptions;             \
-  using MaxPool##n##dFuncOptions = MaxPool##n##dOptions;             \
+#define TORCH_OPTIONS(n)                                                 \
+  using Conv##n##dFuncOptions = ConvFuncOptions<n>;                      \
+  using ConvTranspose##n##dFuncOptions = ConvTransposeFuncOptions<n>;    \
+  using AvgPool##n##dFuncOptions = AvgPool##n##dOptions;                 \
+  using MaxPool##n##dFuncOptions = MaxPool##n##dOptions;                 \
   using AdaptiveMaxPool##n##dFuncOptions = AdaptiveMaxPool##n##dOptions; \
   using AdaptiveAvgPool##n##dFuncOptions = AdaptiveAvgPool##n##dOptions; \
-  using MaxUnpool##n##dFuncOptions = MaxUnpoolFuncOptions<n>;        \
+  using MaxUnpool##n##dFuncOptions = MaxUnpoolFuncOptions<n>;            \
   using LPPool##n##dFuncOptions = LPPool##n##dOptions;
-TORCH_OPTIONS(1) TORCH_OPTIONS(2) TORCH_OPTIONS(3)
+TORCH_OPTIONS(1)
+TORCH_OPTIONS(2) TORCH_OPTIONS(3)
 #undef TORCH_OPTIONS
-using FractionalMaxPool2dFuncOptions = FractionalMaxPool2dOptions;
+    using FractionalMaxPool2dFuncOptions = FractionalMaxPool2dOptions;
 using FractionalMaxPool3dFuncOptions = FractionalMaxPool3dOptions;
 using FoldFuncOptions = FoldOptions;
 using UnfoldFuncOptions = UnfoldOptions;
@@ -238,8 +241,7 @@ using PixelShuffleFuncOptions = PixelShuffleOptions;
 using PixelUnshuffleFuncOptions = PixelUnshuffleOptions;
 
 struct PadFuncOptions {
-  using mode_t =
-      std::variant<enumtype::kConstant, enumtype::kReflect, enumtype::kReplicate, enumtype::kCircular>;
+  using mode_t = std::variant<enumtype::kConstant, enumtype::kReflect, enumtype::kReplicate, enumtype::kCircular>;
   PadFuncOptions(std::vector<int64_t> pad) : pad_(std::move(pad)) {}
   TORCH_ARG(std::vector<int64_t>, pad);
   TORCH_ARG(mode_t, mode) = torch::kConstant;

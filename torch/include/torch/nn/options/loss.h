@@ -9,15 +9,15 @@
 
 namespace torch::nn {
 
-#define TORCH_REDUCTION                                                                      \
-  using reduction_t = std::variant<enumtype::kNone, enumtype::kMean, enumtype::kSum>;        \
+#define TORCH_REDUCTION                                                               \
+  using reduction_t = std::variant<enumtype::kNone, enumtype::kMean, enumtype::kSum>; \
   TORCH_ARG(reduction_t, reduction) = torch::kMean;
 /// Options may be made of the reduction alone: L1LossOptions(torch::kSum).
-#define TORCH_FROM_REDUCTION(Name)                                                                             \
-  Name() = default;                                                                                            \
-  template <class T>                                                                                           \
-    requires std::is_constructible_v<std::variant<enumtype::kNone, enumtype::kMean, enumtype::kSum>, T>        \
-  Name(T choice) : reduction_(choice) {}
+#define TORCH_FROM_REDUCTION(Name)                                                                                     \
+  Name() = default;                                                                                                    \
+  template <class T>                                                                                                   \
+    requires std::is_constructible_v<std::variant<enumtype::kNone, enumtype::kMean, enumtype::kSum>, T> Name(T choice) \
+        : reduction_(choice) {}
 #define TORCH_PLAIN_LOSS(Name) \
   struct Name {                \
     TORCH_FROM_REDUCTION(Name) \
@@ -32,10 +32,9 @@ struct KLDivLossOptions {
   using reduction_t = std::variant<enumtype::kNone, enumtype::kBatchMean, enumtype::kSum, enumtype::kMean>;
   KLDivLossOptions() = default;
   template <class T>
-    requires std::is_constructible_v<reduction_t, T>
-  KLDivLossOptions(T choice) : reduction_(choice) {}
-  TORCH_ARG(reduction_t, reduction) = torch::kMean;
-  TORCH_ARG(bool, log_target) = false;
+    requires std::is_constructible_v<reduction_t, T> KLDivLossOptions(T choice) : reduction_(choice) {}
+    TORCH_ARG(reduction_t, reduction) = torch::kMean;
+    TORCH_ARG(bool, log_target) = false;
 };
 struct BCELossOptions {
   TORCH_ARG(Tensor, weight) = {};

@@ -26,8 +26,7 @@ class PackedSequence {
 };
 
 Tensor invert_permutation(const Tensor& permutation);
-PackedSequence pack_padded_sequence(Tensor input, Tensor lengths, bool batch_first = false,
-                                    bool enforce_sorted = true);
+PackedSequence pack_padded_sequence(Tensor input, Tensor lengths, bool batch_first = false, bool enforce_sorted = true);
 std::tuple<Tensor, Tensor> pad_packed_sequence(PackedSequence sequence, bool batch_first = false,
                                                double padding_value = 0.0, optional<int64_t> total_length = nullopt);
 Tensor pad_sequence(ArrayRef<Tensor> sequences, bool batch_first = false, double padding_value = 0);
