@@ -275,7 +275,8 @@ Body of_several(const Kind& kind, const Chances& chances, bool has_event, const 
     const NoGradGuard unrecorded;
     check_elements([p = body[0], kind = kind.name] {
       if (logical_and(all(p >= 0), all(logical_and(sum(p, {-1}) > 0, isfinite(sum(p, {-1}))))).item<bool>()) return;
-      raise<ValueError>({.problem = fmt::format("parameter 'probs' of {}: expected finite numbers of at least 0 and one above 0", kind)});
+      raise<ValueError>({.problem = fmt::format(
+                             "parameter 'probs' of {}: expected finite numbers of at least 0 and one above 0", kind)});
     });
   }
   Tensor& p = body.parameters[0];

@@ -72,7 +72,10 @@ RReLU::RReLU(double lower, double upper, Location where) {
   set_function(
       [=](const Tensor& x, bool training, Location where) { return rrelu(x, lower, upper, training, nullptr, where); },
       {{"lower", lower}, {"upper", upper}});
-  rrelu(empty_batch(0), lower, upper, false, nullptr, where);
+  (void)rrelu(empty_batch(0), lower, upper, false, nullptr, where);
+  if (std::isfinite(lower) && std::isfinite(upper)) return;
+  raise<ValueError>({.op = "nn::RReLU", .problem = fmt::format("expected finite slopes, got [{}, {}]", lower, upper)},
+                    where);
 }
 GLU::GLU(int dim, Location where) {
   set_function([dim](const Tensor& x, bool, Location place) { return glu(Operand(x, place), dim); }, {{"dim", dim}});

@@ -155,7 +155,12 @@ Convolution<Self, dims, Options>::Convolution(int64_t in, int64_t out, const Dim
   this->set_extra_repr(options_text(in, out, sizes, options));
   if constexpr (!transposed<Options>) {
     edges_ = edges_of(layer, options, sizes, where);
-    if (!edges_.empty()) options_.padding = 0;
+    if (!edges_.empty()) {
+      options_.padding = 0;
+      Dims image{1, in};
+      for (int d = 0; d < dims; ++d) image.push_back(*std::ranges::max_element(edges_) + 1);
+      (void)pad(on_meta(image), edges_, options.padding_mode, 0, where);
+    }
   }
   const int64_t first = transposed<Options> ? in : out, second = (transposed<Options> ? out : in) / options.groups;
   Dims shape{first, second};

@@ -108,7 +108,7 @@ std::vector<int64_t> integers_in(const Value& v, int argument) {
     } else if (const auto* t = std::get_if<Tensor>(&v); t != nullptr && t->defined() && t->dim() == 1) {
       if (!is_integer(t->dtype())) throw BadArgument(argument);
       if (t->device().type == DeviceType::meta) {
-        raise<NotImplementedError>({.problem = "meta tensors have no values"});
+        raise<NotImplementedError>({.problem = "the result follows from values, which meta tensors lack"});
       }
       if (t->numel() > int64_t{1} << 24) {
         raise<ShapeError>({.problem = fmt::format("{} integers are too many", t->numel())});

@@ -132,9 +132,9 @@ def of_tensor():
 def of_class(name, value):
     """Classes of the package's own: their methods; others may have any attribute."""
     if issubclass(value, BaseException):
-        return (f"class {name}({value.__base__.__name__}):\n" + document(value.__doc__ or "", 4) +
+        return (f"class {name}({', '.join(b.__name__ for b in value.__bases__)}):\n" + document(value.__doc__ or "", 4) +
                 "    def __getattr__(self, name: _str) -> Any: ...\n")
-    bases = [b.__name__ for b in value.__mro__[1:] if b.__module__.startswith("weft") and b.__name__[0] != "_"][:1]
+    bases = [b.__name__ for b in value.__mro__[1:] if b.__module__.startswith("weft") and "._" not in f"{b.__module__}.{b.__name__}"][:1]
     lines = [f"class {name}({', '.join(bases)}):\n" if bases else f"class {name}:\n",
              document((inspect.getdoc(value) or "").replace("\\", "\\\\"), 4)]
     lines += [of_function(n, f, "    ") for n, f in vars(value).items()
@@ -157,7 +157,8 @@ def of_module(module, known=()):
         elif isinstance(value, weft.dtype):
             lines.append(f"{name}: _dtype\n")
         elif isinstance(value, type):
-            lines.append(of_class(name, value))
+            if value.__module__.startswith(("weft", "builtins")):
+                lines.append(of_class(name, value))
         elif callable(value):
             lines.append(of_function(name, value))
         else:
@@ -177,7 +178,7 @@ def main(path):
     write(path.with_name("_core.pyi"), "from typing import Any\n\ndef __getattr__(name: str) -> Any: ...\n")
     head = ("from builtins import bool as _bool, float as _float, int as _int, str as _str\n"
             "from typing import Any, Sequence\n\n"
-            "from weft import Generator, Tensor, device as _device, dtype as _dtype\n")
+            "from weft import Error as Error, Generator, Tensor, device as _device, dtype as _dtype\n")
     for module in (weft.nn.functional, weft.linalg, weft.fft, weft.array_api, weft.array_api.linalg, weft.array_api.fft):
         place = path.parent.joinpath(*module.__name__.split(".")[1:])
         place = place / "__init__.pyi" if hasattr(module, "__path__") else place.with_suffix(".pyi")

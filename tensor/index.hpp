@@ -128,7 +128,7 @@ class WEFT_API Indexed {
   Indexed(const Indexed&) = default;
 
   /// Reads the elements, recorded. Raises the errors of getitem (<weft/ops/subscript.hpp>).
-  operator Tensor() && { return value_.defined() ? std::move(value_) : read(); }
+  operator Tensor() && { return value_.defined() ? std::move(value_) : read_at_once(); }
   operator Tensor() const& { return elements(); }
   template <std::same_as<bool> T>
   explicit operator T() const {
@@ -227,6 +227,8 @@ class WEFT_API Indexed {
   }
   /// In the grad mode in which x[…] was written.
   Tensor read() const;
+  /// In the expression that selects.
+  Tensor read_at_once() const;
   // Runs change(part) on the selected elements, writes them back into x and returns them.
   template <class Change>
   Tensor write(Change&& change) {

@@ -84,9 +84,10 @@ Sending sent_by_loss(const Sizes& s, int64_t ranks) {
   return out;
 }
 
-/// Activations to the next stage and their gradients back, each preceded by a byte for their sort.
+/// Activations to the next stage and their gradients back, each preceded by the factor of the loss and their sort.
 void send_to_stages(StageTraffic& out, const Stage& stage, const Sizes& s, const TrainingPlan& plan) {
-  const Sending one{s.activations() / s.sequence_parts + 1, 2};
+  constexpr double header_bytes = 2 * sizeof(double);
+  const Sending one{s.activations() / s.sequence_parts + header_bytes, 2};
   out.pp_forward = (plan.chunks - (stage.is_last ? 1.0 : 0.0)) * one;
   out.pp_backward = (plan.chunks - (stage.is_first ? 1.0 : 0.0)) * one;
 }
@@ -142,9 +143,10 @@ StageTraffic::StageTraffic(const Stage& stage, const TransformerSizes& model, co
       weights_in_vain += sent_by_exchange(s.item * block.experts, expert_replicas);
     }
   }
-  // Flags of reached parameters, mean loss, mean weight, and norm.
+  // Flags of reached parameters, then mean loss, mean weight on the last stage, and norm.
   dp_control = sent_by_all_reduce(static_cast<double>(all.tensors), replicas);
-  dp_control += (plan.shard_stage > 0 ? 3.0 : 2.0) * sent_by_all_reduce(8, replicas);
+  const double values = 1 + (stage.is_last ? 1 : 0) + (plan.shard_stage > 0 ? 1 : 0);
+  dp_control += values * sent_by_all_reduce(8, replicas);
 }
 
 std::vector<Flow> flows_of(const Stage& stage, const TransformerSizes& model, const TrainingPlan& plan) {

@@ -45,7 +45,7 @@ class Mail {
 
   /// Sends to chunk `chunk` of a stage, forward or backward.
   void send(const Parcel& parcel, int stage, int chunk, bool backwards) {
-    Tensors message{tensor(header_of(parcel))};
+    Tensors message{tensor(header_of(parcel), f64)};
     for (const Tensor& t : parcel.tensors) {
       if (t.defined()) message.push_back(t.detach());
     }

@@ -394,7 +394,7 @@ Scalar Tensor::item_scalar(Location where) const {
   const CallScope call("item", where);
   check_single(checked(*this));
   if (WEFT_UNLIKELY(device().type == DeviceType::meta)) {
-    raise<NotImplementedError>({.problem = "meta tensors have no values"});
+    raise<NotImplementedError>({.problem = "the result follows from values, which meta tensors lack"});
   }
   if (!impl_->wrapped_number) detail::refuse_recording("a value is read on the host");
   if (WEFT_UNLIKELY(detail::program_watch != nullptr) && detail::is_called_by_program(outer))

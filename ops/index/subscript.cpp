@@ -35,9 +35,11 @@ void detail::OwnIndices::destroy() {
 }
 
 Operand::Operand(Indexed&& part, Location here)
-    : where(here), temporary(true), number_(std::move(part)), tensor_(&number_) {}
+    : where(here), temporary(true), number_(Tensor(std::move(part))), tensor_(&number_) {}
 
 Operand::Operand(const Indexed& part, Location here) : where(here), number_(part.elements()), tensor_(&number_) {}
+
+Tensor Indexed::read_at_once() const { return getitem(source_, indices_.items(), where_); }
 
 Tensor Indexed::read() const {
   if (WEFT_UNLIKELY(version_of(source_) != version_) && !is_basic(indices_.items())) {

@@ -98,7 +98,8 @@ def _tell_configs(module, strict):
     from weft.nn.module import NativeModule, _Unkept
     from weft.nn.utils.parametrizations import _Native
     for path, part in module.named_modules():
-        if type(part) is NativeModule or isinstance(part, _Native):
+        is_weft = isinstance(part, NativeModule) and type(part).__module__.startswith("weft.nn.")
+        if type(part) is NativeModule or isinstance(part, _Native) or is_weft:
             continue  # created by C++, which has its config
         try:
             config = part.get_config()

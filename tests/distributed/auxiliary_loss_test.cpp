@@ -123,6 +123,28 @@ TEST(AuxiliaryLosses, OfAPipelinesStagesHaveTheFactorsOfTheirMicroBatches) {
   });
 }
 
+TEST(AuxiliaryLosses, OfAPipelinesStagesHaveTheBitsOfAccumulationOnOneRank) {
+  on_all_ranks([](const Group& group) {
+    for (const PipelineSchedule schedule : {f_then_b, one_f_one_b, zero_bubble}) {
+      const Chunks chunked = chunks_on(group, schedule, 3, 1);
+      chunked.pipeline.run({.input = [](int m) { return Tensors{input_of_micro_batch(m)}; },
+                            .loss = [](int m, std::span<const Tensor> y) { return task_of(m, y[0]); }});
+      const std::vector<Mixing> whole = layers_of(group.size());
+      for (int m = 0; m < 3; ++m) {
+        Tensor x = input_of_micro_batch(m);
+        for (const Mixing& layer : whole) x = layer(x);
+        const nn::AuxiliaryLossScale scale(1. / 3);
+        (task_of(m, x) / 3).backward();
+      }
+      const auto own = chunked.layers[chunked.own[0]].named_parameters(),
+                 expected = whole[chunked.own[0]].named_parameters();
+      for (size_t i = 0; i < own.size(); ++i) {
+        EXPECT_TRUE(same_bits(own[i].tensor.grad(), expected[i].tensor.grad())) << name(schedule) << own[i].name;
+      }
+    }
+  });
+}
+
 TEST(AuxiliaryLosses, ScalesAroundAPipelineMultiply) {
   on_all_ranks([](const Group& group) {
     for (const PipelineSchedule schedule : {one_f_one_b, zero_bubble}) {

@@ -1,6 +1,8 @@
 // Steps of every optimizer that run out of memory: a step that raises changes neither parameters nor state.
 #include "faults/optimizers.hpp"
 
+#include <algorithm>
+
 #include "faults/failing_memory.hpp"
 
 namespace weft::faults {
@@ -51,9 +53,14 @@ std::vector<std::vector<double>> flat(const std::vector<Tensor>& tensors) {
 
 using State = std::map<std::string, std::vector<double>>;
 
+/// Options that are not set are NaN, which equals nothing: -1 instead.
 State state_of(const optim::Optimizer& optimizer) {
   State out;
-  for (const auto& [name, value] : optimizer.state_dict()) out.emplace(name, flat({value})[0]);
+  for (const auto& [name, value] : optimizer.state_dict()) {
+    std::vector<double>& numbers = out.emplace(name, flat({value})[0]).first->second;
+    std::ranges::replace_if(
+        numbers, [](double x) { return std::isnan(x); }, -1.0);
+  }
   return out;
 }
 

@@ -338,18 +338,15 @@ std::unique_ptr<Scenario> made() {
 }  // namespace
 
 std::vector<Kind> scenarios() {
-  std::vector<Kind> all = {{"forward", made<Forward>},
-                           {"backward", made<Backward>},
-                           {"create_graph", made<SecondDerivatives>},
-                           {"writes_through_views", writes_through_views},
-                           {"indexing_writes", indexing_writes},
-                           {"training_step", made<TrainingStep>},
-                           {"load_state_dict", made<LoadingState>},
-                           {"hooks", made<Hooks>},
-                           {"draw_graph", made<Drawing>},
-                           {"threads", made<Threads>},
-                           {"loading", made<Loading>}};
-  for (Kind& kind : optimizer_steps()) all.push_back(std::move(kind));
+  std::vector<Kind> all = optimizer_steps();
+  for (const Kind& kind :
+       {Kind{"forward", made<Forward>}, Kind{"backward", made<Backward>}, Kind{"create_graph", made<SecondDerivatives>},
+        Kind{"writes_through_views", writes_through_views}, Kind{"indexing_writes", indexing_writes},
+        Kind{"training_step", made<TrainingStep>}, Kind{"load_state_dict", made<LoadingState>},
+        Kind{"hooks", made<Hooks>}, Kind{"draw_graph", made<Drawing>}, Kind{"threads", made<Threads>},
+        Kind{"loading", made<Loading>}}) {
+    all.push_back(kind);
+  }
   if (has_device()) {
     all.push_back({"device_step", device_step}), all.push_back({"device_streams", device_streams});
     all.push_back({"device_replays", device_replays});

@@ -317,9 +317,10 @@ TEST(CausalLM, NumbersOfAConfigAreComparedWithTheWeightsBeforeItIsBuilt) {
   for (const std::string name : {"gpt2", "llama", "qwen2"}) {
     const TemporaryFolder folder;
     int refused = 0;
-    for (const auto& [key, value] : nlohmann::json::parse(text_of(cases / name / "config.json")).items()) {
+    const auto config = nlohmann::json::parse(text_of(cases / name / "config.json"));
+    for (const auto& [key, value] : config.items()) {
       if (!value.is_number()) continue;
-      for (const nlohmann::json other :
+      for (const nlohmann::json& other :
            {nlohmann::json(1000000000), nlohmann::json(-1), nlohmann::json(int64_t{1} << 62),
             nlohmann::json(~uint64_t{0}), nlohmann::json(1e30)}) {
         write_changed(folder, name, {{key, other}});

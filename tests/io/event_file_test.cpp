@@ -148,9 +148,9 @@ TEST(GradientLog, AFullDiskDoesNotEndTheRun) {
       recorder.step(1.0);
     }
   }
-  EXPECT_THAT(
-      testing::internal::GetCapturedStderr(),
-      testing::AllOf(HasSubstr("run/gradients.jsonl\n  No space left on device"), HasSubstr("continues without a log")));
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              testing::AllOf(HasSubstr("run/gradients.jsonl\n  No space left on device"),
+                             HasSubstr("continues without a log")));
   EXPECT_THAT(read_bytes(folder.path() / "run" / "gradients.html"), HasSubstr("</html>"));
 }
 

@@ -261,7 +261,7 @@ TEST(Mapping, MalformedTextsAreRefused) {
                                                        {"a -> b.$I", "the same variables"},
                                                        {"a.$I, b -> c.$I, axis=0", "the same variables"},
                                                        {"\"a -> b", "\" is missing"},
-                                                       {"\"a\\b\" -> c", "stands before"},
+                                                       {"\"a\\b\" -> c", "may precede"},
                                                        {"\"a\"b -> c", "-> is missing"},
                                                        {"a -> b\001", "a control character"},
                                                        {"a -> \xff", "not UTF-8"}};

@@ -338,7 +338,7 @@ TEST(ModelFolder, AReplacedMemberThatLoadingWouldMissIsRefusedWhenItIsSaved) {
   refused("1: ", "out_features", [](Headed& net) { net.head = nn::Linear(4, 7); });
   refused("1: ", "bias", [](Headed& net) { net.head.bias = nn::Parameter(); });
   refused("1: ", "[9, 4]", [](Headed& net) { net.head.weight = nn::Parameter(ones({9, 4})); });
-  refused("1: ", "\"1\" is not described", [](Headed& net) { net.blocks.append(nn::Linear(2, 2)); });
+  refused("1: ", "it has no \"1\"", [](Headed& net) { net.blocks.append(nn::Linear(2, 2)); });
   refused("1: ", "QuantizedLinear", [](Headed& net) { nn::quantize(net, {.targets = {"head"}}); });
 }
 

@@ -220,7 +220,8 @@ TEST(Safetensors, MalformedFilesAreNamedByByteOrPath) {
   EXPECT_THAT(words(file_of("{\"x\":" + x + ",\"x\":" + x + "}", data)), HasSubstr("\"x\" occurs twice"));
   EXPECT_THAT(words(file_of(R"({"x":{"dtype":"F32","dtype":"F32"}})", "")), HasSubstr("x.dtype occurs twice"));
   EXPECT_THAT(words(file_of(R"({"__metadata__":{"a":"b","a":"c"}})", "")), HasSubstr("__metadata__.a occurs twice"));
-  EXPECT_THAT(words(file_of(R"({"__metadata__":{"a":1}})", "")), HasSubstr("__metadata__.a: expected a string, got a number"));
+  EXPECT_THAT(words(file_of(R"({"__metadata__":{"a":1}})", "")),
+              HasSubstr("__metadata__.a: expected a string, got a number"));
   EXPECT_THAT(words(file_of(R"({"x":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}})", data)),
               HasSubstr("x.data_offsets, [0, 4], do not fit"));
   EXPECT_THAT(words(file_of(R"({"x":{"more":[[[[[[[[1]]]]]]]]}})", "")), HasSubstr("x.more is nested too deeply"));

@@ -311,7 +311,7 @@ TEST_F(Vision, ReadsTheFilesOfMnist) {
   write_bytes(folder / "t10k-labels-idx1-ubyte", idx({count - 1}, labels.substr(1)));
   const Outcome refused = run(folder, "weft-vision --data . --out r");
   EXPECT_EQ(refused.code, 1);
-  EXPECT_THAT(refused.words, HasSubstr("labels of shape [299]"));
+  EXPECT_THAT(refused.words, HasSubstr("uint8 [299]"));
   EXPECT_THAT(run(folder, "weft-vision --data absent --out r").words, HasSubstr("absent/train-images-idx3-ubyte"));
 }
 

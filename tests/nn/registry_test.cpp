@@ -253,7 +253,7 @@ TEST(ModuleRegistry, ADescriptionThatTheClassDoesNotFitIsRefusedWithItsPath) {
               AllOf(HasSubstr("0: no Linear can be made"), HasSubstr("there is no option \"in_features\"")));
   EXPECT_THAT(refusal(net, [](auto& d) { d.children[0].config.set("in_features", "3"); }),
               HasSubstr("option \"in_features\": expected an integer, got '3'"));
-  EXPECT_THAT(refusal(net, [](auto& d) { d.children[0].config.set("in_features", -1); }), HasSubstr("not negative"));
+  EXPECT_THAT(refusal(net, [](auto& d) { d.children[0].config.set("in_features", -1); }), HasSubstr("at least 0"));
   EXPECT_THAT(refusal(net, [](auto& d) { d.children[0].config.set("colour", 1); }),
               HasSubstr("0: a Linear has no option \"colour\""));
   EXPECT_THAT(refusal(net,

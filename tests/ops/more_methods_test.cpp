@@ -96,8 +96,7 @@ TEST(MoreMethods, RelativeToAnotherTensor) {
 }
 
 TEST(MoreMethods, Diagonals) {
-  expect_equal(tensor(Values{1, 2, 3, 4}, f64).view({2, 2}).diagflat(),
-               tensor(Values{1, 2, 3, 4}, f64).diag());
+  expect_equal(tensor(Values{1, 2, 3, 4}, f64).view({2, 2}).diagflat(), tensor(Values{1, 2, 3, 4}, f64).diag());
   const Tensor tall = zeros({3, 2}, f64), cube = zeros({2, 2, 2}, f64), rows = zeros({2, 2, 2}, f64);
   tall.fill_diagonal_(5);
   EXPECT_EQ(values(tall), (Values{5, 0, 0, 5, 0, 0}));

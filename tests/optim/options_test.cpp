@@ -50,7 +50,8 @@ TEST(Options, GoByName) {
   EXPECT_FALSE(optimizer.has_option("beta1"));
   optimizer.set_option("centered", 1, 0);
   EXPECT_TRUE(optimizer.options().centered);
-  EXPECT_THAT(refusal([&] { optimizer.set_option("centered", 0.5, 0); }), HasSubstr("centered: expected true or false, got 0.5"));
+  EXPECT_THAT(refusal([&] { optimizer.set_option("centered", 0.5, 0); }),
+              HasSubstr("centered: expected true or false, got 0.5"));
   EXPECT_THAT(refusal([&] { optimizer.set_option("beta1", 0.5, 0); }), HasSubstr("there is no option \"beta1\""));
   EXPECT_THROW(optimizer.set_option("alpha", 0.5, 1), IndexError);
   EXPECT_THROW(optim::options_named<optim::AdamOptions>({{"betas", 1}}), ValueError);

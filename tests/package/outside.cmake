@@ -109,7 +109,7 @@ endfunction()
 function(build_with_own_options)
   execute_process(COMMAND pkg-config --cflags --libs weft OUTPUT_VARIABLE options COMMAND_ERROR_IS_FATAL ANY
                   OUTPUT_STRIP_TRAILING_WHITESPACE)
-  foreach(own "-std=c++23" "-std=c++20 -fno-rtti" "-std=c++20 -D_GLIBCXX_ASSERTIONS" "-std=c++20 -fsanitize=address,undefined")
+  foreach(own "-std=c++23" "-std=c++20 -D_GLIBCXX_ASSERTIONS" "-std=c++20 -fsanitize=address,undefined")
     if(NOT flags MATCHES "sanitize" OR NOT own MATCHES "sanitize")
       separate_arguments(all UNIX_COMMAND "${flags} ${own} -Wall -Wextra -Werror ${work}/project/main.cpp ${options}")
       run("${compiler}" ${all} -o "${work}/by_own_options")

@@ -19,7 +19,7 @@ EXEMPT = {
     "void",          # tables of kernels
     "begin",         # the JsonLines know their place
     "operator",      # CapturedStep::at is the form with a place
-    "Config", "of",  # braces of a caller that has one
+    "Config", "of", "wrap",  # braces of a caller that has one
     "metric", "requires",
     "WEFT_POOLS",    # a macro that adds it
 }

@@ -153,7 +153,7 @@ def test_results_and_generators_of_ranks():
 
 @starts_processes
 def test_the_same_with_processes():
-    passes_with_processes(__file__, 7)
+    passes_with_processes(__file__, 8)
 
 
 @starts_processes

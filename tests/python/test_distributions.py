@@ -43,7 +43,7 @@ def test_errors_name_the_line_in_python():
         ds.kl_divergence(ds.Normal(0.0, 1.0), ds.Poisson(1.0))
     with pytest.raises(TypeError, match="loc, scale"):
         ds.Normal(0.0)
-    with pytest.raises(TypeError, match="tensors and numbers"):
+    with pytest.raises(TypeError, match="a tensor or a number"):
         ds.Normal("0", 1.0)
     with pytest.raises(ValueError, match="either"):
         ds.Bernoulli()

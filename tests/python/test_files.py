@@ -167,7 +167,7 @@ def test_a_trainings_state_is_saved_as_one_file(tmp_path):
 
 
 def test_what_cannot_be_saved_or_loaded_is_named(tmp_path):
-    for bad, said in (({"a": [1, object()]}, "'a.1' is a object"), ({"a": {(1, 2): 3}}, "a key at 'a' is a tuple")):
+    for bad, said in (({"a": [1, object()]}, "'a.1' is a object"), ({"a": {(1, 2): 3}}, "key at 'a': expected a text, a number or None, got tuple")):
         with pytest.raises(TypeError, match=said):
             weft.save(bad, tmp_path / "bad")
     assert not (tmp_path / "bad").exists()

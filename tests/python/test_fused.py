@@ -179,7 +179,7 @@ def test_layers_over_a_cache_take_a_sum_over_ranks_scaled_rope_and_inactive_rows
             raise RuntimeError("rank is gone")
         weft.fused_multi_transformer(x, layers, cache, all_reduce=failing, **options)
     assert cache.lengths == [2, 0]
-    with pytest.raises(ValueError, match="no scaling"):
+    with pytest.raises(ValueError, match="scaling: expected none"):
         weft.fused_multi_transformer(x, layers, cache, scaling="ntk", **options)
 
 

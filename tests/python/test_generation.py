@@ -118,7 +118,7 @@ def test_a_causal_lm_trains_and_its_heads_draft():
     alone = generate(generation.language_model(model), [[1, 2]], max_new_tokens=12, seed=3)
     helped = generate(generation.language_model(model, heads), [[1, 2]], max_new_tokens=12, seed=3)
     assert helped[0].tokens == alone[0].tokens
-    with pytest.raises(ValueError, match="no scaling"):
+    with pytest.raises(ValueError, match="scaling: expected none"):
         weft.nn.CausalLM(17, 16, 2, 4, rope_scaling="ntk")
     with pytest.raises(ValueError):
         weft.nn.CausalLM(17, 16, 2, 4, positions="none")

@@ -155,7 +155,7 @@ def test_adapted_models_are_saved_as_a_whole(tmp_path):
 
 
 def test_errors():
-    with pytest.raises(ValueError, match="rank"):
+    with pytest.raises(ValueError, match="r: expected at least 1, got 0"):
         lora.LoRALinear(2, 2, r=0)
     with pytest.raises(ValueError, match="targets find no"):
         lora.apply_lora(nn.Sequential(nn.Linear(2, 2)), "nowhere")

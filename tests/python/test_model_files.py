@@ -332,13 +332,18 @@ def test_a_changed_net_is_loaded_as_it_is(tmp_path, change):
 def test_a_native_module_that_loading_would_not_build_is_refused_when_it_is_saved(tmp_path):
     model = nn.CausalLM(vocabulary=11, width=16, layers=1, heads=2)
     nn.quantize(model, "q_proj")
-    with pytest.raises(ValueError, match="replaced or added.*QuantizedLinear.*save_file"):
+    with pytest.raises(ValueError, match="(?s)replaced or added.*QuantizedLinear.*save_file"):
         io.save_model(tmp_path / "net", model)
     assert not (tmp_path / "net").exists()
     inner = nn.Sequential(nn.Linear(16, 4))
     nn.quantize(inner)
     io.save_model(tmp_path / "net", inner)
     assert repr(io.load_model(tmp_path / "net")) == repr(inner)
+
+
+def test_native_modules_are_described_with_the_sizes_that_cpp_derives():
+    tree = json.loads(io.to_json(nn.CausalLM(vocabulary=11, width=8, layers=1, heads=2)))
+    assert tree["model"]["config"]["kv_heads"] == 2 and tree["model"]["config"]["hidden"] == 32
 
 
 def test_claims_of_a_tree_are_compared_with_its_weights_at_once(tmp_path):

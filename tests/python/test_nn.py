@@ -351,7 +351,7 @@ def test_unfold_is_im2col(shape, kernel, dilation, padding, stride):
 def test_unfold_refuses_what_is_no_image():
     with pytest.raises(ValueError, match="im2col"):
         F.unfold(weft.ones(3, 3), 2)
-    with pytest.raises(ValueError, match="below 1"):
+    with pytest.raises(ValueError, match="at least 1"):
         F.unfold(weft.ones(1, 3, 3), 0)
 
 

@@ -45,7 +45,7 @@ def test_padding_modes_that_are_not_there_are_refused():
 
 def test_errors_of_norms_name_the_class_that_was_written():
     for name in ("BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d"):
-        with pytest.raises(ValueError, match=f"nn::{name}.*channels is -1"):
+        with pytest.raises(ValueError, match=f"nn::{name}.*channels: expected at least 0, got -1"):
             getattr(nn, name)(-1)
         with pytest.raises(ValueError, match=name):
             getattr(nn, name)(3)(weft.ones(3))

@@ -441,7 +441,7 @@ def test_gradients_of_several_backwards_are_merged():
     (w * 4).sum().backward()
     assert other.take() and w.grad.item() == 7
     assert merge.flush() and w.grad.item() == 3 and not merge.flush()
-    with pytest.raises(ValueError, match="k is 0"):
+    with pytest.raises(ValueError, match="k: expected at least 1, got 0"):
         optim.GradientMerge([w], k=0)
 
 

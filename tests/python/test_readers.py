@@ -122,7 +122,7 @@ def test_png():
         data.load_image(CASES / "rgb.png", max_pixels=5)
     with pytest.raises(ValueError, match="neither a PNG nor a JPEG"):
         data.decode_image(b"GIF")
-    with pytest.raises(TypeError, match="u8 and u16 are written"):
+    with pytest.raises(TypeError, match="expected uint8 or uint16"):
         data.encode_png(image.to(weft.float32))
 
 

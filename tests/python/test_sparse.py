@@ -122,7 +122,7 @@ def test_wrong_arguments_name_the_line():
     v = weft.tensor([1.0, 2.0])
     with pytest.raises(IndexError, match=r"index 5 of element 0 is none of 3[\s\S]*test_sparse.py"):
         sparse.Coo(weft.tensor([[5, 0]]), v, (3,))
-    with pytest.raises(TypeError, match="a shape is several integers"):
+    with pytest.raises(TypeError, match="shape: expected several integers"):
         sparse.Coo(weft.tensor([[0, 0]]), v, "shape")
     with pytest.raises(ValueError, match="expected at least 0"):
         sparse.to_coo(v, -1)

@@ -168,7 +168,7 @@ TEST(RunFolder, AFolderThatVanishesDoesNotEndTheRun) {
   testing::internal::CaptureStderr();
   run.record(2, {{"loss", 1}}, {{"more", 2}});
   run.sample_text(2, "s", "t");
-  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("the run goes on"));
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("the run continues"));
 }
 
 TEST(RunFolder, ATrainerFillsIt) {

@@ -29,6 +29,8 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         if not cutoffs or not rising:
             raise ValueError(f"AdaptiveLogSoftmaxWithLoss(): argument 'cutoffs': expected integers that rise between 1 and "
                              f"{n_classes - 1}, got {cutoffs}")
+        if not div_value > 0:
+            raise ValueError(f"AdaptiveLogSoftmaxWithLoss(): argument 'div_value': expected a number above 0, got {div_value}")
         self.div_value, self.head_bias = div_value, head_bias
         self.shortlist_size, self.n_clusters = cutoffs[0], len(cutoffs)
         self.head_size = self.shortlist_size + self.n_clusters

@@ -105,6 +105,8 @@ class _Random(_Options):
     def _call_once(self):
         options = {key: getattr(self, key) for key in self.options}
         type(self).function(_empty_batch(self.dims), training=False, **options)
+        if "lower" in self.options and not math.isfinite(self.lower + self.upper):
+            raise ValueError(f"RReLU(): expected finite slopes, got [{self.lower}, {self.upper}]")
 
     def _set_options(self, values, options):
         super()._set_options(values, options)
