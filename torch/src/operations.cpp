@@ -31,7 +31,7 @@ namespace {
 Tensor given(const optional<Tensor>& tensor) { return tensor.value_or(Tensor()); }
 weft::LossReduction reduction_of(int64_t reduction) { return static_cast<weft::LossReduction>(reduction); }
 TensorPair pair(weft::ValuesAndIndices&& both) { return {std::move(both.values), std::move(both.indices)}; }
-std::tuple<Tensor, Tensor> pair(weft::SpreadAndMean&& both) { return {std::move(both.spread), std::move(both.mean)}; }
+std::tuple<Tensor, Tensor> pair(weft::DispersionAndMean&& both) { return {std::move(both.dispersion), std::move(both.mean)}; }
 std::tuple<Tensor, Tensor, Tensor> triple(weft::Unique&& found, const Tensor& x) {
   const auto defined = [&](Tensor t) { return t.defined() ? t : empty({0}, x.options().dtype(kLong)); };
   return {std::move(found.values), defined(std::move(found.inverse)), defined(std::move(found.counts))};

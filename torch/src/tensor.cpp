@@ -210,7 +210,7 @@ int Tensor::cross_dim(optional<int64_t> dim) const {
 TensorPair Tensor::pair(weft::MantissaAndExponent&& both) {
   return {std::move(both.mantissa), std::move(both.exponent)};
 }
-TensorPair Tensor::pair(weft::Extremes&& both) { return {std::move(both.min), std::move(both.max)}; }
+TensorPair Tensor::pair(weft::MinMax&& both) { return {std::move(both.min), std::move(both.max)}; }
 
 std::vector<Tensor> Tensor::nonzero_numpy() const { return at::where(*this); }
 std::tuple<Tensor, Tensor> Tensor::slogdet() const { return at::slogdet(*this); }

@@ -355,7 +355,7 @@ class Tensor : public weft::Tensor {
   static Tensor given(const optional<Tensor>& tensor) { return tensor.value_or(Tensor()); }
   static TensorPair pair(weft::ValuesAndIndices&& both) { return {std::move(both.values), std::move(both.indices)}; }
   static TensorPair pair(weft::MantissaAndExponent&& both);
-  static TensorPair pair(weft::Extremes&& both);
+  static TensorPair pair(weft::MinMax&& both);
 };
 static_assert(sizeof(Tensor) == sizeof(weft::Tensor));
 
