@@ -1,8 +1,7 @@
 # libtorch's interface (docs/libtorch.md): the library weft_torch over weft, with headers <torch/…>, <ATen/…> and
 # <c10/…>. It is a library of its own: programs that use Weft alone neither compile nor link it.
 #
-# In the build tree of a project that adds Weft as a folder: target_link_libraries(program PRIVATE weft::torch).
-# As an installed package: find_package(Torch) finds TorchConfig.cmake, or find_package(weft COMPONENTS torch).
+# In a project that adds Weft as a folder: target_link_libraries(program PRIVATE weft::torch). It is not installed yet.
 file(GLOB torch_sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/torch/src/*.cpp")
 add_library(weft_torch STATIC EXCLUDE_FROM_ALL ${torch_sources})
 add_library(weft::torch ALIAS weft_torch)
