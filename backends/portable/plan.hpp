@@ -258,7 +258,8 @@ struct Search {
 struct Mask {
   Walk<2> walk;  ///< of the mask and the data
   int64_t chunk;
-  uint64_t truth;  ///< those bits of the mask's element that are not all 0 where it holds
+  uint64_t truth;   ///< those bits of the mask's element that are not all 0 where it holds
+  uint64_t always;  ///< bits that count as set: of a format without zero
   int32_t mask_item, item;
 };
 struct Coordinates {

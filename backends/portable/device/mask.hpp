@@ -16,7 +16,7 @@ WEFT_DEVICE LanePart mask_part(const Team& team, const Mask& plan) {
   return part;
 }
 WEFT_DEVICE bool holds_at(In mask, const Mask& plan, int64_t offset) {
-  return (bits_at(mask + offset, plan.mask_item) & plan.truth) != 0;
+  return ((bits_at(mask + offset, plan.mask_item) | plan.always) & plan.truth) != 0;
 }
 WEFT_DEVICE int64_t count_part(In mask, const Mask& plan, const LanePart& part) {
   int64_t count = 0, offset[1];

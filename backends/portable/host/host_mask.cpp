@@ -42,7 +42,9 @@ struct Counted {
     plan.chunk = chunk;
     plan.mask_item = static_cast<int32_t>(itemsize(t));
     plan.item = static_cast<int32_t>(itemsize(data.layout.dtype));
-    plan.truth = is_floating(t) ? (uint64_t{1} << (8 * plan.mask_item - 1)) - 1 : ~uint64_t{0};  // -0 is 0
+    const bool has_negative_zero = is_floating(t) && (t < DType::f8_e4m3fnuz || t > DType::f8_e8m0fnu);
+    plan.truth = has_negative_zero ? (uint64_t{1} << (8 * plan.mask_item - 1)) - 1 : ~uint64_t{0};  // -0 is 0
+    plan.always = t == DType::f8_e8m0fnu ? 1 : 0;
     launch(device, mask_count_entry.on(device), team_grid(device, chunks + 1, chunk), before.data(), mask.data, plan,
            chunks + 1);
     const View counts = list_of_counts(device, before.data(), chunks + 1);
