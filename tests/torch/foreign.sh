@@ -11,9 +11,13 @@ here=$(cd "$(dirname "$0")" && pwd)
 cache=${WEFT_FOREIGN:-${XDG_CACHE_HOME:-$HOME/.cache}/weft-foreign}
 
 fetch() {
-  mkdir -p "$cache"/{lists,archives/partial,source}
-  echo "deb-src http://deb.debian.org/debian bookworm main" > "$cache/sources.list"
-  local options=(-qq -o Dir::Etc::sourcelist="$cache/sources.list" -o Dir::Etc::sourceparts=-
+  mkdir -p "$cache"/{lists,parts,archives/partial,source}
+  # The system's own archives, with their sources.
+  cat /etc/apt/sources.list /etc/apt/sources.list.d/*.list 2>/dev/null | sed -n 's/^deb /deb-src /p' > "$cache/sources.list" || true
+  for part in /etc/apt/sources.list.d/*.sources; do
+    [ -f "$part" ] && sed 's/^Types:.*/Types: deb-src/' "$part" > "$cache/parts/$(basename "$part")"
+  done
+  local options=(-qq -o Dir::Etc::sourcelist="$cache/sources.list" -o Dir::Etc::sourceparts="$cache/parts"
     -o Dir::State::lists="$cache/lists" -o Dir::Cache="$cache")
   apt-get "${options[@]}" update
   # The archive of the original sources is enough: without Debian's patches the tests are the same.
