@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Compiles PyTorch's own C++ tests against Weft's libtorch interface and runs them.
 #
-#   tests/torch/foreign.sh [--only NAME,NAME] [--syntax] [--list-failures]
+#   tests/libtorch/foreign.sh [--only NAME,NAME] [--syntax] [--list-failures]
 #
 # The sources are those of Debian's package pytorch. They are fetched with apt-get into a cache folder outside of this
 # repository; nothing of them is stored in it. WEFT_FOREIGN is the cache folder, WEFT_TORCH_CXX the compiler with its
