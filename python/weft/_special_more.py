@@ -3,9 +3,9 @@
 import math
 
 import weft
-from weft import _core, _functions
-from weft._core import Tensor, _ops
-from weft.errors import ValueError
+from weft import _core
+from weft._core import _ops
+from weft._special_double import binary as _binary, unary as _unary
 
 __all__ = ["bessel_j0", "bessel_j1", "bessel_y0", "bessel_y1", "chebyshev_polynomial_t", "chebyshev_polynomial_u",
            "chebyshev_polynomial_v", "chebyshev_polynomial_w", "gammainc", "gammaincc", "hermite_polynomial_h",
@@ -13,50 +13,6 @@ __all__ = ["bessel_j0", "bessel_j1", "bessel_y0", "bessel_y1", "chebyshev_polyno
            "modified_bessel_i1", "modified_bessel_k0", "modified_bessel_k1", "scaled_modified_bessel_k0",
            "scaled_modified_bessel_k1", "shifted_chebyshev_polynomial_t", "shifted_chebyshev_polynomial_u",
            "shifted_chebyshev_polynomial_v", "shifted_chebyshev_polynomial_w", "spherical_bessel_j0", "zeta"]
-
-
-def _finished(name, result, dtype, out):
-    result = result.to(dtype)
-    if out is None:
-        return result
-    if out.dtype is not dtype or out.shape != result.shape:
-        raise ValueError(f"{name}(): argument 'out' is {out.dtype.name} {list(out.shape)}, the result {dtype.name} "
-                         f"{list(result.shape)}")
-    return out.copy_(result)
-
-
-def _dtype_of(*operands):
-    """The floating-point dtype of a result."""
-    kind = _functions.result_type(*operands)
-    return kind if kind.is_floating_point else _core.get_default_dtype()
-
-
-def _unary(function):
-    """The function computed in float64 and rounded once."""
-    name = function.__name__
-
-    def apply(input, *, out=None):
-        _functions._need_tensors(name, input=input)
-        return _finished(name, function(input.to(_core.float64)), _dtype_of(input), out)
-
-    apply.__name__ = apply.__qualname__ = name
-    apply.__doc__ = function.__doc__
-    return apply
-
-
-def _binary(function):
-    """The function of two operands, one of which may be a number, computed in float64 and rounded once."""
-    name = function.__name__
-
-    def apply(input, other, *, out=None):
-        if not isinstance(input, Tensor) and not isinstance(other, Tensor):
-            raise TypeError(f"{name}(): one argument must be a Tensor")
-        wide = [t.to(_core.float64) if isinstance(t, Tensor) else _functions.tensor(t, dtype=_core.float64) for t in (input, other)]
-        return _finished(name, function(*_ops["broadcast_tensors"](wide)), _dtype_of(input, other), out)
-
-    apply.__name__ = apply.__qualname__ = name
-    apply.__doc__ = function.__doc__
-    return apply
 
 
 # ---- orthogonal polynomials, by their recurrences in the degree ----

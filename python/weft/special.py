@@ -2,10 +2,10 @@
 
 import math
 
-from weft import _core, _functions
+from weft import _functions
 from weft._core import _ops
+from weft._special_double import unary as _in_double
 from weft.autograd import Function
-from weft.errors import DTypeError as _DTypeError, ValueError as _ValueError
 
 _names = """digamma erf erfc erfinv exp2 expm1 i0 i0e i1 i1e log1p log_softmax logit logsumexp ndtri polygamma round sinc
 softmax xlog1py xlogy expit:sigmoid gammaln:lgamma multigammaln:mvlgamma psi:digamma"""
@@ -13,26 +13,6 @@ for _name in _names.split():
     _name, _, _op = _name.partition(":")
     globals()[_name] = getattr(_functions, _op or _name, None) or _ops[_op or _name]
 del _name, _op, _names
-
-
-def _in_double(function):
-    """The function computed in float64 and rounded once; integers give the default dtype."""
-    def apply(input, *, out=None):
-        _functions._need_tensors(function.__name__, input=input)
-        if input.dtype.is_complex:
-            raise _DTypeError(f"{function.__name__}(): expected real numbers, got {input.dtype.name}")
-        dtype = input.dtype if input.dtype.is_floating_point else _core.get_default_dtype()
-        result = function(input.to(_core.float64)).to(dtype)
-        if out is None:
-            return result
-        if out.dtype is not dtype or out.shape != result.shape:
-            raise _ValueError(f"{function.__name__}(): argument 'out' is {out.dtype.name} {list(out.shape)}, the result "
-                              f"{dtype.name} {list(result.shape)}")
-        return out.copy_(result)
-
-    apply.__name__ = apply.__qualname__ = function.__name__
-    apply.__doc__ = function.__doc__
-    return apply
 
 
 def _with_gradient(value, gradient):

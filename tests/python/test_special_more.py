@@ -105,3 +105,15 @@ def test_gradients_dtypes_and_out():
         S.bessel_j0(x.detach(), out=weft.empty(2))
     with pytest.raises(TypeError, match="Tensor"):
         S.gammainc(1.0, 2.0)
+
+
+@pytest.mark.parametrize("name", ["bessel_j0", "modified_bessel_k1", "spherical_bessel_j0", "ndtr"])
+def test_complex_numbers_are_refused(name):
+    with pytest.raises(TypeError, match=f"{name}.*expected real numbers, got complex64"):
+        getattr(S, name)(weft.ones(2, dtype=weft.complex64))
+
+
+def test_complex_operands_are_refused():
+    for operands in ((weft.ones(2, dtype=weft.complex64), weft.ones(2)), (weft.ones(2), weft.ones(2, dtype=weft.complex64))):
+        with pytest.raises(TypeError, match="gammainc.*expected real numbers, got complex64"):
+            S.gammainc(*operands)
