@@ -169,7 +169,8 @@ struct TokenQueue::Impl {
     const Header& h = packet.header;
     if (have < sizeof(Header) || std::memcmp(h.name, Header().name, 4) != 0)
       drop_all("bytes that are no message", where);
-    if (h.version != 1) drop_all(fmt::format("a message of version {}: this program is older", h.version), where);
+    if (h.version != 1)
+      drop_all(fmt::format("a message of version {}, which this program cannot read", h.version), where);
     if (h.batch < 0 || h.batch > most_tokens || h.stop > 1) drop_all("a message that was changed", where);
     const int64_t before = packet_tokens * h.packet;
     const int64_t expected = std::clamp<int64_t>(h.batch - before, 0, packet_tokens);

@@ -247,10 +247,10 @@ void check_versions(const JsonNode& document, Location where) {
   }
   if (!document.has("required_features")) return;
   document.at("required_features").each([&](const JsonNode& feature) {
-    raise<VersionError>({.op = reading,
-                         .problem = fmt::format("the model needs \"{}\", which is not registered in this program",
-                                                shortened(feature.text(), 80))},
-                        where);
+    raise<VersionError>(
+        {.op = reading,
+         .problem = fmt::format("the model needs \"{}\", which this version lacks", shortened(feature.text(), 80))},
+        where);
   });
 }
 

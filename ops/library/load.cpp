@@ -85,7 +85,7 @@ void open_it(LoadedLibrary& library, Location where) {
     } catch (const std::exception& e) {
       library.failure = e.what();
     } catch (...) {
-      library.failure = "its weft_register_ops threw no std::exception";
+      library.failure = "its weft_register_ops threw something other than a std::exception";
     }
   }
   if (!library.failure.empty()) {
@@ -168,7 +168,7 @@ void unload_library(const std::string& path, Location where) {
   if (!take_out(**found)) {
     raise<ValueError>({.op = "unload_library",
                        .problem = fmt::format("{} is in use: a call, a graph or another op holds one of its ops", path),
-                       .remedy = "drop the tensors that it computed first"},
+                       .remedy = "first drop the tensors that were computed with it"},
                       where);
   }
   const std::unique_ptr<LoadedLibrary> library = std::move(*found);

@@ -158,7 +158,7 @@ def enumerators(stream):
     return names
 
 
-# ---- what a declaration is ----
+# ---- kind, name and text of a declaration ----
 
 KEYWORDS = {"static_assert", "for", "if", "return"}
 DROPPED = {"WEFT_API", "constexpr", "inline", "explicit", "extern", "static", "friend", "noexcept"}

@@ -1,4 +1,4 @@
-"""The losses with the keywords of early PyTorch: size_average and reduce, which stand for a reduction."""
+"""The losses with the keywords of early PyTorch: size_average and reduce, which name a reduction."""
 
 import functools
 import inspect

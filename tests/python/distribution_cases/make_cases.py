@@ -40,7 +40,7 @@ QUESTIONS = ["log_prob(v)", "mean", "variance", "mode", "entropy()", "cdf(v)", "
 
 
 def answers(torch, case):
-    """What a distribution answers to each question: numbers, or None where it has no answer."""
+    """The answers of a distribution to all questions: numbers, or None for no answer."""
     D = torch.distributions
     names = {"D": D, "T": D.transforms, "t": lambda x: torch.tensor(x, dtype=torch.float64),
              "cholesky": lambda x: torch.linalg.cholesky(torch.tensor(x, dtype=torch.float64))}

@@ -23,7 +23,7 @@ std::string to_string(T value) {
 
 namespace torch::optim {
 
-/// What an optimizer keeps for one parameter.
+/// The state of one parameter.
 class OptimizerParamState {
  public:
   virtual ~OptimizerParamState() = default;
