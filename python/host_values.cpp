@@ -35,13 +35,47 @@ const LibraryTypes& types() {
 bool is(PyObject* v, PyObject* type) {
   return PyType_IsSubtype(Py_TYPE(v), reinterpret_cast<PyTypeObject*>(type)) != 0;
 }
-bool is_proxy(PyObject* v) { return Py_TYPE(v) == &PyDictProxy_Type; }
+
+/// Groups of objects by how they are compared.
+enum class Kind : uint8_t {
+  fixed,
+  tensor,
+  function,
+  method,
+  sequence,
+  dict,
+  set,
+  proxy,
+  deque,
+  partial,
+  holder,
+  context,
+  weak,
+  buffer
+};
 
 // The container inside an object of Python's library, by the attribute that holds it.
 const char* holder_of(PyObject* v) {
   if (is(v, types().user_dict) || is(v, types().user_list)) return "data";
   if (is(v, types().chain)) return "maps";
   return is(v, types().environment) ? "_data" : nullptr;
+}
+
+Kind kind_of(PyObject* v) {
+  if (is_plain(v) || PyType_Check(v) || PyModule_Check(v)) return Kind::fixed;
+  if (is_tensor(v)) return Kind::tensor;
+  if (PyFunction_Check(v)) return Kind::function;
+  if (PyMethod_Check(v)) return Kind::method;
+  if (PyTuple_Check(v) || PyList_Check(v)) return Kind::sequence;
+  if (PyDict_Check(v)) return Kind::dict;
+  if (PyAnySet_Check(v)) return Kind::set;
+  if (Py_TYPE(v) == &PyDictProxy_Type) return Kind::proxy;
+  if (is(v, types().deque)) return Kind::deque;
+  if (is(v, types().partial)) return Kind::partial;
+  if (holder_of(v) != nullptr) return Kind::holder;
+  if (PyContextVar_CheckExact(v)) return Kind::context;
+  if (PyWeakref_Check(v)) return Kind::weak;
+  return PyObject_CheckBuffer(v) ? Kind::buffer : Kind::fixed;
 }
 
 uint64_t mix(uint64_t a, uint64_t b) {
@@ -89,10 +123,11 @@ class Hash {
     if (PyLong_CheckExact(v)) return of_integer(v);
     if (PyUnicode_CheckExact(v) || PyBytes_CheckExact(v)) return mix(5, static_cast<uint64_t>(PyObject_Hash(v)));
     if (PyComplex_CheckExact(v)) return mix(mix(6, bits(PyComplex_RealAsDouble(v))), bits(PyComplex_ImagAsDouble(v)));
-    if (is_tensor(v)) return mix(7, address(tensor_of(v).impl()));
-    if (has_fixed_value(v) || depth_ == most_depth || ++values_ > most_values) return mix(9, address(v));
+    const Kind kind = kind_of(v);
+    if (kind == Kind::tensor) return mix(7, address(tensor_of(v).impl()));
+    if (kind == Kind::fixed || depth_ == most_depth || ++values_ > most_values) return mix(9, address(v));
     ++depth_;
-    const uint64_t sum = of_parts(v);
+    const uint64_t sum = of_parts(v, kind);
     --depth_;
     return sum;
   }
@@ -104,19 +139,37 @@ class Hash {
     return mix(2, overflow == 0 ? static_cast<uint64_t>(small) : mix(5, static_cast<uint64_t>(PyObject_Hash(v))));
   }
 
-  uint64_t of_parts(PyObject* v) {
-    if (PyFunction_Check(v)) return of_function(v);
-    if (PyMethod_Check(v)) return mix(of(PyMethod_GET_SELF(v)), of(PyMethod_GET_FUNCTION(v)));
-    if (PyTuple_Check(v) || PyList_Check(v)) return of_items(v);
-    if (PyDict_Check(v)) return of_dict(v);
-    if (PyAnySet_Check(v)) return of_set(v);
-    if (is_proxy(v)) return of_items(Ref(PyMapping_Items(v)).get());
-    if (is(v, types().deque)) return of_items(Ref(PySequence_Fast(v, "")).get());
-    if (is(v, types().partial)) return of_attributes(v, {"func", "args", "keywords"});
-    if (const char* inside = holder_of(v)) return of_attributes(v, {inside});
-    if (PyContextVar_CheckExact(v)) return of_context_variable(v);
-    if (PyWeakref_Check(v)) return mix(14, address(PyWeakref_GetObject(v)));
-    return PyObject_CheckBuffer(v) ? of_buffer(v) : mix(9, address(v));
+  uint64_t of_parts(PyObject* v, Kind kind) {
+    switch (kind) {
+      case Kind::function:
+        return of_function(v);
+      case Kind::method:
+        return mix(of(PyMethod_GET_SELF(v)), of(PyMethod_GET_FUNCTION(v)));
+      case Kind::sequence:
+        return of_items(v);
+      case Kind::dict:
+        return of_dict(v);
+      case Kind::set:
+        return of_set(v);
+      case Kind::proxy:
+        return of_items(Ref(PyMapping_Items(v)).get());
+      case Kind::deque:
+        return of_items(Ref(PySequence_Fast(v, "")).get());
+      case Kind::partial:
+        return of_attributes(v, {"func", "args", "keywords"});
+      case Kind::holder:
+        return of_attributes(v, {holder_of(v)});
+      case Kind::context:
+        return of_context_variable(v);
+      case Kind::weak:
+        return mix(14, address(PyWeakref_GetObject(v)));
+      case Kind::buffer:
+        return of_buffer(v);
+      case Kind::fixed:
+      case Kind::tensor:
+        break;
+    }
+    return mix(9, address(v));
   }
 
   uint64_t of_items(PyObject* sequence) {
@@ -207,29 +260,33 @@ bool is_plain(PyObject* v) {
          PyComplex_CheckExact(v);
 }
 
-bool has_fixed_value(PyObject* v) {
-  if (is_plain(v) || PyType_Check(v) || PyModule_Check(v)) return true;
-  if (is_tensor(v) || PyFunction_Check(v) || PyMethod_Check(v) || PyTuple_Check(v) || PyList_Check(v)) return false;
-  return !(PyDict_Check(v) || PyAnySet_Check(v) || is_proxy(v) || is(v, types().deque) || is(v, types().partial) ||
-           holder_of(v) != nullptr || PyContextVar_CheckExact(v) || PyWeakref_Check(v) || PyObject_CheckBuffer(v));
-}
+bool has_fixed_value(PyObject* v) { return kind_of(v) == Kind::fixed; }
 
 std::vector<Ref> parts_of(PyObject* v) {
-  if (PyTuple_Check(v) || PyList_Check(v)) return items_of(v);
-  if (PyAnySet_Check(v) || is(v, types().deque)) return items_of(v);
-  if (PyDict_Check(v)) return items_of(Ref(PyDict_Values(v)).get());
-  if (is_proxy(v)) return items_of(Ref(PyMapping_Values(v)).get());
-  if (PyWeakref_Check(v)) return shared({PyWeakref_GetObject(v)});
-  if (is(v, types().partial)) {
-    const Ref function = attribute(v, "func"), positional = attribute(v, "args"), named = attribute(v, "keywords");
-    return shared({function.get(), positional.get(), named.get()});
+  switch (kind_of(v)) {
+    case Kind::sequence:
+    case Kind::set:
+    case Kind::deque:
+      return items_of(v);
+    case Kind::dict:
+      return items_of(Ref(PyDict_Values(v)).get());
+    case Kind::proxy:
+      return items_of(Ref(PyMapping_Values(v)).get());
+    case Kind::weak:
+      return shared({PyWeakref_GetObject(v)});
+    case Kind::partial:
+      return shared({attribute(v, "func").get(), attribute(v, "args").get(), attribute(v, "keywords").get()});
+    case Kind::holder:
+      if (is(v, types().environment)) return {};
+      return shared({attribute(v, holder_of(v)).get()});
+    case Kind::context: {
+      PyObject* now = nullptr;
+      if (PyContextVar_Get(v, nullptr, &now) != 0) PyErr_Clear();
+      return now != nullptr ? shared({Ref(now).get()}) : std::vector<Ref>();
+    }
+    default:
+      return {};
   }
-  if (is(v, types().environment)) return {};
-  if (const char* inside = holder_of(v)) return shared({attribute(v, inside).get()});
-  if (!PyContextVar_CheckExact(v)) return {};
-  PyObject* now = nullptr;
-  if (PyContextVar_Get(v, nullptr, &now) != 0) PyErr_Clear();
-  return now != nullptr ? shared({Ref(now).get()}) : std::vector<Ref>();
 }
 
 Ref function_behind(PyObject* value) {
