@@ -14,7 +14,6 @@ namespace weft {
 
 namespace detail {
 
-constinit thread_local GradMode current_mode = {};
 constinit thread_local const SavedVisitor* saved_visitor = nullptr;
 
 namespace {
