@@ -56,7 +56,7 @@ Enum enumerator(const Config& config, const char* name, std::span<const std::str
 // "MaxPool2d"
 inline std::string name_for(const char* family, int dims) { return fmt::format("{}{}d", family, dims); }
 
-/// On meta, for calls that raise what follows from options alone.
+/// On meta, for calls that raise the errors of the options alone.
 inline Tensor on_meta(const Dims& shape) { return empty(shape, {DType::f32, Device(DeviceType::meta)}); }
 
 /// [0, channels, size, size, ...] on meta, where `size` is at least `reach` and 2^15.

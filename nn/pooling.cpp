@@ -59,8 +59,8 @@ MaxUnpool<dims>::MaxUnpool(const Dims& kernel_size, const UnpoolOptions& options
                                    shown(stride_or_kernel(options.stride, kernel_size)), shown(options.padding)));
   this->set_class_name(name_for("MaxUnpool", dims));
   const auto pool = std::array{max_pool1d, max_pool2d, max_pool3d}[dims - 1];
-  pool(empty_batch(dims, 1, reach_of(kernel_size)), kernel_size, {.stride = options.stride, .padding = options.padding},
-       where);
+  (void)pool(empty_batch(dims, 1, reach_of(kernel_size)), kernel_size,
+             {.stride = options.stride, .padding = options.padding}, where);
 }
 
 template <int dims>
@@ -80,8 +80,8 @@ FractionalMaxPool<dims>::FractionalMaxPool(const Dims& kernel_size, const Fracti
   this->set_class_name(name_for("FractionalMaxPool", dims));
   const auto pool = std::array{fractional_max_pool2d, fractional_max_pool3d}[dims - 2];
   const Checked reach = Checked(reach_of(kernel_size)) + reach_of(options.output_size);
-  pool(empty_batch(dims, 1, reach.fits() ? reach.value() : 0), kernel_size, {options.output_size, options.output_ratio},
-       where);
+  (void)pool(empty_batch(dims, 1, reach.fits() ? reach.value() : 0), kernel_size,
+             {options.output_size, options.output_ratio}, where);
 }
 
 template <int dims>

@@ -111,7 +111,7 @@ Fold::Fold(const Dims& output_size, const Dims& kernel_size, const ColumnOptions
   Dims image{0, 1};
   for (const int64_t size : output_size) image.push_back(size);
   if (output_size.size() == 1) image.push_back(output_size[0]);
-  im2col(empty(image, {DType::f32, Device(DeviceType::meta)}, where), kernel_size, options, where);
+  (void)im2col(on_meta(image), kernel_size, options, where);
 }
 
 }  // namespace weft::nn

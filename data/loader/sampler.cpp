@@ -84,7 +84,7 @@ Sampler weighted_sampler(const Tensor& weights, int64_t num_samples, bool replac
   require(own.dim() == 1, "weighted_sampler", fmt::format("weights of shape {}", own.shape().text()), where);
   require(replacement || count_nonzero(own).item<int64_t>() >= num_samples, "weighted_sampler",
           fmt::format("fewer than {} weights are above 0", num_samples), where);
-  multinomial(own, num_samples, replacement, &generator, where);
+  (void)multinomial(own, num_samples, replacement, &generator, where);
   const auto order = [=](uint64_t seed, int64_t epoch) {
     Generator drawn(detail::epoch_seed(seed, epoch));
     return multinomial(own, num_samples, replacement, &drawn).to_vector<int64_t>();

@@ -28,7 +28,6 @@ Tensor Bags::of_indices(int64_t n) const {
 
 namespace {
 
-[[noreturn]] void refuse_shapes(const std::string& problem) { raise<ShapeError>({.problem = problem}); }
 [[noreturn]] void refuse(const std::string& problem) { raise<ValueError>({.problem = problem}); }
 
 TensorOptions counting(const Tensor& like) { return {DType::i64, like.device()}; }
