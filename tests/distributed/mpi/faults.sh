@@ -25,7 +25,7 @@ case $fault in
   order)
     export WEFT_CHECK_COLLECTIVES=1
     words=('calls barrier, but rank 1 calls all_gather of float32 [*]' 'rank 1 is at') ;;
-  message) words=('[receive_] rank 0 sent float32 [3, 2], not float32 [2, 3]' 'rank 1 failed') ;;
+  message) words=('[receive_] tensor from rank 0: expected float32 [2, 3], got float32 [3, 2]' 'rank 1 failed') ;;
   again)
     export WEFT_DISTRIBUTED_TIMEOUT=0.3
     words=('[receive] rank' 'did not arrive in time' 'sees: [all_reduce] rank') ;;
