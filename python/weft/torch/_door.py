@@ -1,5 +1,6 @@
 """Imports PyTorch's modules, with names from modules of Weft by the table in `_names.py`."""
 
+import functools
 import importlib
 import importlib.machinery
 import sys
@@ -59,6 +60,7 @@ def _find(source, name):
     return value
 
 
+@functools.cache
 def _names_in(path):
     """The names that a module path offers, with its submodules."""
     below = {other[len(path) + 1:] for other in PATHS if other.startswith(path + ".")}
@@ -69,6 +71,7 @@ def _names_in(path):
     return names
 
 
+@functools.cache
 def explained(path, name):
     """The text of an error for a name that Weft lacks."""
     close = nearest(name, _names_in(path))
