@@ -43,7 +43,7 @@ newaxis = None
 from weft._functions import *  # noqa: E402, F401, F403
 from weft._functions import _operators  # noqa: E402, F401
 from weft._compositions import *  # noqa: E402, F401, F403
-from weft import _methods, _tensor_facts  # noqa: E402, F401
+from weft import _methods, _tensor_facts, _tensor_members  # noqa: E402, F401
 from weft._files import load, load_file, load_npy, load_npz, load_pt, save, save_file, save_npy, save_npz  # noqa: E402, F401
 
 from weft._accelerator import Accelerator as _Accelerator  # noqa: E402

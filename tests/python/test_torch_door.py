@@ -151,7 +151,7 @@ def test_weft_has_every_name_that_the_scripts_use():
 
 # ---- forms of early PyTorch ----
 
-def test_tensor_types_make_tensors_and_are_types():
+def test_tensor_types_make_tensors_and_are_types(installed):
     assert torch.Tensor(2, 3).shape == (2, 3) and torch.Tensor(2, 3).dtype is weft.float32
     assert torch.Tensor([1, 2]).tolist() == [1.0, 2.0] and torch.Tensor(np.arange(3)).dtype is weft.float32
     assert torch.Tensor().numel() == 0 and torch.Tensor(np.int64(4)).shape == (4,)
@@ -391,7 +391,7 @@ def test_numpys_functions_and_operators_on_tensors():
         np.exp(x)
 
 
-def test_numbers_before_tensors():
+def test_numbers_before_tensors(installed):
     x, g = weft.zeros(2), weft.ones(2)
     x.add_(-0.5, g)
     assert x.tolist() == [-0.5, -0.5] and x.add(2, g).tolist() == [1.5, 1.5] and torch.add(x, 2, g).tolist() == [1.5, 1.5]
@@ -438,3 +438,26 @@ def test_reductions_over_the_elements_that_a_mask_marks():
     assert masked.cumsum(x, 1, mask=mask)[0].tolist() == [1, 1, 4] and masked.cumprod(x, 1, mask=mask)[0].tolist() == [1, 1, 3]
     assert torch.allclose(masked.norm(x, 2, 1, mask=mask), torch.tensor([10.0 ** 0.5, 5]))
     assert masked.normalize(x, 2.0, 1, mask=mask)[1].tolist() == [0, 1, 0]
+
+
+def test_the_door_changes_methods_of_tensors_only_while_it_is_installed():
+    x = weft.ones(2)
+    with pytest.raises(TypeError):
+        x.add_(-0.5, x)
+    torch.install()
+    try:
+        assert x.type() == "torch.FloatTensor" and x.add_(-0.5, x).tolist() == [0.5, 0.5]
+    finally:
+        torch.uninstall()
+    assert x.type() == "weft.FloatTensor"
+    with pytest.raises(TypeError):
+        x.add_(-0.5, x)
+
+
+def test_parts_of_complex_tensors_are_assigned():
+    x = weft.tensor([1 + 2j, 3 + 4j])
+    x.real = weft.tensor([5, 6])
+    x.imag = 0.5
+    assert x.tolist() == [5 + 0.5j, 6 + 0.5j]
+    with pytest.raises(RuntimeError):
+        weft.ones(2).imag = 1

@@ -143,8 +143,8 @@ _before: dict = {}
 
 
 def install():
-    """`import torch` and every submodule path mean Weft from now on. Modules of PyTorch that were imported are set aside
-    until uninstall()."""
+    """`import torch` and every submodule path mean Weft from now on, and tensors have PyTorch's type names and forms of
+    methods. Modules of PyTorch that were imported are set aside until uninstall()."""
     if _finder in sys.meta_path:
         return
     _before.update({name: module for name, module in sys.modules.items() if name == "torch" or name.startswith("torch.")})
@@ -154,6 +154,7 @@ def install():
     sys.modules["torch"] = sys.modules[_OWN]
     for path, module in _facades.items():
         sys.modules[path] = module
+    importlib.import_module("weft.torch._legacy").change_methods()
 
 
 def uninstall():
@@ -165,6 +166,7 @@ def uninstall():
         del sys.modules[name]
     sys.modules.update(_before)
     _before.clear()
+    importlib.import_module("weft.torch._legacy").restore_methods()
 
 
 def become_facade(module):

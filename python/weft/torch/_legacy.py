@@ -8,7 +8,6 @@ from weft import _core, _methods
 __all__ = ["Tensor", "Variable", "set_default_tensor_type"]
 
 _plain = type(weft.Tensor)
-_methods.type_prefix = "torch"
 
 
 def _is_size(value):
@@ -110,10 +109,11 @@ def set_default_tensor_type(t):
     weft.set_default_dtype(dtype)
 
 
-# ---- numbers before tensors, as in p.add_(-lr, gradient) ----
+# ---- methods that PyTorch alone has so, while `import torch` means Weft ----
 
 def _with_number_first(name, keyword, count):
-    """The method with the form of early PyTorch, which has the factor `keyword` before its `count` tensors."""
+    """The method with the form of early PyTorch, which has the factor `keyword` before its `count` tensors, as in
+    p.add_(-lr, gradient)."""
     method = getattr(weft.Tensor, name)
 
     def apply(self, *args, **options):
@@ -122,9 +122,24 @@ def _with_number_first(name, keyword, count):
         return method(self, *args, **options)
 
     apply.__name__, apply.__doc__ = name, method.__doc__
-    setattr(weft.Tensor, name, apply)
+    return apply
 
 
-for _name, _keyword, _count in (("add", "alpha", 1), ("sub", "alpha", 1), ("addcmul", "value", 2), ("addcdiv", "value", 2)):
-    for _end in ("", "_"):
-        _with_number_first(_name + _end, _keyword, _count)
+_plain_methods: dict = {}
+
+
+def change_methods():
+    """Gives tensors PyTorch's type names, and methods the forms of early PyTorch."""
+    _methods.type_prefix = "torch"
+    for name, keyword, count in (("add", "alpha", 1), ("sub", "alpha", 1), ("addcmul", "value", 2), ("addcdiv", "value", 2)):
+        for full in (name, name + "_"):
+            _plain_methods[full] = getattr(weft.Tensor, full)
+            setattr(weft.Tensor, full, _with_number_first(full, keyword, count))
+
+
+def restore_methods():
+    """Undoes change_methods."""
+    _methods.type_prefix = "weft"
+    for name, method in _plain_methods.items():
+        setattr(weft.Tensor, name, method)
+    _plain_methods.clear()

@@ -1,0 +1,22 @@
+"""Members of tensors that PyTorch's own tools use: assignable parts of complex tensors, and facts about views."""
+
+from weft._core import Tensor
+
+
+def _assignable(name):
+    part = Tensor.__dict__[name]
+
+    def assign(self, value):
+        target = part.__get__(self)
+        if isinstance(value, Tensor):
+            target.copy_(value)
+        else:
+            target.fill_(value)
+
+    setattr(Tensor, name, property(part.__get__, assign, doc=part.__doc__))
+
+
+for _name in ("real", "imag"):
+    _assignable(_name)
+Tensor._is_view = lambda self: self._base is not None
+Tensor.__rdiv__ = Tensor.__rtruediv__
