@@ -107,8 +107,8 @@ class NativeOptimizer(Optimizer):
     _native = True
 
     def __init__(self, params, defaults):
-        params = list(params) if not isinstance(params, Tensor) else params
-        groups = params if params and isinstance(params, list) and isinstance(params[0], dict) else [{"params": params}]
+        params = params if isinstance(params, Tensor) else list(() if params is None else params)
+        groups = params if isinstance(params, list) and params and isinstance(params[0], dict) else [{"params": params}]
         make = getattr(_core, "_" + self._name)
         self._options = _Options(make._options)
         self.defaults = dict(defaults)

@@ -4,10 +4,18 @@ Each is a function of the step and of the group's rate at the beginning. Where t
 another rate, those that PyTorch computes from the rate of the step before go on from it."""
 
 import bisect
+import collections
+import functools
 import math
+import types
 import warnings
+import weakref
 
 from weft import _core
+
+
+EPOCH_DEPRECATION_WARNING = "step(epoch) is deprecated: step() goes on by one"
+_loaded = weakref.WeakSet()  # schedulers whose next rates follow from the state that was loaded, not from the optimizer
 
 
 def _check_optimizer(optimizer):
@@ -54,15 +62,17 @@ class LRScheduler:
             self._momentum = optimizer._momentum_option()
             if self._momentum is None:
                 raise ValueError(f"{type(optimizer).__name__} has no momentum to cycle: pass cycle_momentum=False")
-        self.last_epoch = last_epoch
+        self.last_epoch, self._step_count = last_epoch, 0
         self._last_lr, self._bases = list(self.base_lrs), list(self.base_lrs)
         self.step()
 
     _follows = False  # goes on from a rate that was set elsewhere
-    _was_loaded = False  # the rates of the state count, not those of the optimizer
 
     def _rate(self, group, step, base):
         return self._schedules[group].rate(step, base)
+
+    def _restore_options(self, state_dict):
+        """Options of the schedule that the state holds."""
 
     def _is_function(self):
         return type(self).get_lr is LRScheduler.get_lr
@@ -88,16 +98,19 @@ class LRScheduler:
     def step(self, epoch=None):
         """Goes on by one step, or to the one that is given."""
         before = self.last_epoch
-        if self._follows and before >= 0 and epoch is None and not self._was_loaded:
+        if epoch is not None:
+            warnings.warn(EPOCH_DEPRECATION_WARNING, UserWarning, stacklevel=2)
+        elif self._follows and before >= 0 and self not in _loaded:
             self._follow(before)
-        self._was_loaded = False
+        _loaded.discard(self)
         self.last_epoch = before + 1 if epoch is None else epoch
         try:
             self._set(self.get_lr())
         except Exception:
             self.last_epoch = before
             raise
-        if epoch is None and before == 0 and not self.optimizer._has_stepped():
+        self._step_count += 1
+        if epoch is None and self._step_count == 2 and not self.optimizer._has_stepped():
             warnings.warn("lr_scheduler.step() comes before optimizer.step(): the schedule's first rate is never used. "
                           "Call optimizer.step() before scheduler.step().", UserWarning, stacklevel=2)
 
@@ -120,15 +133,18 @@ class LRScheduler:
         self._last_lr = [group["lr"] for group in groups]
 
     def state_dict(self):
-        return {"last_epoch": self.last_epoch, "base_lrs": list(self.base_lrs), "_last_lr": list(self._last_lr)}
+        return {"last_epoch": self.last_epoch, "base_lrs": list(self.base_lrs), "_last_lr": list(self._last_lr),
+                "_step_count": self._step_count}
 
     def load_state_dict(self, state_dict):
         """Position and rates of a state. ValueError where it is not of as many groups or lacks something; nothing is
         changed then."""
         position = int(_found(state_dict, "last_epoch"))
         base, last = (_rates_in(state_dict, name, len(self.base_lrs)) for name in ("base_lrs", "_last_lr"))
+        self._restore_options(state_dict)
         self.last_epoch, self.base_lrs, self._last_lr, self._bases = position, base, last, list(base)
-        self._was_loaded = True
+        self._step_count = int(state_dict.get("_step_count", position + 1))
+        _loaded.add(self)
         if self._follows:
             for i, rate in enumerate(last):
                 if not math.isclose(rate, self._rate(i, position, base[i]), rel_tol=1e-9, abs_tol=1e-15):
@@ -148,79 +164,133 @@ def _whole(steps):
     return int(steps)
 
 
+@functools.lru_cache(maxsize=256)
+def _schedule(make, options):
+    return getattr(_core, make)(*(list(o) if isinstance(o, tuple) else o for o in options))
+
+
 class _Pure(LRScheduler):
-    def __init__(self, optimizer, schedule, last_epoch):
-        super().__init__(optimizer, last_epoch, _each(optimizer, schedule))
+    """A function of the step with options, which are attributes: a change of one changes the rates from then on. States
+    hold them; a state without them leaves them as they are."""
+
+    _make, _options = "", ()
+
+    def __init__(self, optimizer, last_epoch, **options):
+        _check_optimizer(optimizer)
+        for name, value in options.items():
+            setattr(self, name, value)
+        self._function()
+        super().__init__(optimizer, last_epoch)
+
+    def _function(self):
+        return _schedule(self._make, tuple(getattr(self, name) for name in self._options))
+
+    def _rate(self, group, step, base):
+        return self._function().rate(step, base)
+
+    def state_dict(self):
+        return super().state_dict() | {name: getattr(self, name) for name in self._options}
+
+    def _restore_options(self, state_dict):
+        before = {name: getattr(self, name) for name in self._options}
+        self.__dict__.update({name: state_dict[name] for name in self._options if name in state_dict})
+        try:
+            self._function()
+        except Exception:
+            self.__dict__.update(before)
+            raise
 
 
 class StepLR(_Pure):
     """Multiplied by gamma every step_size steps."""
 
-    _follows = True
+    _follows, _make, _options = True, "_step_lr", ("step_size", "gamma")
 
     def __init__(self, optimizer, step_size, gamma=0.1, last_epoch=-1):
-        super().__init__(optimizer, _core._step_lr(_whole(step_size), gamma), last_epoch)
+        super().__init__(optimizer, last_epoch, step_size=_whole(step_size), gamma=gamma)
 
 
 class MultiStepLR(_Pure):
     """Multiplied by gamma at each milestone."""
 
-    _follows = True
+    _follows, _make, _options = True, "_multi_step_lr", ("milestones", "gamma")
 
     def __init__(self, optimizer, milestones, gamma=0.1, last_epoch=-1):
-        super().__init__(optimizer, _core._multi_step_lr(sorted(map(_whole, milestones)), gamma), last_epoch)
+        super().__init__(optimizer, last_epoch, milestones=collections.Counter(sorted(map(_whole, milestones))), gamma=gamma)
+
+    def _function(self):
+        return _schedule(self._make, (tuple(sorted(self.milestones.elements())), self.gamma))
 
 
 class ConstantLR(_Pure):
     """Times factor for total_iters steps."""
 
-    _follows = True
+    _follows, _make, _options = True, "_constant_lr", ("factor", "total_iters")
 
     def __init__(self, optimizer, factor=1.0 / 3, total_iters=5, last_epoch=-1):
-        super().__init__(optimizer, _core._constant_lr(factor, _whole(total_iters)), last_epoch)
+        super().__init__(optimizer, last_epoch, factor=factor, total_iters=_whole(total_iters))
 
 
 class LinearLR(_Pure):
     """Times a factor that goes in a line from start_factor to end_factor."""
 
-    _follows = True
+    _follows, _make, _options = True, "_linear_lr", ("start_factor", "end_factor", "total_iters")
 
     def __init__(self, optimizer, start_factor=1.0 / 3, end_factor=1.0, total_iters=5, last_epoch=-1):
-        super().__init__(optimizer, _core._linear_lr(start_factor, end_factor, _whole(total_iters)), last_epoch)
+        super().__init__(optimizer, last_epoch, start_factor=start_factor, end_factor=end_factor,
+                         total_iters=_whole(total_iters))
 
 
 class ExponentialLR(_Pure):
     """Multiplied by gamma every step."""
 
-    _follows = True
+    _follows, _make, _options = True, "_exponential_lr", ("gamma",)
 
     def __init__(self, optimizer, gamma, last_epoch=-1):
-        super().__init__(optimizer, _core._exponential_lr(gamma), last_epoch)
+        super().__init__(optimizer, last_epoch, gamma=gamma)
 
 
 class PolynomialLR(_Pure):
     """Down to 0 in total_iters steps, as a power of what is left."""
 
-    _follows = True
+    _follows, _make, _options = True, "_polynomial_lr", ("total_iters", "power")
 
     def __init__(self, optimizer, total_iters=5, power=1.0, last_epoch=-1):
-        super().__init__(optimizer, _core._polynomial_lr(_whole(total_iters), power), last_epoch)
+        super().__init__(optimizer, last_epoch, total_iters=_whole(total_iters), power=power)
 
 
 class CosineAnnealingLR(_Pure):
     """Half a cosine down to eta_min in T_max steps, and back (Loshchilov and Hutter 2017)."""
 
-    _follows = True
+    _follows, _make, _options = True, "_cosine_annealing_lr", ("T_max", "eta_min")
 
     def __init__(self, optimizer, T_max, eta_min=0.0, last_epoch=-1):
-        super().__init__(optimizer, _core._cosine_annealing_lr(_whole(T_max), eta_min), last_epoch)
+        super().__init__(optimizer, last_epoch, T_max=_whole(T_max), eta_min=eta_min)
 
 
 class CosineAnnealingWarmRestarts(_Pure):
     """Half a cosine, begun anew after T_0 steps, then after T_0 * T_mult, and so on."""
 
+    _make, _options = "_warm_restarts", ("T_0", "T_mult", "eta_min")
+
     def __init__(self, optimizer, T_0, T_mult=1, eta_min=0.0, last_epoch=-1):
-        super().__init__(optimizer, _core._warm_restarts(_whole(T_0), _whole(T_mult), eta_min), last_epoch)
+        super().__init__(optimizer, last_epoch, T_0=_whole(T_0), T_mult=_whole(T_mult), eta_min=eta_min)
+
+    def _period(self, step):
+        """Steps since the last restart, and from that to the next."""
+        done, length = 0, self.T_0
+        while step >= done + length:
+            done, length = done + length, length * self.T_mult
+        return step - done, length
+
+    T_cur = property(lambda self: self._period(self.last_epoch)[0], doc="Steps since the last restart.")
+    T_i = property(lambda self: self._period(self.last_epoch)[1], doc="Steps from the last restart to the next.")
+
+    def _rate(self, group, step, base):
+        if step == int(step):
+            return super()._rate(group, int(step), base)
+        since, length = self._period(step)  # a fraction of an epoch
+        return self.eta_min + (base - self.eta_min) * (1 + math.cos(math.pi * since / length)) / 2
 
 
 class OneCycleLR(LRScheduler):
@@ -253,30 +323,40 @@ class CyclicLR(LRScheduler):
                              cycle_momentum, least, most) for low, high, least, most in values])
 
 
-class LambdaLR(LRScheduler):
-    """Times lr_lambda(step)."""
+class _Lambdas(LRScheduler):
+    """A function of the program for each group; states hold the attributes of callable objects."""
 
     def __init__(self, optimizer, lr_lambda, last_epoch=-1):
         self.lr_lambdas = _each(optimizer, lr_lambda)
         if len(self.lr_lambdas) != len(optimizer.param_groups):
             raise ValueError(f"there are {len(self.lr_lambdas)} functions for {len(optimizer.param_groups)} groups")
         super().__init__(optimizer, last_epoch)
+
+    def state_dict(self):
+        kept = [None if isinstance(f, types.FunctionType) else dict(getattr(f, "__dict__", {})) for f in self.lr_lambdas]
+        return super().state_dict() | {"lr_lambdas": kept}
+
+    def _restore_options(self, state_dict):
+        for function, attributes in zip(self.lr_lambdas, state_dict.get("lr_lambdas", ())):
+            if attributes is not None:
+                function.__dict__.update(attributes)
+
+
+class LambdaLR(_Lambdas):
+    """Times lr_lambda(step)."""
 
     def _rate(self, group, step, base):
         return base * self.lr_lambdas[group](step)
 
 
-class MultiplicativeLR(LRScheduler):
+class MultiplicativeLR(_Lambdas):
     """Multiplied by lr_lambda(step) at every step."""
 
     _follows = True
 
     def __init__(self, optimizer, lr_lambda, last_epoch=-1):
-        self.lr_lambdas = _each(optimizer, lr_lambda)
-        if len(self.lr_lambdas) != len(optimizer.param_groups):
-            raise ValueError(f"there are {len(self.lr_lambdas)} functions for {len(optimizer.param_groups)} groups")
-        self._known = [(0, 1.0)] * len(self.lr_lambdas)
-        super().__init__(optimizer, last_epoch)
+        self._known = [(0, 1.0)] * len(_each(optimizer, lr_lambda))
+        super().__init__(optimizer, lr_lambda, last_epoch)
 
     def _rate(self, group, step, base):
         known, product = self._known[group]
@@ -313,6 +393,11 @@ class ChainedScheduler(LRScheduler):
         for s in self._schedulers:
             base = s._rate(group, step, base)
         return base
+
+    def _set(self, rates):
+        super()._set(rates)
+        for s in self._schedulers:
+            s.last_epoch, s._last_lr = self.last_epoch, list(self._last_lr)
 
 
 class SequentialLR(LRScheduler):
@@ -385,13 +470,15 @@ class ReduceLROnPlateau:
 
     _numbers = {"best": float, "num_bad_epochs": int, "cooldown_counter": int, "last_epoch": int}
 
+    _options = ("mode", "factor", "patience", "threshold", "threshold_mode", "cooldown", "min_lrs", "eps")
+
     def state_dict(self):
-        return {name: getattr(self, name) for name in (*self._numbers, "_last_lr")}
+        return {name: getattr(self, name) for name in (*self._numbers, "_last_lr", *self._options)}
 
     def load_state_dict(self, state_dict):
-        """What was counted so far. ValueError where the state is not of as many groups or lacks something; nothing is
+        """Counts and options of a state. ValueError where the state is not of as many groups or lacks something; nothing is
         changed then."""
         loaded = {name: kind(_found(state_dict, name)) for name, kind in self._numbers.items()}
         self._last_lr = _rates_in(state_dict, "_last_lr", len(self._last_lr))
-        for name, number in loaded.items():
-            setattr(self, name, number)
+        self.__dict__.update(loaded)
+        self.__dict__.update({name: state_dict[name] for name in self._options if name in state_dict})

@@ -6,7 +6,7 @@ import copy
 from weft import _core, bfloat16, equal, float16, nn, tensor
 from weft._modes import no_grad
 from weft.nn.module import Module
-from weft.optim.lr_scheduler import LRScheduler, _each
+from weft.optim.lr_scheduler import _each, _Pure, _schedule
 
 
 class _Exponential(float):
@@ -149,11 +149,21 @@ def update_bn(loader, model, device=None):
                 m.momentum = momentum
 
 
-class SWALR(LRScheduler):
+class SWALR(_Pure):
     """From the group's rate to swa_lr within anneal_epochs steps (Izmailov et al. 2018)."""
 
-    _follows = True
+    _follows, _options = True, ("swa_lrs", "anneal_epochs", "anneal_strategy")
 
     def __init__(self, optimizer, swa_lr, anneal_epochs=10, anneal_strategy="cos", last_epoch=-1):
-        schedules = [_core._swa_lr(rate, anneal_epochs, anneal_strategy) for rate in _each(optimizer, swa_lr)]
-        super().__init__(optimizer, last_epoch, schedules)
+        if anneal_epochs != int(anneal_epochs) or anneal_epochs < 0:
+            raise ValueError(f"anneal_epochs: expected a whole number of at least 0, got {anneal_epochs}")
+        rates = _each(optimizer, swa_lr)
+        if len(rates) != len(optimizer.param_groups):
+            raise ValueError(f"swa_lr: expected a rate for each of {len(optimizer.param_groups)} groups, got {len(rates)}")
+        super().__init__(optimizer, last_epoch, swa_lrs=rates, anneal_epochs=int(anneal_epochs), anneal_strategy=anneal_strategy)
+
+    def _function(self, group=0):
+        return _schedule("_swa_lr", (self.swa_lrs[group], self.anneal_epochs, self.anneal_strategy))
+
+    def _rate(self, group, step, base):
+        return self._function(group).rate(step, base)

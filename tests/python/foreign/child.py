@@ -48,8 +48,8 @@ class Report:
             text = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr or "")
             crash = getattr(getattr(report.longrepr, "reprcrash", None), "message", "")
             self.write(event="end", name=name_of(report.nodeid), outcome=report.outcome, text=text, crash=crash,
-                       other_texts=stand_ins.OtherText.noted[:])
-            stand_ins.OtherText.noted.clear()
+                       other_texts=stand_ins.noted_texts[:])
+            stand_ins.noted_texts.clear()
 
 
 def name_of(nodeid):
@@ -72,7 +72,7 @@ def main():
         raise Timeout(f"longer than {options.seconds} s")
 
     signal.signal(signal.SIGALRM, expire)
-    warnings.simplefilter("ignore")
+    warnings.simplefilter("default")  # as unittest does
     stand_ins.install(options.sources)
     done = set(json.loads(options.done.read_text()))
     with open(options.out, "w") as out:

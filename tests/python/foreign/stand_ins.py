@@ -183,37 +183,69 @@ def make_lenient(facade):
     facade.__getattr__ = lookup
 
 
+def make_type_lenient(tensor_type):
+    """Lets files load that name absent methods, as in `op=torch.Tensor.resize_`."""
+    strict = tensor_type.__getattr__
+
+    def lookup(self, name):
+        try:
+            return strict(self, name)
+        except AttributeError:
+            if loading and not name.startswith("__"):
+                return Absent(f"torch.Tensor.{name}")
+            raise
+
+    tensor_type.__getattr__ = lookup
+
+
 def install(sources):
     """`import torch` means Weft, and torch.testing PyTorch's own."""
     import weft.torch
-    from weft.torch import _door, _names
+    from weft.torch import _door, _legacy, _names
 
     weft.torch.install()
     note_other_texts()
     make_lenient(_door._Facade)
+    make_type_lenient(_legacy._TensorType)
     sys.meta_path.insert(0, Finder(sources, _names.PATHS))
     for name in [name for name in sys.modules if name == "torch.testing" or name.startswith("torch.testing.")]:
         del sys.modules[name]
     vars(weft.torch).pop("testing", None)
+    weft.torch.ops = Internal("torch.ops")
 
 
-class OtherText(unittest.case._AssertRaisesContext):
+noted_texts = []
+
+
+class OtherError(unittest.case._AssertRaisesContext):
     """assertRaisesRegex that needs the class of the error; another text is noted, as Weft words its errors otherwise."""
-
-    noted = []
 
     def __exit__(self, kind, error, trace):
         wanted, self.expected_regex = self.expected_regex, None
         passed = super().__exit__(kind, error, trace)
         if passed and wanted is not None and not wanted.search(str(error)):
-            self.noted.append(f"{wanted.pattern} != {error}")
+            noted_texts.append(f"{wanted.pattern} != {error}")
         return passed
 
 
+class OtherWarning(unittest.case._AssertWarnsContext):
+    """assertWarnsRegex that needs the class of the warning."""
+
+    def __exit__(self, kind, error, trace):
+        wanted, self.expected_regex = self.expected_regex, None
+        super().__exit__(kind, error, trace)
+        if kind is None and wanted is not None and not wanted.search(str(self.warning)):
+            noted_texts.append(f"{wanted.pattern} != {self.warning}")
+
+
 def note_other_texts():
-    unittest.case._AssertRaisesContext = OtherText
+    unittest.case._AssertRaisesContext = OtherError
+    unittest.case._AssertWarnsContext = OtherWarning
 
 
 def finish_loading():
+    import weft.torch
+
     global loading
     loading = False
+    vars(weft.torch).pop("ops", None)
