@@ -4,6 +4,7 @@
 #include <torch/types.h>
 #include <torch/autograd.h>
 #include <torch/cuda.h>
+#include <torch/data.h>
 #include <torch/enum.h>
 #include <torch/nn.h>
 #include <torch/optim.h>

@@ -1,0 +1,3 @@
+// Part of <torch/data/samplers.h>.
+#pragma once
+#include <torch/data/samplers.h>

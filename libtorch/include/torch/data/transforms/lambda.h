@@ -1,0 +1,3 @@
+// Part of <torch/data/transforms.h>.
+#pragma once
+#include <torch/data/transforms.h>
