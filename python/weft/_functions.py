@@ -65,7 +65,7 @@ _losses = ("cross_entropy nll_loss mse_loss l1_loss huber_loss smooth_l1_loss bi
 _idle_keywords = {
     "layout": ((strided,), _new + _likes), "pin_memory": ((False,), _new + _likes),
     "memory_format": (_formats, _likes + "empty clone contiguous to"),
-    "requires_grad": ((False,), "randint randperm"), "names": ((), _new), "sparse_grad": ((False,), "gather"),
+    "requires_grad": ((False,), "randint randperm"), "names": ((), _new), "sparse_grad": ((False, True), "gather"),
     "cudnn_enable": ((False, True), "layer_norm"), "cudnn_enabled": ((False, True), "group_norm"),
     "align_to_window": ((False,), "stft"), "driver": (("gels", "gelsy", "gelsd", "gelss"), "linalg_lstsq"), "size_average": ((), _losses), "reduce": ((), _losses),
     "weight": ((), "mse_loss l1_loss huber_loss"),

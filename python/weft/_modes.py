@@ -1,6 +1,7 @@
 """Modes of autograd and numerics: context managers that also work as decorators."""
 
 import functools
+import inspect
 
 from weft import _core
 
@@ -24,6 +25,9 @@ class _Mode:
         _core._set_grad_mode(*self._saved.pop())
 
     def __call__(self, function):
+        if inspect.isgeneratorfunction(function):
+            return _generator_inside(function, self._again)
+
         @functools.wraps(function)
         def inside(*arguments, **keywords):
             with self._again():
@@ -41,6 +45,30 @@ class _Mode:
             self.__init__()
             return self(function)
         return self
+
+
+def _generator_inside(function, mode):
+    """The generator function with its mode set while its own code runs, and not where it has yielded."""
+    @functools.wraps(function)
+    def inside(*arguments, **keywords):
+        generator = function(*arguments, **keywords)
+        resume = functools.partial(next, generator)
+        try:
+            while True:
+                with mode():
+                    value = resume()
+                try:
+                    resume = functools.partial(generator.send, (yield value))
+                except GeneratorExit:
+                    with mode():
+                        generator.close()
+                    raise
+                except BaseException as error:
+                    resume = functools.partial(generator.throw, error)
+        except StopIteration as end:
+            return end.value
+
+    return inside
 
 
 class no_grad(_Mode):

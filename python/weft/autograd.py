@@ -22,12 +22,33 @@ def _seeds(seeds, function, argument):
 
 
 def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=False, only_inputs=True,
-         allow_unused=False):
-    """Gradients of the outputs with respect to the inputs; .grad is not changed."""
+         allow_unused=None, is_grads_batched=False, materialize_grads=False):
+    """Gradients of the outputs with respect to the inputs; .grad is not changed. With is_grads_batched the seeds have a
+    leading dimension, and so have the gradients; with materialize_grads those of unused inputs are zeros."""
     if not only_inputs:
         raise NotImplementedError("grad(): argument 'only_inputs' is there with its default alone")
-    return tuple(_core._grad(_several(outputs, "grad", "outputs"), _several(inputs, "grad", "inputs"),
-                             _seeds(grad_outputs, "grad", "grad_outputs"), retain_graph, create_graph, allow_unused))
+    if materialize_grads and allow_unused is False:
+        raise ValueError("grad(): materialize_grads needs allow_unused")
+    outputs, inputs = _several(outputs, "grad", "outputs"), _several(inputs, "grad", "inputs")
+    if not inputs:
+        raise ValueError("grad(): argument 'inputs': expected at least one tensor, got none")
+    seeds = _seeds(grad_outputs, "grad", "grad_outputs")
+    allowed = bool(allow_unused or materialize_grads)
+    if is_grads_batched:
+        found = _batched_grad(outputs, inputs, seeds, retain_graph, create_graph, allowed)
+    else:
+        found = _core._grad(outputs, inputs, seeds, retain_graph, create_graph, allowed)
+    if materialize_grads:
+        return tuple(_core._ops["zeros_like"](x) if g is None else g for g, x in zip(found, inputs))
+    return tuple(found)
+
+
+def _batched_grad(outputs, inputs, seeds, retain_graph, create_graph, allow_unused):
+    """Gradients for each row of the seeds, stacked."""
+    count = next(seed.shape[0] for seed in seeds if seed is not None)
+    rows = [_core._grad(outputs, inputs, [None if seed is None else seed[i] for seed in seeds],
+                        True if i + 1 < count else retain_graph, create_graph, allow_unused) for i in range(count)]
+    return [None if column[0] is None else _core._ops["stack"](list(column)) for column in zip(*rows)]
 
 
 def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, grad_variables=None, inputs=None):
@@ -99,8 +120,20 @@ class Function:
     @classmethod
     def apply(cls, *args, **kwargs):
         """The result of forward, recorded with backward. With a static method setup_context(ctx, inputs, output), forward
-        takes no ctx."""
-        return _core._apply_function(_Steps(cls, len(args), kwargs), FunctionCtx(), args)
+        takes no ctx. Results that are no tensors are returned as they are; backward gets None for them."""
+        steps = _Steps(cls, len(args), kwargs)
+        try:
+            result = _core._apply_function(steps, FunctionCtx(), args)
+        except _NoTensors as error:
+            return error.args[0]
+        return steps.with_others(result)
+
+    def __call__(self, *args, **kwargs):
+        raise RuntimeError(f"{type(self).__name__} is called by its static method apply, not as an object")
+
+
+class _NoTensors(Exception):
+    """The result of a forward without tensors."""
 
 
 class _Steps:
@@ -108,17 +141,37 @@ class _Steps:
 
     def __init__(self, function, count, keywords):
         self.function, self.count, self.keywords, self.__name__ = function, count, keywords, function.__name__
+        self.others = None  # results that are no tensors, by position; None where all are tensors
 
     def forward(self, ctx, *args):
         setup = getattr(self.function, "setup_context", None)
         if setup is None:
-            return self.function.forward(ctx, *args, **self.keywords)
-        output = self.function.forward(*args, **self.keywords)
-        setup(ctx, args, output)
-        return output
+            output = self.function.forward(ctx, *args, **self.keywords)
+        else:
+            output = self.function.forward(*args, **self.keywords)
+            setup(ctx, args, output)
+        if isinstance(output, Tensor):
+            return output
+        items = output if isinstance(output, (tuple, list)) else (output,)
+        tensors = tuple(item for item in items if isinstance(item, Tensor))
+        if not tensors:
+            raise _NoTensors(output)
+        if len(tensors) < len(items):
+            self.others = [None if isinstance(item, Tensor) else (item,) for item in items]
+        return tensors
+
+    def with_others(self, result):
+        """The results of forward in their order."""
+        if self.others is None:
+            return result
+        tensors = iter(result)
+        return tuple(next(tensors) if other is None else other[0] for other in self.others)
 
     def backward(self, ctx, *gradients):
         """The gradients of backward; None for arguments that were left out may be missing or given."""
+        if self.others is not None:
+            given = iter(gradients)
+            gradients = [next(given) if other is None else None for other in self.others]
         returned = self.function.backward(ctx, *gradients)
         if isinstance(returned, (tuple, list)) and len(returned) > self.count:
             if all(g is None for g in returned[self.count:]):

@@ -244,8 +244,8 @@ def test_functions_that_misbehave():
         return type("Odd", (autograd.Function,), {"forward": staticmethod(forward), "backward": staticmethod(backward)})
 
     x = leaf(1.0)
-    with pytest.raises(TypeError):
-        function(lambda ctx, x: 3, None).apply(x)
+    with pytest.raises(RuntimeError, match="apply"):
+        function(lambda ctx, x: x, None)()(x)
     for wrong, kind in [(lambda ctx, g: "a", TypeError), (lambda ctx, g: (g, g), RuntimeError),
                         (lambda ctx, g: weft.ones(5, dtype=weft.float64), ValueError),
                         (lambda ctx, g: 1 / 0, ZeroDivisionError)]:
@@ -253,6 +253,53 @@ def test_functions_that_misbehave():
             function(lambda ctx, x: x * 2, wrong).apply(x).sum().backward()
     with pytest.raises(NotImplementedError):
         autograd.Function.apply(x)
+
+
+def test_results_of_a_function_that_are_no_tensors():
+    class Parts(autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return 3, x * 2, "text"
+
+        @staticmethod
+        def backward(ctx, first, gradient, last):
+            assert first is None and last is None
+            return gradient * 2
+
+    x = leaf(1.0)
+    number, y, text = Parts.apply(x)
+    assert (number, text) == (3, "text")
+    y.backward()
+    assert x.grad.item() == 2
+    assert type("Number", (autograd.Function,), {"forward": staticmethod(lambda ctx, x: 3)}).apply(x) == 3
+
+
+def test_gradients_of_many_seeds_and_of_unused_inputs():
+    x, other = leaf(1.0), leaf(2.0)
+    y = weft.cat([x * 2, x * 3])
+    rows, = autograd.grad(y, x, weft.eye(2, dtype=x.dtype), is_grads_batched=True, retain_graph=True)
+    assert rows.tolist() == [[2], [3]]
+    assert autograd.grad(y.sum(), (x, other), materialize_grads=True, retain_graph=True)[1].item() == 0
+    with pytest.raises(ValueError, match="at least one"):
+        autograd.grad(y.sum(), ())
+
+
+def test_modes_in_generators_hold_while_their_code_runs():
+    @weft.no_grad()
+    def numbers():
+        received = yield weft.is_grad_enabled()
+        try:
+            yield received, weft.is_grad_enabled()
+        except KeyError:
+            yield "thrown", weft.is_grad_enabled()
+        return "end"
+
+    made = numbers()
+    assert next(made) is False and weft.is_grad_enabled()
+    assert made.send("sent") == ("sent", False) and weft.is_grad_enabled()
+    assert made.throw(KeyError()) == ("thrown", False)
+    with pytest.raises(StopIteration, match="end"):
+        next(made)
 
 
 def test_contexts_and_graphs_leak_nothing():

@@ -461,3 +461,72 @@ def test_parts_of_complex_tensors_are_assigned():
     assert x.tolist() == [5 + 0.5j, 6 + 0.5j]
     with pytest.raises(RuntimeError):
         weft.ones(2).imag = 1
+
+
+# ---- autograd ----
+
+def test_once_differentiable_refuses_a_second_derivative():
+    class Square(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * x
+
+        @staticmethod
+        @torch.autograd.function.once_differentiable
+        def backward(ctx, gradient):
+            return 2 * gradient * ctx.saved_tensors[0]
+
+    x = weft.tensor([3.0], requires_grad=True)
+    first, = torch.autograd.grad(Square.apply(x), x, weft.ones(1, requires_grad=True), create_graph=True)
+    assert first.tolist() == [6] and first.requires_grad
+    with pytest.raises(RuntimeError, match="once_differentiable"):
+        first.sum().backward()
+
+
+class Wrong(torch.autograd.Function):
+    """A gradient that is not the derivative."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * 2.1
+
+
+@pytest.mark.parametrize("fast_mode", (False, True))
+def test_gradcheck_takes_options_complex_numbers_and_several_outputs(fast_mode):
+    from weft.torch.autograd.gradcheck import GradcheckError, gradcheck, gradgradcheck
+
+    x = weft.randn(2, 3, dtype=weft.float64, requires_grad=True)
+    z = weft.randn(3, dtype=weft.complex128, requires_grad=True)
+    assert gradcheck(lambda x, n: (x.sin(), x * n), (x, 3), fast_mode=fast_mode, check_batched_grad=True)
+    assert gradgradcheck(lambda x: x * x * x, x, fast_mode=fast_mode)
+    assert gradcheck(lambda z: z * z.conj() + z.exp(), z, fast_mode=fast_mode)
+    assert not gradcheck(Wrong.apply, x, fast_mode=fast_mode, raise_exception=False)
+    with pytest.raises(GradcheckError, match="mismatch"):
+        gradcheck(Wrong.apply, x, fast_mode=fast_mode)
+    with pytest.raises(ValueError, match="require"):
+        gradcheck(Wrong.apply, x.detach())
+
+
+def test_gradcheck_is_a_function_and_a_module(installed):
+    from torch.autograd.gradcheck import gradcheck
+    assert torch.autograd.gradcheck is gradcheck
+
+
+def test_dual_tensors_have_tangents():
+    import weft.torch.autograd.forward_ad as forward_ad
+
+    x, tangent = weft.randn(3), weft.randn(3)
+    with pytest.raises(RuntimeError, match="level"):
+        forward_ad.make_dual(x, tangent)
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(x, tangent)
+        primal, found = forward_ad.unpack_dual((dual.sin() * dual).exp())
+        assert forward_ad.unpack_dual(x).tangent is None and forward_ad.unpack_dual(dual).tangent is tangent
+    expected = weft.func.jvp(lambda x: (x.sin() * x).exp(), (x,), (tangent,))
+    assert weft.allclose(primal, expected[0]) and weft.allclose(found, expected[1])
+    assert forward_ad._current_level == -1

@@ -6,7 +6,7 @@ import importlib.machinery
 import sys
 import types
 
-from weft.torch._names import PATHS, nearest, sources_of
+from weft.torch._names import FUNCTIONS, PATHS, nearest, sources_of
 
 _OWN = "weft.torch"
 _facades: dict = {}
@@ -22,14 +22,19 @@ class _Facade(types.ModuleType):
         if path is None or name.startswith("__") and name not in ("__config__", "__future__"):
             raise AttributeError(f"module has no attribute '{name}'")
         below = f"{path}.{name}"
-        if below in PATHS:
+        if below in PATHS and below not in FUNCTIONS:
             return facade(below)
         for source in sources_of(path):
             value = _find(source, name)
             if value is not _ABSENT:
-                self.__dict__[name] = value
+                if type(value) is not int:  # which may change
+                    self.__dict__[name] = value
                 return value
         raise AttributeError(explained(path, name))
+
+    def __setattr__(self, name, value):
+        if not (isinstance(value, _Facade) and f"{self.__dict__.get('_path')}.{name}" in FUNCTIONS):
+            super().__setattr__(name, value)
 
     def __dir__(self):
         return sorted(_names_in(self.__dict__["_path"]))

@@ -39,10 +39,12 @@ _TABLE = {
     "torch.optim": "weft.optim",
     "torch.optim.lr_scheduler": "weft.torch._lr_scheduler weft.optim.lr_scheduler",
     "torch.optim.swa_utils": "weft.optim.swa_utils",
-    "torch.autograd": "weft.torch._autograd weft.autograd",
+    "torch.autograd": "weft.torch._gradcheck weft.torch._autograd weft.autograd",
     "torch.autograd.function": "weft.torch._autograd weft.autograd",
     "torch.autograd.functional": "weft._autograd_functional",
     "torch.autograd.grad_mode": "weft.torch._autograd weft.autograd",
+    "torch.autograd.gradcheck": "weft.torch._gradcheck",
+    "torch.autograd.forward_ad": "weft.torch._forward_ad",
     "torch.autograd.graph": "weft.torch._autograd_graph",
     "torch.autograd.profiler": "weft.torch._tools:profiler",
     "torch.autograd.variable": "weft.torch._legacy",
@@ -127,6 +129,8 @@ _TABLE |= {"torch.distributions.constraints": "weft._distributions.constraints",
            "torch.distributions.constraint_registry": "weft.distributions"}
 
 PATHS = frozenset(_TABLE)
+# As attributes of their parents these are functions, which PyTorch imports from the modules of their names.
+FUNCTIONS = frozenset(("torch.autograd.gradcheck", "torch.nn.parallel.data_parallel"))
 
 
 def sources_of(path):
