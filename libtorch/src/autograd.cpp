@@ -193,9 +193,13 @@ std::shared_ptr<torch::autograd::Node> Tensor::grad_fn() const {
 
 // ---- hooks ----
 namespace {
+struct NumberedHook {
+  const void* owner;
+  weft::HookHandle handle;
+};
 struct Handles {
   std::mutex mutex;
-  std::vector<weft::HookHandle> all;
+  std::vector<NumberedHook> all;
 };
 Handles& handles() {
   static Handles kept;
@@ -210,12 +214,14 @@ unsigned Tensor::add_hook(std::function<Tensor(Tensor)> hook) const {
         return replaced.defined() ? weft::Tensor(std::move(replaced)) : gradient;
       });
   const std::lock_guard lock(handles().mutex);
-  handles().all.push_back(std::move(handle));
+  handles().all.push_back({impl(), std::move(handle)});
   return static_cast<unsigned>(handles().all.size() - 1);
 }
 void Tensor::remove_hook(unsigned position) const {
   const std::lock_guard lock(handles().mutex);
-  if (position < handles().all.size()) handles().all[position].remove();
+  const bool own = position < handles().all.size() && handles().all[position].owner == impl();
+  TORCH_CHECK_INDEX(own, "Invalid index, the tensor has no hook with the number ", position);
+  handles().all[position].handle.remove();
 }
 
 }  // namespace at

@@ -7,6 +7,7 @@ namespace c10 {
 namespace {
 
 WarningHandler* installed = nullptr;
+std::atomic_bool warns_always = false;
 
 template <class E>
 [[noreturn]] void raise(const std::string& message) {
@@ -47,6 +48,9 @@ WarningHandler* Warning::get_warning_handler() noexcept {
   static WarningHandler printer;
   return installed != nullptr ? installed : &printer;
 }
+
+void Warning::set_warnAlways(bool on) noexcept { warns_always = on; }
+bool Warning::get_warnAlways() noexcept { return warns_always; }
 
 void Warning::warn(const SourceLocation& source_location, const std::string& msg, bool verbatim) {
   get_warning_handler()->process(source_location, msg, verbatim);

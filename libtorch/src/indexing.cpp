@@ -22,6 +22,15 @@ TensorIndex::TensorIndex(const char* text) : kind_(Kind::ellipsis) {
                     text, "\"");
 }
 
+namespace {
+
+Tensor mask_of_bytes(const Tensor& bytes) {
+  TORCH_WARN("indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.");
+  return bytes.ne(0);
+}
+
+}  // namespace
+
 weft::Index TensorIndex::weft() const {
   switch (kind_) {
     case Kind::none:
@@ -33,8 +42,7 @@ weft::Index TensorIndex::weft() const {
     case Kind::boolean:
       return boolean();
     case Kind::tensor:
-      // libtorch takes bytes for a mask.
-      return tensor_.scalar_type() == kByte ? weft::Index(tensor_.ne(0)) : weft::Index(tensor_);
+      return tensor_.scalar_type() == kByte ? weft::Index(mask_of_bytes(tensor_)) : weft::Index(tensor_);
     default:
       const bool open = slice_.stop() == (slice_.step() < 0 ? INDEX_MIN : INDEX_MAX);
       const bool whole = slice_.start() == (slice_.step() < 0 ? INDEX_MAX : 0);

@@ -13,6 +13,7 @@
 #include <weft/ops/distance.hpp>
 #include <weft/ops/distribution.hpp>
 #include <weft/ops/dropout.hpp>
+#include <weft/ops/embedding_bag.hpp>
 #include <weft/ops/index.hpp>
 #include <weft/ops/join.hpp>
 #include <weft/ops/loss.hpp>
@@ -31,7 +32,9 @@ namespace {
 Tensor given(const optional<Tensor>& tensor) { return tensor.value_or(Tensor()); }
 weft::LossReduction reduction_of(int64_t reduction) { return static_cast<weft::LossReduction>(reduction); }
 TensorPair pair(weft::ValuesAndIndices&& both) { return {std::move(both.values), std::move(both.indices)}; }
-std::tuple<Tensor, Tensor> pair(weft::DispersionAndMean&& both) { return {std::move(both.dispersion), std::move(both.mean)}; }
+std::tuple<Tensor, Tensor> pair(weft::DispersionAndMean&& both) {
+  return {std::move(both.dispersion), std::move(both.mean)};
+}
 std::tuple<Tensor, Tensor, Tensor> triple(weft::Unique&& found, const Tensor& x) {
   const auto defined = [&](Tensor t) { return t.defined() ? t : empty({0}, x.options().dtype(kLong)); };
   return {std::move(found.values), defined(std::move(found.inverse)), defined(std::move(found.counts))};
@@ -252,6 +255,20 @@ DIMENSIONS(3)
 Tensor embedding(const Tensor& weight, const Tensor& indices, int64_t padding_idx, bool, bool sparse, Location where) {
   const optional<int64_t> padding = padding_idx < 0 ? nullopt : optional<int64_t>(padding_idx);
   return weft::embedding(weight, indices, weft::EmbeddingOptions{.padding_idx = padding, .sparse = sparse}, where);
+}
+std::tuple<Tensor, Tensor, Tensor, Tensor> embedding_bag(const Tensor& weight, const Tensor& indices,
+                                                         const Tensor& offsets, bool, int64_t mode, bool sparse,
+                                                         const optional<Tensor>& per_sample_weights,
+                                                         bool include_last_offset, optional<int64_t> padding_idx) {
+  TORCH_CHECK(mode >= 0 && mode <= 2, "embedding_bag: expected mode 0 (sum), 1 (mean) or 2 (max), got ", mode);
+  return {weft::embedding_bag(indices, weight,
+                              {.offsets = offsets,
+                               .mode = static_cast<weft::BagMode>(mode),
+                               .per_sample_weights = given(per_sample_weights),
+                               .include_last_offset = include_last_offset,
+                               .padding_idx = padding_idx,
+                               .sparse = sparse}),
+          Tensor(), Tensor(), Tensor()};
 }
 Tensor layer_norm(const Tensor& input, const Dims& normalized_shape, const optional<Tensor>& weight,
                   const optional<Tensor>& bias, double eps, bool, Location where) {

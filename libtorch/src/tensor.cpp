@@ -58,6 +58,7 @@ void Tensor::backward(const Tensor& gradient, optional<bool> retain_graph, bool 
   const weft::BackwardOptions options{.retain_graph = retain_graph.value_or(create_graph),
                                       .create_graph = create_graph};
   if (inputs) {
+    TORCH_CHECK(!inputs->empty(), "'inputs' argument to backward cannot be empty");
     torch::autograd::backward({*this}, gradient.defined() ? TensorVector{gradient} : TensorVector{}, retain_graph,
                               create_graph, inputs->vec());
     return;
@@ -70,6 +71,13 @@ bool Tensor::retains_grad() const {
   if (is_leaf() || impl()->node == nullptr) return false;
   const weft::NodeHooks* hooks = impl()->node->hooks.load(weft::MemoryOrder::acquire);
   return hooks != nullptr && hooks->retains.load(weft::MemoryOrder::relaxed);
+}
+
+void Tensor::warn_of_missing_grad() const {
+  if (retains_grad()) return;
+  TORCH_WARN(
+      "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be "
+      "populated during autograd.backward(). Call .retain_grad() on it before backward.");
 }
 
 Tensor& Tensor::detach_() const {

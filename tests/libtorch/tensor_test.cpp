@@ -3,6 +3,8 @@
 
 #include <sstream>
 
+#include <torch/csrc/utils/tensor_flatten.h>
+#include <torch/script.h>
 #include <torch/torch.h>
 
 TEST(TorchTensor, ElementsAreTensorsAndWritable) {
@@ -51,6 +53,50 @@ TEST(TorchTensor, IndicesAreThoseOfLibtorch) {
   x.index_put_({Slice(), 0}, -1);
   EXPECT_EQ(x.select(1, 0).sum().item<int64_t>(), -3);
   EXPECT_THROW(x.index({5}), c10::Error);
+}
+
+TEST(TorchTensor, LiteralsHaveTheDefaultDtypesInTorchAndTheirOwnInAt) {
+  EXPECT_EQ(torch::tensor({1, 2}).scalar_type(), torch::kLong);
+  EXPECT_EQ(torch::tensor({1.0, 2.0}).scalar_type(), torch::kFloat);
+  EXPECT_EQ(torch::tensor(std::vector<int>{1, 2}).scalar_type(), torch::kLong);
+  EXPECT_EQ(at::tensor({1, 2}).scalar_type(), torch::kInt);
+  EXPECT_EQ(at::tensor({1.0, 2.0}).scalar_type(), torch::kDouble);
+  EXPECT_EQ(torch::tensor({{}, {}}).sizes(), torch::IntArrayRef({2, 0}));
+  EXPECT_EQ(torch::tensor(5).dim(), 0);
+  EXPECT_THROW(torch::tensor({{1, 2}, {3}}), c10::Error);
+  EXPECT_TRUE(torch::tensor({1.0}, torch::requires_grad()).is_leaf());
+}
+
+TEST(TorchTensor, FlattenedTensorsComeBackAsViews) {
+  const std::vector<torch::Tensor> tensors{torch::ones({2, 2}), torch::empty({0}), torch::zeros({3})};
+  const torch::Tensor flat = torch::utils::flatten_dense_tensors(tensors);
+  const std::vector<torch::Tensor> views = torch::utils::unflatten_dense_tensors(flat, tensors);
+  flat.fill_(7);
+  EXPECT_EQ(views[0].sizes(), torch::IntArrayRef({2, 2}));
+  EXPECT_EQ(views[2][1].item<float>(), 7);
+}
+
+TEST(TorchTensor, TransformsAndFactorsAreInNamespaces) {
+  const torch::Tensor x = torch::randn({8}, torch::kDouble);
+  EXPECT_TRUE(torch::allclose(torch::fft::irfft(torch::fft::rfft(x)), x));
+  EXPECT_TRUE(torch::allclose(torch::fft::fft(x, {}, -1, "forward"), torch::fft::fft(x) / 8));
+  EXPECT_THROW(torch::fft::fft(x, {}, -1, "unit"), c10::Error);
+  const torch::Tensor a = torch::tensor({{4., 1.}, {1., 3.}}, torch::kDouble);
+  auto [values, vectors] = torch::linalg::eigh(a);
+  EXPECT_TRUE(torch::allclose(vectors.matmul(values.diag()).matmul(vectors.t()), a));
+  EXPECT_NEAR(torch::linalg::norm(a).item<double>(), std::sqrt(27.), 1e-12);
+  EXPECT_NEAR(torch::linalg::norm(a, 1).item<double>(), 5, 1e-12);
+  EXPECT_NEAR(torch::special::ndtr(torch::zeros({1}, torch::kDouble)).item<double>(), 0.5, 1e-12);
+  EXPECT_EQ(torch::special::entr(torch::tensor({0., -1.}))[0].item<float>(), 0);
+}
+
+TEST(TorchScript, LoadSaysWhatToDoInstead) {
+  try {
+    torch::jit::script::Module model = torch::jit::load("model.pt");
+    FAIL();
+  } catch (const c10::Error& error) {
+    EXPECT_NE(std::string(error.what()).find("safetensors"), std::string::npos) << error.what();
+  }
 }
 
 TEST(TorchTensor, PrintsAsLibtorch) {
@@ -103,6 +149,7 @@ TEST(TorchAutograd, HooksReplaceGradientsAndAreRemoved) {
   const unsigned hook = x.register_hook([](torch::Tensor gradient) { return gradient * 2; });
   x.sum().backward();
   EXPECT_EQ(x.grad()[0].item<float>(), 2);
+  EXPECT_THROW(torch::ones({1}).remove_hook(hook), c10::IndexError);
   x.remove_hook(hook);
   x.mutable_grad() = torch::Tensor();
   x.sum().backward();

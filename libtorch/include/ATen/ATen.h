@@ -29,4 +29,8 @@ inline TensorOptions getDeprecatedTypeProperties(Backend backend, ScalarType typ
 inline TensorOptions CPU(ScalarType type) { return TensorOptions(type); }
 inline TensorOptions CUDA(ScalarType type) { return TensorOptions(type).device(kCUDA); }
 
+namespace native {
+inline bool is_nonzero(const Tensor& self) { return self.is_nonzero(); }
+}  // namespace native
+
 }  // namespace at

@@ -70,64 +70,30 @@ inline Tensor from_blob(void* data, const Dims& sizes, const TensorOptions& opti
 }
 
 namespace detail {
-
-/// Numbers in nested braces, as given to `tensor`.
-class NestedList {
- public:
-  template <class T>
-    requires weft::Arithmetic<T> || weft::ComplexNumber<T> || std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>
-    NestedList(T value) : scalar_(value), type_(weft::dtype_of<T>()), is_number_(true) {}
-    NestedList(std::initializer_list<NestedList> list);
-    template <class C>
-      requires requires(const C& c) {
-        c.begin();
-        c.end();
-        c.size();
-        requires std::is_arithmetic_v<typename C::value_type> || weft::ComplexNumber<typename C::value_type>;
-      }
-    NestedList(const C& container) : type_(weft::dtype_of<typename C::value_type>()) {
-      items_.reserve(static_cast<size_t>(container.size()));
-      for (auto&& value : container) items_.push_back(NestedList(static_cast<typename C::value_type>(value)));
-      shape_.push_back(static_cast<int64_t>(items_.size()));
-    }
-    Tensor tensor(const TensorOptions& options, Location where) const;
-
-   private:
-    template <class T>
-    void collect(std::vector<T>& out) const;
-    Scalar scalar_;
-    ScalarType type_;
-    bool is_number_ = false;
-    Dims shape_;
-    std::vector<NestedList> items_;
-};
-
-}  // namespace detail
-
-/// `tensor({{1, 2}, {3, 4}})`. Integers give int64, floating-point numbers the default dtype.
-inline Tensor tensor(const detail::NestedList& values, const TensorOptions& options = {}, Location where = {}) {
-  return values.tensor(options, where);
-}
-inline Tensor tensor(std::initializer_list<detail::NestedList> values, const TensorOptions& options = {},
-                     Location where = {}) {
-  return detail::NestedList(values).tensor(options, where);
-}
-/// A container or array of numbers, copied at once.
 template <class T>
-  requires std::is_arithmetic_v<T> Tensor tensor(ArrayRef<T> values, const TensorOptions& options = {},
-                                                 Location where = {}) {
-    weft::TensorOptions own = options;
-    if (!own.dtype) {
-      own.dtype = std::is_same_v<T, bool>       ? weft::DType::boolean
-                  : std::is_floating_point_v<T> ? weft::default_dtype()
-                                                : weft::DType::i64;
-    }
-    return weft::detail::from_elements(values.data(), weft::dtype_of<T>(), Dims(values.size()), own, where);
-  }
-template <class T>
-  requires(std::is_arithmetic_v<T> && !std::is_same_v<T, bool>)
+concept ElementType =
+    weft::Arithmetic<T> || weft::ComplexNumber<T> || std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
+}
+
+/// Numbers in one dimension. The dtype is that of T, unlike in torch::tensor.
+template <detail::ElementType T>
+Tensor tensor(ArrayRef<T> values, const TensorOptions& options = {}, Location where = {}) {
+  const TensorOptions typed = options.dtype(options.dtype_opt().value_or(ScalarType::Make<T>()));
+  return weft::detail::from_elements(values.data(), weft::dtype_of<T>(), Dims(values.size()), typed, where);
+}
+template <detail::ElementType T>
+Tensor tensor(std::initializer_list<T> values, const TensorOptions& options = {}, Location where = {}) {
+  return tensor(ArrayRef<T>(values), options, where);
+}
+template <detail::ElementType T>
+  requires(!std::is_same_v<T, bool>)
 Tensor tensor(const std::vector<T>& values, const TensorOptions& options = {}, Location where = {}) {
   return tensor(ArrayRef<T>(values), options, where);
+}
+/// One number in one dimension.
+template <detail::ElementType T>
+Tensor tensor(T value, const TensorOptions& options = {}, Location where = {}) {
+  return tensor(ArrayRef<T>(value), options, where);
 }
 
 }  // namespace at

@@ -126,12 +126,12 @@ Tensor normal(const Tensor& mean, const Tensor& std, optional<Generator> generat
     return write_out(out, name(std::forward<A>(arguments)...)); \
   }
 AT_OUT(cat, )
-AT_OUT(stack, ) AT_OUT(matmul, ) AT_OUT(mm, ) AT_OUT(bmm, ) AT_OUT(addmm, ) AT_OUT(sum, ) AT_OUT(mean, ) AT_OUT(clamp, )
+AT_OUT(linear, ) AT_OUT(stack, ) AT_OUT(matmul, ) AT_OUT(mm, ) AT_OUT(bmm, ) AT_OUT(addmm, ) AT_OUT(sum, ) AT_OUT(mean, ) AT_OUT(clamp, )
     AT_OUT(index_select, ) AT_OUT(masked_select, ) AT_OUT(gather, )
 #undef AT_OUT
 
-    // ---- layers ----
-    Tensor linear(const Tensor& input, const Tensor& weight, const optional<Tensor>& bias = {}, Location where = {});
+// ---- layers ----
+Tensor linear(const Tensor& input, const Tensor& weight, const optional<Tensor>& bias = {}, Location where = {});
 Tensor bilinear(const Tensor& input1, const Tensor& input2, const Tensor& weight, const optional<Tensor>& bias = {});
 #define AT_CONVOLUTION(n)                                                                                              \
   Tensor conv##n##d(const Tensor& input, const Tensor& weight, const optional<Tensor>& bias = {},                      \
@@ -158,6 +158,14 @@ AT_CONVOLUTION(3)
 #undef AT_CONVOLUTION
 Tensor embedding(const Tensor& weight, const Tensor& indices, int64_t padding_idx = -1, bool scale_grad_by_freq = false,
                  bool sparse = false, Location where = {});
+/// The sums (mode 0), means (1) or maxima (2) of rows, bag by bag. The other results, which libtorch saves for its
+/// gradient, are undefined.
+std::tuple<Tensor, Tensor, Tensor, Tensor> embedding_bag(const Tensor& weight, const Tensor& indices,
+                                                         const Tensor& offsets, bool scale_grad_by_freq = false,
+                                                         int64_t mode = 0, bool sparse = false,
+                                                         const optional<Tensor>& per_sample_weights = {},
+                                                         bool include_last_offset = false,
+                                                         optional<int64_t> padding_idx = nullopt);
 Tensor layer_norm(const Tensor& input, const Dims& normalized_shape, const optional<Tensor>& weight = {},
                   const optional<Tensor>& bias = {}, double eps = 1e-5, bool cudnn_enable = true, Location where = {});
 Tensor group_norm(const Tensor& input, int64_t num_groups, const optional<Tensor>& weight = {},

@@ -190,7 +190,12 @@ class Tensor : public weft::Tensor {
     Base::requires_grad_(on, where);
     return self();
   }
-  Tensor grad() const { return defined() ? Tensor(Base::grad()) : Tensor(); }
+  /// Undefined without a gradient; warns if a result was not told to retain it.
+  Tensor grad() const {
+    Tensor gradient = defined() ? Tensor(Base::grad()) : Tensor();
+    if (!gradient.defined() && defined() && !is_leaf()) warn_of_missing_grad();
+    return gradient;
+  }
   GradReference mutable_grad() const;
   void backward(const Tensor& gradient = {}, optional<bool> retain_graph = nullopt, bool create_graph = false,
                 optional<TensorList> inputs = nullopt, Location where = {}) const;
@@ -350,6 +355,7 @@ class Tensor : public weft::Tensor {
   Tensor select_first(int64_t index) const;
   Tensor reversed_dims(Location where) const;
   Tensor& become(const Tensor& view) const;
+  void warn_of_missing_grad() const;
   unsigned add_hook(std::function<Tensor(Tensor)> hook) const;
   int cross_dim(optional<int64_t> dim) const;
   static Tensor given(const optional<Tensor>& tensor) { return tensor.value_or(Tensor()); }
@@ -359,13 +365,29 @@ class Tensor : public weft::Tensor {
 };
 static_assert(sizeof(Tensor) == sizeof(weft::Tensor));
 
+/// The address of a tensor's memory, and the context of its deleter.
+class DataPtr {
+ public:
+  DataPtr(void* data, void* context, Device device) : data_(data), context_(context), device_(device) {}
+  void* get() const { return data_; }
+  void* mutable_get() const { return data_; }
+  void* get_context() const { return context_; }
+  Device device() const { return device_; }
+  operator void*() const { return data_; }
+
+ private:
+  void* data_;
+  void* context_;
+  Device device_;
+};
+
 /// The memory of a tensor, shared with its views.
 class Storage {
  public:
   Storage() = default;
   explicit Storage(Tensor owner) : owner_(std::move(owner)) {}
   void* data() const { return owner_.impl()->storage->data; }
-  void* data_ptr() const { return data(); }
+  DataPtr data_ptr() const { return {data(), owner_.impl()->storage->deleter_context, device()}; }
   void* unsafeGetStorageImpl() const { return owner_.impl()->storage; }
   size_t nbytes() const { return owner_.impl()->storage->bytes; }
   Device device() const { return owner_.device(); }
@@ -415,9 +437,14 @@ std::ostream& print(std::ostream& out, const Tensor& tensor, int64_t line_size);
   inline Tensor operator op(Tensor&& a, const Operand& b) {      \
     return weft::operator op(Operand(std::move(a), b.where), b); \
   }
-#define AT_COMPARISON(op) \
-  AT_OPERATOR(op)         \
-  inline Tensor operator op(const Tensor& a, const Tensor& b) { return weft::operator op(a, b); }
+// Without the form with T on the right, C++20 would reverse the one with T on the left.
+#define AT_COMPARISON(op)                                                                         \
+  AT_OPERATOR(op)                                                                                 \
+  inline Tensor operator op(const Tensor& a, const Tensor& b) { return weft::operator op(a, b); } \
+  template <weft::Arithmetic T>                                                                   \
+  Tensor operator op(const Tensor& a, T b) {                                                      \
+    return weft::operator op(a, b);                                                               \
+  }
 AT_REUSING_OPERATOR(+)
 AT_REUSING_OPERATOR(-) AT_REUSING_OPERATOR(*) AT_REUSING_OPERATOR(/) AT_COMPARISON(==) AT_COMPARISON(!=) AT_OPERATOR(<)
     AT_OPERATOR(<=) AT_OPERATOR(>) AT_OPERATOR(>=)

@@ -12,15 +12,13 @@ namespace c10 {
 class TensorOptions {
  public:
   constexpr TensorOptions() = default;
-  TensorOptions(Device device) : device_(device) {}
   TensorOptions(ScalarType dtype) : dtype_(dtype) {}
   TensorOptions(weft::DType dtype) : dtype_(dtype) {}
   TensorOptions(Layout layout) : layout_(layout) {}
   TensorOptions(MemoryFormat format) : memory_format_(format) {}
-  /// From the argument of a Device: a type or a text.
+  /// A Device, or its arguments. As templates, so that `TensorOptions({kCPU, 0})` is not ambiguous.
   template <class T>
-    requires(std::is_constructible_v<Device, T> && !std::is_base_of_v<TensorOptions, std::remove_cvref_t<T>> &&
-             !std::is_same_v<std::remove_cvref_t<T>, Device>)
+    requires(std::is_constructible_v<Device, T> && !std::is_base_of_v<TensorOptions, std::remove_cvref_t<T>>)
   TensorOptions(T&& device) : device_(Device(std::forward<T>(device))) {}
   template <std::integral I>
   TensorOptions(DeviceType type, I index) : device_(Device(type, static_cast<DeviceIndex>(index))) {}

@@ -82,7 +82,22 @@ class ArrayRef {
 };
 
 using IntArrayRef = ArrayRef<int64_t>;
-using OptionalIntArrayRef = optional<IntArrayRef>;
+
+/// Nothing, or a view of elements. A single value converts without a copy that ends before the call does.
+template <class T>
+class OptionalArrayRef : public optional<ArrayRef<T>> {
+  using Base = optional<ArrayRef<T>>;
+
+ public:
+  constexpr OptionalArrayRef() = default;
+  constexpr OptionalArrayRef(nullopt_t) {}
+  constexpr OptionalArrayRef(const T& value) : Base(ArrayRef<T>(value)) {}
+  constexpr OptionalArrayRef(const std::initializer_list<T>& values) : Base(ArrayRef<T>(values)) {}
+  template <class C>
+    requires(std::is_convertible_v<const C&, ArrayRef<T>> && !std::is_convertible_v<C, T>)
+  constexpr OptionalArrayRef(const C& values) : Base(ArrayRef<T>(values)) {}
+};
+using OptionalIntArrayRef = OptionalArrayRef<int64_t>;
 
 template <class T>
 using MutableArrayRef = std::span<T>;

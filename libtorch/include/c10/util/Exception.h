@@ -1,6 +1,7 @@
 // Errors and warnings of libtorch: Weft's base error, TORCH_CHECK and TORCH_WARN.
 #pragma once
 
+#include <atomic>
 #include <string>
 
 #include <weft/tensor/error.hpp>
@@ -35,8 +36,18 @@ class Warning {
   static void set_warning_handler(WarningHandler* handler) noexcept;
   static WarningHandler* get_warning_handler() noexcept;
   static void warn(const SourceLocation& source_location, const std::string& msg, bool verbatim = false);
-  static void set_warnAlways(bool) noexcept {}
-  static bool get_warnAlways() noexcept { return false; }
+  /// TORCH_WARN_ONCE warns at every call.
+  static void set_warnAlways(bool on) noexcept;
+  static bool get_warnAlways() noexcept;
+  class WarnAlways {
+   public:
+    explicit WarnAlways(bool on = true) : saved_(get_warnAlways()) { set_warnAlways(on); }
+    ~WarnAlways() { set_warnAlways(saved_); }
+    WarnAlways(const WarnAlways&) = delete;
+
+   private:
+    bool saved_;
+  };
 };
 
 namespace detail {
@@ -93,11 +104,8 @@ std::string check_message(const char* condition, const A&... parts) {
 #define TORCH_WARN(...)                                                                            \
   ::c10::Warning::warn(::c10::SourceLocation{__func__, __FILE__, static_cast<uint32_t>(__LINE__)}, \
                        ::c10::str(__VA_ARGS__))
-#define TORCH_WARN_ONCE(...)                \
-  do {                                      \
-    static const bool warned_before = [&] { \
-      TORCH_WARN(__VA_ARGS__);              \
-      return true;                          \
-    }();                                    \
-    (void)warned_before;                    \
+#define TORCH_WARN_ONCE(...)                                                                        \
+  do {                                                                                              \
+    static std::atomic_bool warned_before = false;                                                  \
+    if (!warned_before.exchange(true) || ::c10::Warning::get_warnAlways()) TORCH_WARN(__VA_ARGS__); \
   } while (false)

@@ -10,6 +10,22 @@ template <class T>
 T abs(const Complex<T>& z) {
   return std::hypot(z.re, z.im);
 }
+template <class T>
+Complex<T>& operator+=(Complex<T>& a, Complex<T> b) {
+  return a = a + b;
+}
+template <class T>
+Complex<T>& operator-=(Complex<T>& a, Complex<T> b) {
+  return a = a - b;
+}
+template <class T>
+Complex<T>& operator*=(Complex<T>& a, Complex<T> b) {
+  return a = a * b;
+}
+template <class T>
+Complex<T>& operator/=(Complex<T>& a, Complex<T> b) {
+  return a = a / b;
+}
 }  // namespace weft
 
 // libtorch declares these in std as well, where programs call them.

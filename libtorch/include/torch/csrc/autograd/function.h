@@ -60,6 +60,7 @@ using at::AutoGradMode;
 using at::GradMode;
 using at::IValue;
 using at::optional;
+using c10::InferenceMode;
 
 struct Edge {
   std::shared_ptr<Node> function;
@@ -207,6 +208,11 @@ struct DifferentiableViewMeta : AutogradMeta {
   bool has_bw_view() const { return false; }
   CreationMeta get_creation_meta() const { return CreationMeta::DEFAULT; }
 };
+
+/// The elements of `data` as a leaf.
+inline Variable make_variable(const at::Tensor& data, bool requires_grad = false, bool = true) {
+  return data.defined() ? Variable(data.detach().requires_grad_(requires_grad)) : Variable();
+}
 
 namespace impl {
 uint32_t version(const Variable& variable);

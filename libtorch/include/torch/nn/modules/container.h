@@ -265,6 +265,7 @@ class ParameterListImpl : public Cloneable<ParameterListImpl> {
   void extend(It begin, It end) {
     for (; begin != end; ++begin) append(*begin);
   }
+  void operator+=(const ParameterListImpl& other) { extend(other); }
   Iterator begin() { return parameters_.begin(); }
   ConstIterator begin() const { return parameters_.begin(); }
   Iterator end() { return parameters_.end(); }

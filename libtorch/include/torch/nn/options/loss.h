@@ -10,6 +10,7 @@
 namespace torch::nn {
 
 #define TORCH_REDUCTION                                                               \
+ public:                                                                              \
   using reduction_t = std::variant<enumtype::kNone, enumtype::kMean, enumtype::kSum>; \
   TORCH_ARG(reduction_t, reduction) = torch::kMean;
 /// Options may be made of the reduction alone: L1LossOptions(torch::kSum).
