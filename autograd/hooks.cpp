@@ -181,18 +181,18 @@ HookHandle add_accumulated_hook(const Tensor& tensor, HookFunction hook, bool wa
 }
 
 namespace {
-// Null if a graph, another handle or an in-place result holds the hooks too.
-NodeHooks* hooks_of_only_owner(const Tensor& tensor) {
+// Null if a graph, a handle beyond `known` ones or an in-place result holds the hooks too.
+NodeHooks* hooks_of_known_owners(const Tensor& tensor, int64_t known) {
   const TensorImpl* const impl = tensor.impl();
   if (impl == nullptr || impl->node == nullptr) return nullptr;
-  if (impl->refs.value() != 1 || impl->node->refs.value() != 1) return nullptr;
+  if (impl->refs.value() != known || impl->node->refs.value() != 1) return nullptr;
   NodeHooks* const hooks = impl->node->hooks.load(MemoryOrder::acquire);
   return hooks != nullptr && hooks->list->users.load(MemoryOrder::acquire) == 1 ? hooks : nullptr;
 }
 }  // namespace
 
-void visit_foreign(const Tensor& tensor, void (*visit)(void* foreign, void* context), void* context) {
-  const NodeHooks* const hooks = hooks_of_only_owner(tensor);
+void visit_foreign(const Tensor& tensor, int64_t known, void (*visit)(void* foreign, void* context), void* context) {
+  const NodeHooks* const hooks = hooks_of_known_owners(tensor, known);
   if (hooks == nullptr) return;
   const auto snapshot = hooks->list->snapshot();
   if (snapshot == nullptr) return;
@@ -201,8 +201,8 @@ void visit_foreign(const Tensor& tensor, void (*visit)(void* foreign, void* cont
   }
 }
 
-void clear_hooks(const Tensor& tensor) {
-  if (NodeHooks* hooks = hooks_of_only_owner(tensor)) hooks->list->clear();
+void clear_hooks(const Tensor& tensor, int64_t known) {
+  if (NodeHooks* hooks = hooks_of_known_owners(tensor, known)) hooks->list->clear();
 }
 
 HookHandle add_node_hook(const Tensor& result, GradPhase phase, HookFunction hook, Location where) {

@@ -209,11 +209,12 @@ WEFT_API HookHandle add_tensor_hook(const Tensor& tensor, HookFunction hook, boo
                                     void* foreign = nullptr);
 WEFT_API HookHandle add_accumulated_hook(const Tensor& tensor, HookFunction hook, bool wants_tensor, Location where,
                                          void* foreign = nullptr);
-/// For cycle collectors: visits objects of another language that the hooks of `tensor` own, if it is the only owner of
-/// the hooks.
-WEFT_API void visit_foreign(const Tensor& tensor, void (*visit)(void* foreign, void* context), void* context);
-/// Drops the hooks of `tensor`, if it is their only owner.
-WEFT_API void clear_hooks(const Tensor& tensor);
+/// For cycle collectors: visits objects of another language that the hooks of `tensor` own, if the tensor has exactly
+/// `known` references, those that the collector follows, and nothing else owns the hooks.
+WEFT_API void visit_foreign(const Tensor& tensor, int64_t known, void (*visit)(void* foreign, void* context),
+                            void* context);
+/// Drops the hooks of `tensor` under the same condition.
+WEFT_API void clear_hooks(const Tensor& tensor, int64_t known);
 WEFT_API HookHandle add_node_hook(const Tensor& result, GradPhase phase, HookFunction hook, Location where);
 /// For tools: a gradient hook on an output of a node, whatever tensor it belongs to now.
 WEFT_API HookHandle add_gradient_hook(Node& node, uint16_t output, HookFunction hook, Location where);

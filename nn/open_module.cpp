@@ -150,6 +150,28 @@ bool OpenModule::is_saved(std::string_view buffer) const {
   return entry != nullptr && entry->saved;
 }
 
+int64_t OpenModule::references_to(const Tensor& tensor) const {
+  const auto is_it = [&](const Tensor& other) { return other.impl() == tensor.impl(); };
+  int64_t count = 0;
+  for (const auto* entries : {&state_->parameters, &state_->buffers}) {
+    count += std::ranges::count_if(*entries, [&](const auto& entry) { return is_it(entry.tensor); });
+  }
+  for (const auto& slot : state_->slots.all) {
+    count += std::ranges::count_if(slot->member_tensors(), [&](const ModuleTensor* member) { return is_it(*member); });
+  }
+  return count;
+}
+
+int64_t OpenModule::references_to(const Module& child) const {
+  int64_t count = std::ranges::count_if(state_->children, [&](const auto& entry) { return entry.second.same_as(child); });
+  for (const auto& slot : state_->slots.all) {
+    count += std::ranges::count_if(slot->member_modules(), [&](const Module* member) { return member->same_as(child); });
+  }
+  return count;
+}
+
+int64_t OpenModule::handles() const { return state_.owners(); }
+
 void OpenModule::set_dtype(std::string_view name, DType dtype, Location where) {
   auto* entry = entry_of(state_->parameters, name);
   if (entry == nullptr) entry = entry_of(state_->buffers, name);

@@ -44,6 +44,12 @@ class WEFT_API OpenModule : public Module {
   /// Does not change the result of `text`.
   void set_config(const Config& config);
 
+  /// For language bindings that collect cycles of references: how many references to `tensor` the registry and the
+  /// registered members have, how many to the state of `child`, and how many handles share this module's own state.
+  int64_t references_to(const Tensor& tensor) const;
+  int64_t references_to(const Module& child) const;
+  int64_t handles() const;
+
   /// A tensor over the memory of `tensor` that `to` moves in place.
   static Tensor own(const Tensor& tensor, Location where = {});
 };

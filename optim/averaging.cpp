@@ -103,16 +103,27 @@ void Averager::update(Location where) {
 }
 
 void Averager::mix(const std::vector<Tensor>& averages, const std::vector<Tensor>& now, Location where) const {
-  std::vector<Tensor> floating, latest;
+  const auto mixed_whole = [&](const Tensor& a, const Tensor& x) {
+    if (a.dtype() == DType::boolean) return x;
+    const Tensor mean = options_.decay ? a * *options_.decay + x * (1 - *options_.decay)
+                                       : a + (x - a) / static_cast<double>(count_ + 1);
+    return mean.to(a.dtype(), where);
+  };
+  const double weight = options_.decay ? 1 - *options_.decay : 1 / static_cast<double>(count_ + 1);
+  std::vector<Tensor> floating, latest, others, mixed;
   for (size_t i = 0; i < averages.size(); ++i) {
     const Tensor &a = averages[i], &x = now[i];
-    if (is_floating(a.dtype())) floating.push_back(a), latest.push_back(x);
-    else if (a.dtype() == DType::boolean) a.copy_(x, where);
-    else if (options_.decay) a.copy_(a * *options_.decay + x * (1 - *options_.decay), where);
-    else a.copy_(a + (x - a) / static_cast<double>(count_ + 1), where);
+    if (is_floating(a.dtype())) {
+      floating.push_back(a);
+      latest.push_back(x);
+    } else {
+      others.push_back(a);
+      mixed.push_back(mixed_whole(a, x));
+    }
   }
-  const double weight = options_.decay ? 1 - *options_.decay : 1 / static_cast<double>(count_ + 1);
+  // Everything is computed: writing needs no memory.
   foreach_lerp_(floating, latest, weight, where);
+  foreach_copy_(others, mixed, where);
 }
 
 std::vector<Tensor> Averager::made_by_functions(const std::vector<Tensor>& averages, const std::vector<Tensor>& now,

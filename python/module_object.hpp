@@ -16,6 +16,8 @@ struct Layer {
   std::optional<nn::Parametrization> parametrization = {};
 };
 
+class ModuleHolder;
+
 /// A weft.nn.Module's `_state`. The module is C++'s; `faces` has the Python objects that were assigned or seen under a
 /// name, so that the same ones are found again.
 struct ModuleObject {
@@ -23,6 +25,30 @@ struct ModuleObject {
   std::optional<nn::AnyModule> callee;
   std::optional<nn::Parametrization> parametrization;
   nb::dict faces;
+  /// Counts references for the collector of cycles; made with the first face.
+  std::shared_ptr<ModuleHolder> holder = {};
+  /// The modules that contain this one.
+  std::vector<std::weak_ptr<const ModuleHolder>> parents = {};
+
+  void set_face(nb::handle name, nb::handle face);
+};
+
+/// The references of a module to the tensors and children whose Python objects it holds as faces. The collector may
+/// count them if it sees everything that owns the module's state: Python objects of this module and of its parents.
+class ModuleHolder final : public TensorHolder {
+ public:
+  explicit ModuleHolder(const ModuleObject* module) : module_(module) {}
+  int64_t references(PyObject* tensor) const override;
+  int64_t references(const ModuleObject* child) const;
+  void add_child(PyObject* face, const ModuleObject* child);
+
+ private:
+  bool is_face(PyObject* object) const;
+  bool has_known_owners() const;
+
+  const ModuleObject* module_;
+  /// Some may not be faces any more.
+  std::vector<std::pair<PyObject*, const ModuleObject*>> children_;
 };
 
 inline ModuleObject& state_of(nb::handle module) { return nb::cast<ModuleObject&>(module.attr("_state")); }

@@ -72,7 +72,7 @@ nb::object find(ModuleObject& self, nb::str name) {
   else if (nn::is_parametrized(self.module, text)) return computed(self, text);
   else if (const auto child = self.module.child(text)) face = nb::handle(classes.module)(Layer{*child, {}});
   else return nb::none();
-  self.faces[name] = face;
+  self.set_face(name, face);
   return face;
 }
 
@@ -83,17 +83,17 @@ const Tensor& checked_tensor(nb::handle object) {
 
 void set_parameter(ModuleObject& self, nb::str name, nb::handle parameter) {
   self.module.set_parameter(name.c_str(), checked_tensor(parameter), here());
-  self.faces[name] = parameter;
+  self.set_face(name, parameter);
 }
 
 void set_buffer(ModuleObject& self, nb::str name, nb::handle buffer, bool saved) {
   self.module.set_buffer(name.c_str(), checked_tensor(buffer), saved, here());
-  self.faces[name] = buffer;
+  self.set_face(name, buffer);
 }
 
 void set_module(ModuleObject& self, nb::str name, nb::handle module) {
   self.module.set_module(name.c_str(), state_of(module).module, here());
-  self.faces[name] = module;
+  self.set_face(name, module);
 }
 
 bool remove_member(ModuleObject& self, nb::str name) {

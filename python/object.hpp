@@ -10,16 +10,27 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "../tensor/index.hpp"
 
 namespace weft::python {
+
+/// A module or an optimizer: it has references to tensors in C++, and its Python object holds their Python objects. So
+/// the collector of cycles may count these references as ones that it follows.
+struct TensorHolder {
+  virtual ~TensorHolder() = default;
+  /// The references to the tensor of `object`; none if this holder itself has owners that the collector does not see.
+  virtual int64_t references(PyObject* object) const = 0;
+};
+using TensorHolders = std::vector<std::weak_ptr<const TensorHolder>>;
 
 /// weft.Tensor: a handle. One object at a time holds a tensor (TensorImpl::foreign): while it lives, `wrap` returns it.
 struct TensorObject {
   PyObject ob_base;
   PyObject* weak_references;
   Tensor tensor;
+  std::unique_ptr<TensorHolders> holders;
 };
 extern PyTypeObject* tensor_type;
 
@@ -35,6 +46,10 @@ PyObject* wrap_as(PyTypeObject* type, Tensor tensor);
 
 /// The collector of cycles looks at this tensor from now on, for hooks that hold their leaf.
 void track_hooks(PyObject* tensor);
+/// Does nothing for a holder that is added already.
+void add_holder(std::unique_ptr<TensorHolders>& holders, const std::shared_ptr<const TensorHolder>& holder);
+/// The references of all that still exist.
+int64_t references_of(const std::unique_ptr<TensorHolders>& holders, PyObject* object);
 
 /// Python's error indicator is set.
 struct PythonError {};

@@ -38,7 +38,41 @@ auto without_gil(void (C::*method)(Location)) {
   };
 }
 
+/// The references of an optimizer to the parameters of its groups, whose Python objects its own Python object holds.
+class OptimizerHolder final : public TensorHolder {
+ public:
+  explicit OptimizerHolder(const Optimizer* optimizer) : optimizer_(optimizer) {}
+  int64_t references(PyObject* tensor) const override {
+    const TensorImpl* const impl = tensor_of(tensor).impl();
+    int64_t count = 0;
+    for (const optim::Group& group : optimizer_->groups()) {
+      count += std::ranges::count_if(group.parameters, [&](const Tensor& p) { return p.impl() == impl; });
+    }
+    return count;
+  }
+
+ private:
+  const Optimizer* optimizer_;
+};
+using SharedHolder = std::shared_ptr<const OptimizerHolder>;
+struct References {
+  SharedHolder holder;
+};
+
 void bind_common(nb::module_& m) {
+  nb::class_<References>(m, "_References")
+      .def(nb::new_([](const Optimizer& optimizer) {
+             return References{std::make_shared<OptimizerHolder>(&optimizer)};
+           }),
+           nb::keep_alive<0, 2>())
+      .def(
+          "add",
+          [](const References& self, const nb::list& parameters) {
+            for (const nb::handle p : parameters) {
+              add_holder(reinterpret_cast<TensorObject*>(p.ptr())->holders, self.holder);
+            }
+          },
+          "For the collector of cycles: these tensors' objects live as long as this object.");
   nb::class_<Optimizer>(m, "_Optimizer")
       .def("_has_stepped", &Optimizer::has_stepped)
       .def("_step", without_gil<Optimizer>(&Optimizer::step))

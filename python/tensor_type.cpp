@@ -28,6 +28,7 @@ PyObject* wrap(Tensor tensor) {
   if (self == nullptr) return PyErr_NoMemory();
   self->weak_references = nullptr;
   new (&self->tensor) Tensor(std::move(tensor));
+  new (&self->holders) std::unique_ptr<TensorHolders>();
   self->tensor.impl()->foreign = self;
   if (const TensorImpl* impl = self->tensor.impl(); WEFT_UNLIKELY(impl->accumulates)) {
     if (impl->node->hooks.load(MemoryOrder::acquire) != nullptr) track_hooks(&self->ob_base);
@@ -39,10 +40,27 @@ void track_hooks(PyObject* tensor) {
   if (!PyObject_GC_IsTracked(tensor)) PyObject_GC_Track(tensor);
 }
 
+void add_holder(std::unique_ptr<TensorHolders>& holders, const std::shared_ptr<const TensorHolder>& holder) {
+  if (holders == nullptr) holders = std::make_unique<TensorHolders>();
+  std::erase_if(*holders, [](const auto& known) { return known.expired(); });
+  const bool is_known = std::ranges::any_of(*holders, [&](const auto& known) { return known.lock() == holder; });
+  if (!is_known) holders->push_back(holder);
+}
+
+int64_t references_of(const std::unique_ptr<TensorHolders>& holders, PyObject* object) {
+  int64_t count = 0;
+  if (holders == nullptr) return count;
+  for (const auto& held : *holders) {
+    if (const auto holder = held.lock()) count += holder->references(object);
+  }
+  return count;
+}
+
 PyObject* wrap_as(PyTypeObject* type, Tensor tensor) {
   PyObject* self = type->tp_alloc(type, 0);
   if (self == nullptr) return nullptr;
   new (&reinterpret_cast<TensorObject*>(self)->tensor) Tensor(std::move(tensor));
+  new (&reinterpret_cast<TensorObject*>(self)->holders) std::unique_ptr<TensorHolders>();
   if (TensorImpl* const impl = tensor_of(self).impl()) impl->foreign = self;
   return self;
 }
@@ -72,11 +90,16 @@ void tensor_dealloc(PyObject* self) {
     impl->foreign = nullptr;
   if (of(self)->weak_references != nullptr) PyObject_ClearWeakRefs(self);
   of(self)->tensor.~Tensor();
+  of(self)->holders.~unique_ptr();
   type->tp_free(self);
   Py_DECREF(type);
 }
 
-// A hook on a tensor may hold the tensor: a cycle that the collector sees through the tensor's hooks.
+/// The references to a tensor that the collector follows: this object's own, and those of modules and optimizers.
+int64_t followed_references(PyObject* self) { return 1 + references_of(of(self)->holders, self); }
+
+// A hook on a tensor may hold the tensor, or a module or an optimizer of it: cycles that the collector sees through the
+// tensor's hooks.
 int tensor_traverse(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(self));
   struct Visit {
@@ -85,7 +108,7 @@ int tensor_traverse(PyObject* self, visitproc visit, void* arg) {
     int result = 0;
   } state{visit, arg};
   detail::visit_foreign(
-      of(self)->tensor,
+      of(self)->tensor, followed_references(self),
       [](void* foreign, void* given) {
         auto& s = *static_cast<Visit*>(given);
         if (s.result == 0) s.result = s.visit(static_cast<PyObject*>(foreign), s.context);
@@ -94,7 +117,7 @@ int tensor_traverse(PyObject* self, visitproc visit, void* arg) {
   return state.result;
 }
 int tensor_clear(PyObject* self) {
-  detail::clear_hooks(of(self)->tensor);
+  detail::clear_hooks(of(self)->tensor, followed_references(self));
   return 0;
 }
 

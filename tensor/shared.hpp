@@ -77,6 +77,8 @@ class Shared {
   }
 
   T* get() const { return held_; }
+  /// The number of owners; others may change it at any time.
+  uint32_t owners() const { return block_ == nullptr ? 0 : block_->owners.value(); }
   T* operator->() const { return held_; }
   std::add_lvalue_reference_t<T> operator*() const { return *held_; }
   explicit operator bool() const { return held_ != nullptr; }

@@ -157,6 +157,36 @@ class MasterStep : public Scenario {
   std::vector<std::vector<double>> masters_before_ = flat(masters_.parameters()), before_, after_;
 };
 
+/// An update, or a copy of the averages to the parameters, changes all of them or none.
+class Averaging : public Scenario {
+ public:
+  explicit Averaging(std::optional<double> decay, bool copies) : copies_(copies) {
+    tensors_.push_back(tensor({1, 2, 3}));
+    tensors_.push_back(tensor({true, false}));
+    averager_.emplace(std::vector<Tensor>(tensors_.begin(), tensors_.end() - 2),
+                      optim::AverageOptions{.decay = decay, .buffers = {tensors_.end() - 2, tensors_.end()}});
+    averager_->update();
+    const NoGradGuard unrecorded;
+    for (const Tensor& t : tensors_) t.copy_(t.dtype() == DType::boolean ? logical_not(t) : t + 2);
+    before_ = now();
+  }
+  void act() override {
+    if (copies_) averager_->copy_to_parameters();
+    else averager_->update();
+  }
+  void check(bool failed) override { require((now() == before_) == failed, failed ? "a part has changed" : "no change"); }
+
+ private:
+  std::vector<std::vector<double>> now() const {
+    return flat(copies_ ? tensors_ : std::vector<Tensor>(averager_->averages().begin(), averager_->averages().end()));
+  }
+  bool copies_;
+  std::vector<Tensor> tensors_ = {numbers({3, 4}, 1).to(f32), numbers({5}, 2), numbers({4, 3}, 3).to(bf16),
+                                  numbers({3, 2}, 4).to(f32).t()};
+  std::optional<optim::Averager> averager_;
+  std::vector<std::vector<double>> before_;
+};
+
 template <class O>
 void add(std::vector<Kind>& to, const char* first, const char* second, bool only_matrices = false) {
   to.push_back({first, [=] { return std::make_unique<OptimizerStep<O>>(only_matrices, 0); }});
@@ -185,6 +215,9 @@ std::vector<Kind> optimizer_steps() {
     const bool searches = search == optim::LineSearch::strong_wolfe;
     all.push_back({searches ? "lbfgs_wolfe" : "lbfgs", [=] { return std::make_unique<QuasiNewtonStep>(search); }});
   }
+  all.push_back({"averaging_mean", [] { return std::make_unique<Averaging>(std::nullopt, false); }});
+  all.push_back({"averaging_decay", [] { return std::make_unique<Averaging>(0.9, false); }});
+  all.push_back({"averages_to_parameters", [] { return std::make_unique<Averaging>(std::nullopt, true); }});
   all.push_back({"master_weights", [] { return std::make_unique<MasterStep>(); }});
   return all;
 }

@@ -123,6 +123,30 @@ TEST(Stepper, WeightsOfProcessesAreComparedBeforeTheLastBackward) {
   EXPECT_LT(max(abs(one.weight - many.weight)).item<double>(), 1e-6);
 }
 
+TEST(Stepper, ABatchOfWeightZeroHasABackwardWhereOthersMayWaitForIt) {
+  for (const bool is_empty : {true, false}) {
+    for (const bool waits : {true, false}) {
+      manual_seed(1);
+      nn::Linear one(4, 2), net = one.clone();
+      const Tensor x = randn({12, 4}), y = randint(0, 2, {12}), ignored = full({12}, -100, i64);
+      optim::SGD a(one.parameters(), {.lr = 1}), b(net.parameters(), {.lr = 1});
+      Stepper whole(one, a), parts(net, b, {.accumulate = 2});
+      if (waits) parts = Stepper(net, b, {.accumulate = 2, .mean_weight = [](double own) { return own; }});
+      int backwards = 0;
+      const ScopedHook counts = net.weight.register_hook([&](const Tensor&) { ++backwards; });
+      whole.step([&] { return cross_entropy(one(x), y); });
+      parts.step([&] {
+        return BatchLoss(is_empty ? cross_entropy(net(x.narrow(0, 0, 0)), y.narrow(0, 0, 0))
+                                  : cross_entropy(net(x), ignored),
+                         0);
+      });
+      EXPECT_EQ(backwards, waits ? 1 : 0);
+      ASSERT_TRUE(parts.step([&] { return BatchLoss(cross_entropy(net(x), y), 12); }));
+      EXPECT_LT(max(abs(one.weight - net.weight)).item<double>(), 1e-6) << is_empty << waits;
+    }
+  }
+}
+
 TEST(Stepper, WeightsThatAreNoneAreRefused) {
   nn::Linear net(4, 2);
   optim::SGD optimizer(net.parameters(), {.lr = 1});

@@ -14,6 +14,7 @@
 #include "../../hooks/recorder.hpp"
 #include "../../nn/auxiliary_loss.hpp"
 #include "../../optim/gradients-inl.hpp"
+#include "../../ops/create.hpp"
 #include "../../ops/detail/common.hpp"
 #include "../../ops/foreach.hpp"
 #include "../../ops/join.hpp"
@@ -105,6 +106,16 @@ double Stepper::divisor_of_step(double own, double unit) const {
 }
 
 // Gradients accumulate as sums of weight · gradient / accumulate, in units of the first weight, so equal weights are 1.
+namespace {
+
+// Other processes may wait in this backward, for example for the gradients of experts on this rank.
+void backward_without_weight(const Tensor& loss, Location where) {
+  const nn::AuxiliaryLossScale none(0);
+  loss.backward(zeros_like(loss), {}, where);
+}
+
+}  // namespace
+
 void Stepper::backward(const Callback<BatchLoss()>& loss_of, Location where) {
   generators_.clear();
   for (const Device device : devices_with_generators()) {
@@ -140,6 +151,7 @@ void Stepper::backward(const Callback<BatchLoss()>& loss_of, Location where) {
       is_last ? divisor_of_step(units() + units_here, unit) : static_cast<double>(options_.accumulate);
   if (is_last && divisor > 0) scale_waiting(static_cast<double>(options_.accumulate) / divisor);
   if (weight == 0) {
+    if (options_.mean_weight && loss.requires_grad()) at(here, [&] { backward_without_weight(loss, where); });
     ++waiting_;
     return;
   }

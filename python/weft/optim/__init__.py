@@ -115,8 +115,8 @@ class NativeOptimizer(Optimizer):
         self._pre_hooks, self._post_hooks, self._extras, self._objects = {}, {}, [], []
         tensors, own, extra = self._taken(groups[0])
         self._core = make(tensors, self._options.named(self.defaults), own)
-        self._extras.append(extra)
-        self._objects.append(tensors)
+        self._references = _core._References(self._core)
+        self._hold(tensors, extra)
         for group in groups[1:]:
             self.add_param_group(group)
 
@@ -130,8 +130,12 @@ class NativeOptimizer(Optimizer):
     def add_param_group(self, param_group):
         tensors, own, extra = self._taken(param_group)
         self._core._add_group(tensors, own)
+        self._hold(tensors, extra)
+
+    def _hold(self, tensors, extra):
         self._extras.append(extra)
         self._objects.append(tensors)
+        self._references.add(tensors)
 
     @property
     def param_groups(self):
