@@ -146,10 +146,10 @@ class WEFT_API ParallelTraining {
   ParallelTraining(const ParallelModel& model, std::unique_ptr<optim::Optimizer> optimizer, Location where = {});
 
   /// Adds the gradients of the mean loss over all replicas and micro-batches, and returns that mean, the same on every
-  /// rank. Each micro-batch counts by `weight`, or by its number of rows; those of weight 0 are skipped. Auxiliary
-  /// losses of the model's layers (nn/auxiliary_loss.hpp) have the factor of their micro-batch's loss, on every stage.
-  /// Tensor-parallel ranks and the stages of one replica pass the same rows. Raises ValueError unless micro_batches
-  /// divides the rows, and if neither step nor zero_grad was called since the last backward.
+  /// rank. Each micro-batch counts by `weight`, or by its number of rows; those of weight 0 have no loss and a zero
+  /// gradient. Auxiliary losses of the model's layers (nn/auxiliary_loss.hpp) have the factor of their micro-batch's
+  /// loss, on every stage. Tensor-parallel ranks and the stages of one replica pass the same rows. Raises ValueError
+  /// unless micro_batches divides the rows, and if neither step nor zero_grad was called since the last backward.
   double backward(const Tensor& input, const Tensor& target, const ParallelLoss& loss, Location where = {}) {
     return backward(input, target, loss, ParallelWeight(), where);
   }

@@ -102,7 +102,7 @@ struct PipelineStep {
   /// Loss of the last part's outputs, with one element; called on the last stage.
   Callback<Tensor(int micro_batch, std::span<const Tensor> outputs)> loss = {};
   /// Number of samples or tokens that the mean loss counts; called on the last stage before the first forward. Without
-  /// it, all micro-batches count alike. Micro-batches of weight 0 are skipped.
+  /// it, all micro-batches count alike. Those of weight 0 have no loss and a zero gradient.
   Callback<double(int micro_batch)> weight = {};
   /// Required if replicas of the pipeline with unequal weights average their gradients. Returns the mean over replicas
   /// of a step's weight from that of this replica, such as `[&](double own) { return mean_weight(own, replicas); }`.
