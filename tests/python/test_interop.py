@@ -375,6 +375,15 @@ def test_every_number_of_16_bits_becomes_the_8_bits_that_torch_makes_of_it():
             np.testing.assert_array_equal(got, want, f"{source} to {target}")
 
 
+def test_powers_of_two_are_rounded_down_and_up_by_frexp():
+    x = weft.tensor([3, 5, 1, 0.75, 6e-39, 1.6e38, 2.0**127])
+    m, e = weft.frexp(x)
+    for exponent, want in ((e - 1, [2, 4, 1, 0.5, 2.0**-127, 2.0**126, 2.0**127]),
+                           (e - (m == 0.5).to(e.dtype), [4, 8, 1, 1, 2.0**-126, 2.0**127, 2.0**127])):
+        got = weft.ldexp(weft.ones(7), exponent).to(weft.float8_e8m0fnu)
+        np.testing.assert_array_equal(got.to(weft.float64).numpy(), want)
+
+
 def test_what_overflows_in_a_cast_follows_the_word_for_it():
     x = weft.tensor([464.0, 480.0, float("inf"), float("-inf"), float("nan")])
     nan, inf = float("nan"), float("inf")
