@@ -15,7 +15,7 @@ void raise_no_layer(const Module& held, Location where) {
                     where);
 }
 
-void raise_wrong_type(const Module& held, const std::type_info& wanted, Location where) {
+void raise_wrong_type(const Module& held, TypeId wanted, Location where) {
   raise<ValueError>({.op = "nn::AnyModule", .problem = mismatch_text("module", short_name(wanted), held.class_name())},
                     where);
 }

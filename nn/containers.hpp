@@ -11,11 +11,11 @@ namespace weft::nn {
 namespace detail {
 
 /// The name of a class, without namespaces and template arguments.
-WEFT_API std::string short_name(const std::type_info& type);
+WEFT_API std::string short_name(TypeId type);
 /// Whether a deep copy of modules is running on this thread.
 WEFT_API bool cloning_now();
 [[noreturn]] WEFT_API void raise_no_layer(const Module& held, Location where);
-[[noreturn]] WEFT_API void raise_wrong_type(const Module& held, const std::type_info& wanted, Location where);
+[[noreturn]] WEFT_API void raise_wrong_type(const Module& held, TypeId wanted, Location where);
 /// The position for index `i`, which counts from the end if negative. Raises IndexError if it is out of range.
 WEFT_API size_t checked_place(const char* list, int64_t i, size_t size, Location where);
 
@@ -94,8 +94,8 @@ class WEFT_API AnyModule : public Module {
   template <class L>
   L& as(Location where = {}) const {
     static_assert(std::is_base_of_v<Module, L>, "as<...>() names a class of modules");
-    if (void* layer = held_->get(typeid(L))) return *static_cast<L*>(layer);
-    detail::raise_wrong_type(*this, typeid(L), where);
+    if (void* layer = held_->get(TypeId::of<L>())) return *static_cast<L*>(layer);
+    detail::raise_wrong_type(*this, TypeId::of<L>(), where);
   }
 
  private:
@@ -107,7 +107,7 @@ class WEFT_API AnyModule : public Module {
     virtual ~HeldBase() = default;
     virtual Tensor call(const Input& x) = 0;
     virtual Shared<HeldBase> copy() const = 0;
-    virtual void* get(const std::type_info& wanted) = 0;
+    virtual void* get(TypeId wanted) = 0;
   };
   template <class L>
   struct HeldLayer final : HeldBase {
@@ -118,7 +118,7 @@ class WEFT_API AnyModule : public Module {
       else detail::raise_no_layer(layer, x.where);
     }
     Shared<HeldBase> copy() const override { return Shared<HeldLayer>::make(*this); }
-    void* get(const std::type_info& wanted) override { return wanted == typeid(L) ? &layer : nullptr; }
+    void* get(TypeId wanted) override { return wanted == TypeId::of<L>() ? &layer : nullptr; }
     L layer;
   };
 
@@ -209,7 +209,7 @@ class WEFT_API Sequential : public Layer<Sequential> {
 template <std::derived_from<Module> M = AnyModule>
 class ModuleList : public Module {
  public:
-  ModuleList() : Module(typeid(ModuleList)) {}
+  ModuleList() : Module(TypeId::of<ModuleList>()) {}
   ModuleList(std::initializer_list<M> modules) : ModuleList() {
     for (const M& m : modules) append(m);
   }
@@ -253,7 +253,7 @@ template <std::derived_from<Module> M = AnyModule>
 class ModuleDict : public Module {
  public:
   using Item = std::pair<std::string, M>;
-  ModuleDict() : Module(typeid(ModuleDict)) {}
+  ModuleDict() : Module(TypeId::of<ModuleDict>()) {}
   ModuleDict(std::initializer_list<Item> items) : ModuleDict() {
     for (const Item& item : items) insert(item.first, item.second);
   }

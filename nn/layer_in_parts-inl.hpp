@@ -69,7 +69,7 @@ WEFT_API void put_in_parts(const Module& module, Shared<const LayerInParts> part
 /// Number of equal blocks along dimension 0 of a tensor of the layer.
 WEFT_API int64_t blocks_of(const Module& layer, std::string_view name);
 /// Whether the layer is of this class or a derived one.
-WEFT_API bool is_of(const Module& module, const std::type_info& layer);
+WEFT_API bool is_of(const Module& module, TypeId layer);
 /// Null for a layer that is not sharded.
 WEFT_API const LayerInParts* parts_of(const Module& module);
 

@@ -110,7 +110,7 @@ void put_in_parts(const Module& module, Shared<const LayerInParts> parts, Locati
 int64_t blocks_of(const Module& layer, std::string_view name) {
   return blocks_of(StateAccess::state(layer), *parts_of(layer), name);
 }
-bool is_of(const Module& module, const std::type_info& layer) { return *StateAccess::state(module).type == layer; }
+bool is_of(const Module& module, TypeId layer) { return StateAccess::state(module).type == layer; }
 const LayerInParts* parts_of(const Module& module) { return StateAccess::state(module).in_parts.get(); }
 
 DrawsOfPart::DrawsOfPart(int index, Device device)

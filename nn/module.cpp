@@ -9,7 +9,6 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include <cxxabi.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -150,11 +149,8 @@ bool cloning_now() { return cloning != nullptr; }
 Shared<void>* clone_slot(const void* original) { return cloning == nullptr ? nullptr : &cloning->states[original]; }
 
 // "weft::nn::ModuleList<weft::nn::Linear>" and "test()::ModuleList" become "ModuleList".
-std::string short_name(const std::type_info& type) {
-  int status = 0;
-  char* demangled = abi::__cxa_demangle(type.name(), nullptr, nullptr, &status);
-  const std::string full = demangled != nullptr ? demangled : type.name();
-  std::free(demangled);
+std::string short_name(TypeId type) {
+  const std::string_view full = type.name();
   size_t start = 0, end = full.size();
   int depth = 0;
   for (size_t i = 0; i < full.size(); ++i) {
@@ -164,13 +160,13 @@ std::string short_name(const std::type_info& type) {
     else if (c == '>' || c == ')' || c == '}') --depth;
     else if (c == ':' && depth == 0) start = i + 1, end = full.size();
   }
-  return full.substr(start, end - start);
+  return std::string(full.substr(start, end - start));
 }
 
 }  // namespace detail
 
-Module::Module() : Module(typeid(Module)) {}
-Module::Module(const std::type_info& type) : state_(Shared<State>::make()) { state_->type = &type; }
+Module::Module() : Module(TypeId::of<Module>()) {}
+Module::Module(TypeId type) : state_(Shared<State>::make()) { state_->type = type; }
 
 Module::Module(const Module& other) : state_(other.state_) {
   if (detail::cloning != nullptr) {
@@ -265,7 +261,7 @@ const std::string& Module::extra_repr() const { return state_->extra_repr; }
 
 void Module::set_class_name(std::string name) { state_->class_name = std::move(name); }
 std::string Module::class_name() const {
-  return state_->class_name.empty() ? detail::short_name(*state_->type) : state_->class_name;
+  return state_->class_name.empty() ? detail::short_name(state_->type) : state_->class_name;
 }
 
 namespace detail {

@@ -25,7 +25,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <typeinfo>
 #include <utility>
 #include <vector>
 
@@ -33,6 +32,7 @@
 #include "../tensor/callback.hpp"
 #include "../tensor/index.hpp"
 #include "../tensor/pimpl.hpp"
+#include "../tensor/type_id.hpp"
 
 namespace weft::nn {
 
@@ -283,7 +283,7 @@ class WEFT_API Module {
   std::string text() const;
 
  protected:
-  explicit Module(const std::type_info& type);
+  explicit Module(TypeId type);
 
   // Names are unique in a module and contain no dot; otherwise ValueError. Undefined parameters and buffers are not
   // listed.
@@ -503,7 +503,7 @@ using Input = detail::Argument<const Tensor&>;
 template <class Self>
 class Layer : public Module {  // NOLINT(bugprone-crtp-constructor-accessibility): `Net{}` must work
  public:
-  Layer() : Module(typeid(Self)) {}                                  // NOLINT(bugprone-crtp-constructor-accessibility)
+  Layer() : Module(TypeId::of<Self>()) {}                            // NOLINT(bugprone-crtp-constructor-accessibility)
   Layer(const Layer& other) : Module(other) { become_copy(other); }  // NOLINT(bugprone-crtp-constructor-accessibility)
   Layer& operator=(const Layer& other) {
     assign(other);

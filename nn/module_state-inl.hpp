@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <memory>
 #include <string>
-#include <typeinfo>
 #include <utility>
 #include <vector>
 
@@ -189,7 +188,7 @@ struct Module::State {
   weft::detail::Flag<true> training;
   // Counts changes of its members, for captured steps.
   weft::detail::Changes changes;
-  const std::type_info* type = nullptr;
+  TypeId type = TypeId::of<Module>();
   // Overrides the name of `type`.
   std::string class_name;
   std::string extra_repr;

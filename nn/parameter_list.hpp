@@ -11,7 +11,7 @@ namespace weft::nn {
 /// A list of parameters, each registered under its position. It cannot be called.
 class ParameterList : public Module {
  public:
-  ParameterList() : Module(typeid(ParameterList)) {}
+  ParameterList() : Module(TypeId::of<ParameterList>()) {}
   ParameterList(std::initializer_list<Parameter> parameters) : ParameterList() {
     for (const Parameter& p : parameters) append(p);
   }

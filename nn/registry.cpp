@@ -27,7 +27,7 @@ using Maker = Callback<AnyModule(const Config&, const ModuleRegistry::Children&)
 
 struct Entry {
   Maker make;
-  const std::type_info* made;  ///< null for a container
+  std::optional<TypeId> made;  ///< absent for a container
   int64_t version;
 };
 
@@ -57,7 +57,7 @@ const ModuleRegistry& ModuleRegistry::standard() {
   return registry;
 }
 
-ModuleRegistry& ModuleRegistry::add_maker(std::string type, Maker make, const std::type_info* made, int64_t version,
+ModuleRegistry& ModuleRegistry::add_maker(std::string type, Maker make, std::optional<TypeId> made, int64_t version,
                                           Location where) {
   const char* problem = type.empty()     ? "a type without a name"
                         : contains(type) ? "the type \"{}\" is there already"
@@ -176,7 +176,7 @@ class ModuleRegistry::Builder {
                       where_);
     }
     Children children;
-    if (entry->made == nullptr) {
+    if (!entry->made) {
       for (const ModuleDescription& child : d.children) {
         children.emplace_back(child.name, build(child, joined(path, child.name), level + 1));
       }
@@ -349,7 +349,7 @@ ModuleDescription ModuleRegistry::describe(const Module& module, Location where)
 
 bool detail::is_wefts_own(const ModuleRegistry& registry, const std::string& type) {
   const Entry *entry = registry.impl_->find(type), *own = ModuleRegistry::standard().impl_->find(type);
-  return entry != nullptr && own != nullptr && own->made != nullptr && entry->made == own->made;
+  return entry != nullptr && own != nullptr && own->made && entry->made == own->made;
 }
 
 AnyModule ModuleRegistry::build(const ModuleDescription& description, Location where) const {
@@ -420,8 +420,8 @@ void check_rebuilt(const ModuleRegistry& registry, const Module& module, const s
 
 void ModuleRegistry::check_types(const Module& module, Location where) const {
   const auto walk = [&](const auto& self, const Module& m, const std::string& path) -> void {
-    const std::type_info& own = *detail::StateAccess::state(m).type;
-    const auto makes = [&](const auto& entry) { return entry.second.made != nullptr && *entry.second.made == own; };
+    const TypeId own = detail::StateAccess::state(m).type;
+    const auto makes = [&](const auto& entry) { return entry.second.made == own; };
     const Entry* entry = impl_->find(m.class_name());
     if (entry == nullptr && std::ranges::none_of(impl_->entries, makes)) {
       raise<ValueError>({.op = "nn::ModuleRegistry",
@@ -431,7 +431,7 @@ void ModuleRegistry::check_types(const Module& module, Location where) const {
                         where);
     }
     // Classes other than containers construct their own members.
-    if (entry == nullptr || entry->made != nullptr) return check_rebuilt(*this, m, path, where);
+    if (entry == nullptr || entry->made) return check_rebuilt(*this, m, path, where);
     for (const auto& [name, child] : detail::StateAccess::state(m).children) {
       if (name != detail::parametrizations) self(self, child, joined(path, name));
     }

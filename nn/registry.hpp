@@ -76,7 +76,7 @@ class WEFT_API ModuleRegistry {
     const auto any = [make = std::move(make)](const Config& config, const Children&) -> AnyModule {
       return AnyModule::wrap(M(make(config)));
     };
-    return add_maker(std::move(type), any, &typeid(M), version, where);
+    return add_maker(std::move(type), any, TypeId::of<M>(), version, where);
   }
   template <std::derived_from<Module> M>
   ModuleRegistry& add(std::string type, int64_t version = 1, Location where = {}) {
@@ -86,7 +86,7 @@ class WEFT_API ModuleRegistry {
   /// Registers a container, which is constructed from its children, which are built first.
   ModuleRegistry& add_container(std::string type, Callback<AnyModule(const Config&, const Children&)> make,
                                 int64_t version = 1, Location where = {}) {
-    return add_maker(std::move(type), std::move(make), nullptr, version, where);
+    return add_maker(std::move(type), std::move(make), {}, version, where);
   }
 
   /// Registers a migration of descriptions of this type and version to the next version. It runs before the module is
@@ -120,9 +120,9 @@ class WEFT_API ModuleRegistry {
   AnyModule build(const ModuleDescription& description, Location where = {}) const;
 
  private:
-  /// Registers a container if `made` is null.
+  /// Registers a container if `made` is absent.
   ModuleRegistry& add_maker(std::string type, Callback<AnyModule(const Config&, const Children&)> make,
-                            const std::type_info* made, int64_t version, Location where);
+                            std::optional<TypeId> made, int64_t version, Location where);
   friend bool detail::is_wefts_own(const ModuleRegistry& registry, const std::string& type);
   class Builder;
   struct Impl;

@@ -153,7 +153,7 @@ void Slot::take_state(Module& module, const Module& other) {
   module.state_ = other.state_;
 }
 
-bool Slot::is_plain(const Module& module) { return module.tracked_ && *module.state_->type == typeid(Module); }
+bool Slot::is_plain(const Module& module) { return module.tracked_ && module.state_->type == TypeId::of<Module>(); }
 
 Slots::~Slots() {
   const std::lock_guard lock(slots_in_use);
@@ -209,7 +209,7 @@ bool options_differ(const Config& a, const Config& b) {
 bool differ(const Module& a, const Module& b) {
   const auto &x = detail::StateAccess::state(a), &y = detail::StateAccess::state(b);
   if (&x == &y) return false;
-  if (*x.type != *y.type || x.class_name != y.class_name || options_differ(x.config, y.config)) return true;
+  if (x.type != y.type || x.class_name != y.class_name || options_differ(x.config, y.config)) return true;
   if (entries_differ(x.parameters, y.parameters) || entries_differ(x.buffers, y.buffers)) return true;
   return !std::ranges::equal(x.children, y.children, [](const auto& own, const auto& other) {
     return own.first == other.first && !differ(own.second, other.second);

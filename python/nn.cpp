@@ -381,13 +381,12 @@ std::pair<Tensor, MaybeTensor> attend(const Tensor& query, const Tensor& key, co
 }
 
 /// The C++ type of a layer, for adapters and tensor parallelism; also set on Python copies.
-const std::pair<const char*, const std::type_info*> layer_types[] = {
-    {"Linear", &typeid(nn::Linear)},
-    {"Embedding", &typeid(nn::Embedding)},
-    {"MultiheadAttention", &typeid(nn::MultiheadAttention)}};
+const std::pair<const char*, TypeId> layer_types[] = {{"Linear", TypeId::of<nn::Linear>()},
+                                                      {"Embedding", TypeId::of<nn::Embedding>()},
+                                                      {"MultiheadAttention", TypeId::of<nn::MultiheadAttention>()}};
 const char* layer_type(const ModuleObject& self) {
   for (const auto& [name, type] : layer_types) {
-    if (nn::detail::is_of(self.module, *type)) return name;
+    if (nn::detail::is_of(self.module, type)) return name;
   }
   return "";
 }

@@ -16,6 +16,12 @@
 
 namespace weft {
 
+#ifdef _GLIBCXX_DEBUG
+namespace detail {
+const char compile_weft_with_GLIBCXX_DEBUG_or_use_GLIBCXX_ASSERTIONS = 0;
+}
+#endif
+
 const char* version() {
   return WEFT_TEXT(WEFT_VERSION_MAJOR) "." WEFT_TEXT(WEFT_VERSION_MINOR) "." WEFT_TEXT(WEFT_VERSION_PATCH);
 }

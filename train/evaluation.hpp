@@ -11,13 +11,13 @@
 
 #include <concepts>
 #include <string>
-#include <typeinfo>
 #include <utility>
 #include <vector>
 
 #include "metrics.hpp"
 #include "../io/run_log.hpp"
 #include "../tensor/callback.hpp"
+#include "../tensor/type_id.hpp"
 #include "../tensor/shared.hpp"
 
 namespace weft::train {
@@ -36,9 +36,9 @@ class WEFT_API Evaluation {
   /// a metric of another class.
   template <class Metric, class... A>
   Metric& metric(const FigureName& name, A&&... arguments) {
-    if (void* const found = find(name, typeid(Metric))) return *static_cast<Metric*>(found);
+    if (void* const found = find(name, TypeId::of<Metric>())) return *static_cast<Metric*>(found);
     const auto made = Shared<Metric>::make(std::forward<A>(arguments)...);
-    Entry entry{name.text, &typeid(Metric), made, {}, {}};
+    Entry entry{name.text, TypeId::of<Metric>(), made, {}, {}};
     if constexpr (requires {
                     { made->svg() } -> std::same_as<std::string>;
                   }) {
@@ -63,12 +63,12 @@ class WEFT_API Evaluation {
  private:
   struct Entry {
     std::string name;
-    const std::type_info* type;
+    TypeId type;
     Shared<void> held;
     Callback<double()> value;
     Callback<std::string()> picture;
   };
-  void* find(const FigureName& name, const std::type_info& type) const;
+  void* find(const FigureName& name, TypeId type) const;
 
   std::vector<Entry> entries_;
 };

@@ -95,7 +95,7 @@ void cut_experts(const nn::Module& layer, const ExpertParallelOptions& options, 
   options.group.member().check_member();
   if (options.replicas) options.replicas->member().check_member();
   if (options.sequence) options.sequence->member().check_member();
-  if (!nn::detail::is_of(layer, typeid(nn::MoE))) {
+  if (!nn::detail::is_of(layer, TypeId::of<nn::MoE>())) {
     raise<ValueError>({.problem = fmt::format("a {} has no experts", layer.class_name())});
   }
   const int64_t experts = layer.config().get<int64_t>("experts");

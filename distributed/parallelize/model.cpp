@@ -90,7 +90,7 @@ void work_on_sequence_parts(const nn::Module& module, const Group& group) {
     if (p.requires_grad()) p.register_hook([group](const Tensor& g) { return all_reduce(g, group); });
   }
   for (const nn::Module& m : module.modules()) {
-    if (nn::detail::is_of(m, typeid(nn::Dropout))) drop_other_elements(m, group.rank());
+    if (nn::detail::is_of(m, TypeId::of<nn::Dropout>())) drop_other_elements(m, group.rank());
   }
 }
 
@@ -147,7 +147,7 @@ std::vector<nn::Module> mixtures_on_sequence_parts(const ParallelPlan& plan, con
     for (const auto& [name, module] : modules) {
       if (!pattern.finds(name)) continue;
       for (const nn::Module& inner : module.modules()) {
-        if (nn::detail::is_of(inner, typeid(nn::MoE))) out.push_back(inner);
+        if (nn::detail::is_of(inner, TypeId::of<nn::MoE>())) out.push_back(inner);
       }
     }
   }
@@ -257,7 +257,7 @@ void ParallelModel::State::apply_all() {
   for (const auto& [name, module] : own) {
     const nn::detail::LayerInParts* const parts = nn::detail::parts_of(module);
     if (parts == nullptr) continue;
-    const bool has_experts = nn::detail::is_of(module, typeid(nn::MoE));
+    const bool has_experts = nn::detail::is_of(module, TypeId::of<nn::MoE>());
     for (const auto& [within, p] : module.named_parameters()) {
       if (!parts->cut(within)) continue;
       if (has_experts) experts.push_back(p);

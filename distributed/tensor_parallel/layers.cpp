@@ -120,7 +120,7 @@ template <class Parts, class Layer, class Options>
 void cut(const char* op, const nn::Module& layer, const Options& options, Location where) {
   const CallScope call(op, where);
   options.group.member().check_member();
-  if (!nn::detail::is_of(layer, typeid(Layer))) {
+  if (!nn::detail::is_of(layer, TypeId::of<Layer>())) {
     raise<ValueError>({.problem = fmt::format("a {} is not cut so", layer.class_name())});
   }
   nn::detail::put_in_parts(layer, Shared<Parts>::make(options), where);

@@ -12,8 +12,8 @@ thread_local const RenewedStatistics* RenewedStatistics::running = nullptr;
 namespace {
 
 bool is_batch_norm(const StateAccess::State& state) {
-  const std::type_info& type = *state.type;
-  return type == typeid(BatchNorm1d) || type == typeid(BatchNorm2d) || type == typeid(BatchNorm3d);
+  const TypeId type = state.type;
+  return type == TypeId::of<BatchNorm1d>() || type == TypeId::of<BatchNorm2d>() || type == TypeId::of<BatchNorm3d>();
 }
 
 }  // namespace

@@ -23,11 +23,11 @@ const StateAccess::State::Entry* weight_of(const Module& module) {
   return nullptr;
 }
 
-bool is_embedding(const Module& module) { return *StateAccess::state(module).type == typeid(Embedding); }
+bool is_embedding(const Module& module) { return StateAccess::state(module).type == TypeId::of<Embedding>(); }
 
 /// Whether it is a Linear or an Embedding with a forward that supports adapters.
 bool is_adaptable(const Module& module) {
-  const bool has_forward = *StateAccess::state(module).type == typeid(Linear) || is_embedding(module);
+  const bool has_forward = StateAccess::state(module).type == TypeId::of<Linear>() || is_embedding(module);
   return has_forward && !is_in_low_precision(module) && weight_of(module) != nullptr &&
          weight_of(module)->tensor.dim() == 2;
 }
@@ -307,7 +307,7 @@ namespace {
 std::unordered_set<std::string> read_by_attention(const Module& model) {
   std::unordered_set<std::string> out;
   for (const auto& [name, module] : model.named_modules()) {
-    const bool is_attention = *detail::StateAccess::state(module).type == typeid(MultiheadAttention);
+    const bool is_attention = detail::StateAccess::state(module).type == TypeId::of<MultiheadAttention>();
     if (is_attention) out.insert(detail::joined(name, "out_proj"));
   }
   return out;

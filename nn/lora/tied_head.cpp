@@ -29,7 +29,7 @@ const Module* child_of(const Module& module, std::string_view name) {
 /// Whether the model was constructed without an output layer.
 bool is_tied(const Module& module) {
   const State& state = StateAccess::state(module);
-  return *state.type == typeid(CausalLM) && state.config.get_or("tied", false);
+  return state.type == TypeId::of<CausalLM>() && state.config.get_or("tied", false);
 }
 
 /// Null if the embedding has another weight now, for example quantized.

@@ -55,14 +55,14 @@ namespace {
 
 bool is_linear(const Module& module) {
   const State& state = StateAccess::state(module);
-  return *state.type == typeid(Linear) && !is_in_low_precision(module);
+  return state.type == TypeId::of<Linear>() && !is_in_low_precision(module);
 }
 
 /// Names of the out_proj layers of attention, which reads their weights itself.
 std::unordered_set<std::string> read_by_others(const Module& model) {
   std::unordered_set<std::string> out;
   for (const auto& [name, module] : model.named_modules()) {
-    if (is_of(module, typeid(MultiheadAttention))) out.insert(joined(name, "out_proj"));
+    if (is_of(module, TypeId::of<MultiheadAttention>())) out.insert(joined(name, "out_proj"));
   }
   return out;
 }

@@ -6,10 +6,10 @@
 
 namespace weft::train {
 
-void* Evaluation::find(const FigureName& name, const std::type_info& type) const {
+void* Evaluation::find(const FigureName& name, TypeId type) const {
   for (const Entry& entry : entries_) {
     if (entry.name != name.text) continue;
-    if (*entry.type == type) return entry.held.get();
+    if (entry.type == type) return entry.held.get();
     raise<ValueError>({.op = "Evaluation", .problem = fmt::format("\"{}\" is the name of two metrics", name.text)},
                       name.where);
   }
