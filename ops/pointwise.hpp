@@ -69,6 +69,9 @@ WEFT_API const Tensor& round_(const Tensor& x, int64_t decimals, Location where 
 /// complex alpha among real numbers.
 [[nodiscard]] WEFT_API Tensor add(const Operand& a, const Operand& b, Scalar alpha);
 [[nodiscard]] WEFT_API Tensor sub(const Operand& a, const Operand& b, Scalar alpha);
+/// x += alpha * other and x -= alpha * other; return x.
+WEFT_API const Tensor& add_(const Tensor& x, const Operand& other, Scalar alpha);
+WEFT_API const Tensor& sub_(const Tensor& x, const Operand& other, Scalar alpha);
 /// a + value * b * c. Errors as add.
 [[nodiscard]] WEFT_API Tensor addcmul(const Operand& a, const Operand& b, const Operand& c, Scalar value);
 

@@ -1,73 +1,19 @@
-// The methods that Tensor and x[…] share. A method without a comment is the free function of the same name in ops/,
-// called with the tensor as first argument; ops/ documents shapes, dtypes, aliasing and errors. Both classes include
-// this file in their body. WEFT_WRITES declares a method that writes, and returns the tensor itself or, for x[…], the
-// selected elements after they were written back into x; WEFT_WRITES_AS declares and defines one that calls another.
+// The methods that Tensor and x[…] share. Both classes include this file in their body. WEFT_WRITES declares a method
+// that writes, and returns the tensor itself or, for x[…], the selected elements after they were written back into x.
+//
+// A declaration here is all that a method needs: it calls the free function of the same name in ops/, with the tensor
+// as first argument. cmake/methods.cmake makes a row of each declaration, and ops/methods.cpp defines the methods from
+// the rows. ops/ documents shapes, dtypes, aliasing and errors of methods without a comment.
 #if !defined(WEFT_WRITES)
 #include "tensor.hpp"
 #else
 
-// ---- views: same dtype and device; storage and version counter are shared. Negative dimensions count from the end.
-// IndexError for a dimension that x does not have, ShapeError if the result would have more than 8 dimensions ----
-/// The elements in row-major order with another shape. One size may be -1: it is inferred. Raises ShapeError if the
-/// element count differs, or if the strides require a copy.
-[[nodiscard]] Tensor view(const Dims& shape, Location where = {}) const;
-/// The same bytes as elements of another dtype, not recorded; PyTorch's view(dtype). If the element size differs, the
-/// last dimension grows or shrinks. Raises ShapeError if that dimension is not contiguous or its size is not divisible,
-/// if another stride is not divisible, or if x is 0-d.
-[[nodiscard]] Tensor view_bytes(DType dtype, Location where = {}) const;
+// ---- views ----
 [[nodiscard]] Tensor real(Location where = {}) const;
 [[nodiscard]] Tensor imag(Location where = {}) const;
 [[nodiscard]] Tensor view_as_real(Location where = {}) const;
 [[nodiscard]] Tensor view_as_complex(Location where = {}) const;
-/// As view, but returns a contiguous copy if the strides do not allow a view.
-[[nodiscard]] Tensor reshape(const Dims& shape, Location where = {}) const;
-/// Swaps two dimensions.
-[[nodiscard]] Tensor transpose(int dim0, int dim1, Location where = {}) const;
-/// Transpose: [m, n] -> [n, m]. Returns a tensor of rank 0 or 1 unchanged. Raises ShapeError above rank 2.
-[[nodiscard]] Tensor t(Location where = {}) const;
-/// Dimension i of the result is x's dimension dims[i]. Raises ShapeError unless `dims` contains each dimension once.
-[[nodiscard]] Tensor permute(const Dims& dims, Location where = {}) const;
-/// Elements start, start + step, … before stop along dim, with Python's rules for bounds (see Slice); the step may be
-/// negative. Raises ValueError for a step of 0, IndexError for a 0-d tensor.
-[[nodiscard]] Tensor slice(int dim, std::optional<int64_t> start = {}, std::optional<int64_t> stop = {},
-                           int64_t step = 1, Location where = {}) const;
-/// `length` elements along dim, beginning at `start`; a negative start counts from the end. Raises IndexError unless
-/// all of them exist.
-[[nodiscard]] Tensor narrow(int dim, int64_t start, int64_t length, Location where = {}) const;
-/// As above, with a one-element integer tensor as start; the host waits for its value. Raises DTypeError for another
-/// dtype, ValueError for another number of elements.
-[[nodiscard]] Tensor narrow(int dim, const Tensor& start, int64_t length, Location where = {}) const;
-/// Element `index` along dim, with that dimension removed; a negative index counts from the end. Raises IndexError if
-/// it is out of range, and for a 0-d tensor.
-[[nodiscard]] Tensor select(int dim, int64_t index, Location where = {}) const;
-/// Inserts a dimension of size 1 before dimension dim, in [-rank - 1, rank].
-[[nodiscard]] Tensor unsqueeze(int dim, Location where = {}) const;
-/// Removes all dimensions of size 1, or only dim, which stays if its size is not 1.
-[[nodiscard]] Tensor squeeze(Location where = {}) const;
-[[nodiscard]] Tensor squeeze(int dim, Location where = {}) const;
-/// Repeats dimensions of size 1 with stride 0 and adds leading dimensions to match `shape`; -1 keeps a size. Raises
-/// ShapeError if any other size would change. Writing to repeated elements raises ValueError.
-[[nodiscard]] Tensor expand(const Dims& shape, Location where = {}) const;
-/// The diagonal of dim0 and dim1, elements (i, i + offset), as the last dimension in place of those two. Empty if the
-/// offset is outside of the matrix. Raises ShapeError if dim0 and dim1 are the same.
-[[nodiscard]] Tensor diagonal(int64_t offset = 0, int dim0 = 0, int dim1 = 1, Location where = {}) const;
-/// Merges dimensions start_dim to end_dim, both included; [1] for a 0-d tensor. Returns a contiguous copy if the
-/// strides do not allow a view. Raises ValueError if end_dim is before start_dim.
-[[nodiscard]] Tensor flatten(int start_dim = 0, int end_dim = -1, Location where = {}) const;
 [[nodiscard]] Tensor unfold(int dim, int64_t size, int64_t step, Location where = {}) const;
-/// The storage with any shape, strides and offset, in elements; the default offset is that of x. Raises ShapeError if
-/// an element is outside of the storage, or if the number of strides differs from that of sizes.
-[[nodiscard]] Tensor as_strided(const Dims& shape, const Dims& strides, std::optional<int64_t> storage_offset = {},
-                                Location where = {}) const;
-/// Consecutive pieces of `size` elements along dim. The last one is smaller if the size does not divide the dimension;
-/// an empty dimension gives one empty piece. Raises ValueError unless size > 0, and for a 0-d tensor. This and the next
-/// two raise ShapeError for more than 2^24 pieces, AutogradError for more than 65535 recorded pieces.
-[[nodiscard]] std::vector<Tensor> split(int64_t size, int dim = 0, Location where = {}) const;
-/// Splits into pieces of ceil(size(dim) / chunks) elements, so at most `chunks` pieces. Raises ValueError unless chunks
-/// > 0, and for a 0-d tensor.
-[[nodiscard]] std::vector<Tensor> chunk(int64_t chunks, int dim = 0, Location where = {}) const;
-/// select(dim, i) for every i. Raises ShapeError for a 0-d tensor.
-[[nodiscard]] std::vector<Tensor> unbind(int dim = 0, Location where = {}) const;
 [[nodiscard]] Tensor movedim(const Dims& source, const Dims& destination, Location where = {}) const;
 [[nodiscard]] Tensor moveaxis(const Dims& source, const Dims& destination, Location where = {}) const;
 [[nodiscard]] Tensor swapaxes(int dim0, int dim1, Location where = {}) const;
@@ -96,28 +42,8 @@
 [[nodiscard]] std::vector<Tensor> dsplit(int64_t sections, Location where = {}) const;
 [[nodiscard]] std::vector<Tensor> dsplit(std::span<const int64_t> indices, Location where = {}) const;
 [[nodiscard]] std::vector<Tensor> dsplit(std::initializer_list<int64_t> indices, Location where = {}) const;
-/// The same elements outside of the graph: no gradient flows through the result.
-[[nodiscard]] Tensor detach(Location where = {}) const;
 
 // ---- copies: new contiguous tensors, recorded ----
-[[nodiscard]] Tensor clone(Location where = {}) const;
-/// Returns x itself if it is contiguous.
-[[nodiscard]] Tensor contiguous(Location where = {}) const;
-/// Converts to another dtype or device; returns x itself if nothing changes. Conversions to floating point round to
-/// nearest even, conversions to integers truncate. Gradients flow between floating-point dtypes. Raises DeviceError if
-/// the device does not exist, and for a copy from meta.
-[[nodiscard]] Tensor to(DType dtype, Location where = {}) const;
-[[nodiscard]] Tensor to(Device device, Location where = {}) const;
-[[nodiscard]] Tensor to(Device device, DType dtype, Location where = {}) const;
-/// As `to(device)`. With .non_blocking, and pinned memory on the CPU's side, the copy is only queued on the current
-/// streams of both devices. A CPU source must not change until the device has read it. A CPU result is pinned and valid
-/// after `synchronize` or an event.
-[[nodiscard]] Tensor to(Device device, CopyOptions options, Location where = {}) const;
-/// A copy in pinned CPU memory, which devices of one type access directly: the type of `device`, or the first type that
-/// has a device. Returns x itself if it is already pinned. Raises DeviceError if the device does not exist.
-[[nodiscard]] Tensor pin_memory(std::optional<Device> device = {}, Location where = {}) const;
-/// Whether x is pinned for the type of `device`, or for any type if none is given.
-bool is_pinned(std::optional<Device> device = {}, Location where = {}) const;
 /// As to(dtype), with a choice for values beyond the largest.
 [[nodiscard]] Tensor cast(DType dtype, Overflow overflow = Overflow::by_format, Location where = {}) const;
 [[nodiscard]] Tensor flip(const Dims& dims, Location where = {}) const;
@@ -195,6 +121,9 @@ WEFT_WRITES(clip_(std::optional<Scalar> low = {}, std::optional<Scalar> high = {
 WEFT_WRITES(clip_(const Tensor& low, const Tensor& high = {}, Location where = {}));
 [[nodiscard]] Tensor add(const Operand& other, Scalar alpha) const;
 [[nodiscard]] Tensor sub(const Operand& other, Scalar alpha) const;
+/// x += alpha * other and x -= alpha * other. Raises DTypeError if alpha is a fraction and all others are integers.
+WEFT_WRITES(add_(const Operand& other, Scalar alpha));
+WEFT_WRITES(sub_(const Operand& other, Scalar alpha));
 [[nodiscard]] Tensor addcmul(const Operand& b, const Operand& c, Scalar value = 1) const;
 [[nodiscard]] Tensor lerp(const Operand& end, const Operand& weight) const;
 [[nodiscard]] Tensor addcdiv(const Operand& b, const Operand& c, Scalar value = 1) const;
@@ -257,18 +186,6 @@ bool equal(const Tensor& other, Location where = {}) const;
 [[nodiscard]] Tensor logsumexp(const Dims& dims, bool keepdim = false, Location where = {}) const;
 [[nodiscard]] Tensor norm(Location where = {}) const;
 [[nodiscard]] Tensor norm(const Dims& dims, Location where = {}) const;
-template <std::same_as<bool> B>
-[[nodiscard]] Tensor norm(const Dims& dims, B keepdim, Location where = {}) const {
-  return vector_norm(2, dims, keepdim, {}, where);
-}
-/// A number is the order: x.norm(1) is the sum of magnitudes, x.norm({1}) reduces dimension 1.
-template <Arithmetic P>
-[[nodiscard]] Tensor norm(P p, const Dims& dims = {}, bool keepdim = false, std::optional<DType> dtype = {},
-                          Location where = {}) const {
-  return vector_norm(static_cast<double>(p), dims, keepdim, dtype, where);
-}
-template <Arithmetic P, std::same_as<bool> B>
-[[nodiscard]] Tensor norm(P dim, B keepdim, Location where = {}) const = delete;  // x.norm({dim}, keepdim)
 [[nodiscard]] Tensor vector_norm(double order = 2, const Dims& dims = {}, bool keepdim = false,
                                  std::optional<DType> dtype = {}, Location where = {}) const;
 [[nodiscard]] Tensor cumsum(std::optional<int64_t> dim, bool exclusive = false, bool reverse = false,
@@ -351,33 +268,49 @@ WEFT_WRITES(cumsum_(int64_t dim, bool exclusive = false, bool reverse = false, L
                              Location where = {}) const;
 
 // ---- losses; the tensor is the input, or the logits ----
-#define WEFT_LOSS_METHOD(name, Options)                   \
-  [[nodiscard]] Tensor name(const Operand& target) const; \
-  [[nodiscard]] Tensor name(const Operand& target, const Options& options) const;
-WEFT_LOSS_METHOD(cross_entropy, CrossEntropyOptions)
-WEFT_LOSS_METHOD(nll_loss, NllOptions)
-WEFT_LOSS_METHOD(mse_loss, LossOptions)
-WEFT_LOSS_METHOD(l1_loss, LossOptions)
-WEFT_LOSS_METHOD(huber_loss, HuberOptions)
-WEFT_LOSS_METHOD(smooth_l1_loss, SmoothL1Options)
-WEFT_LOSS_METHOD(binary_cross_entropy_with_logits, BinaryCrossEntropyOptions)
-WEFT_LOSS_METHOD(binary_cross_entropy, PlainBinaryOptions)
-WEFT_LOSS_METHOD(kl_div, KlOptions)
-WEFT_LOSS_METHOD(poisson_nll_loss, PoissonNllOptions)
-WEFT_LOSS_METHOD(hinge_embedding_loss, HingeOptions)
-WEFT_LOSS_METHOD(soft_margin_loss, LossOptions)
-WEFT_LOSS_METHOD(multi_margin_loss, MultiMarginOptions)
-WEFT_LOSS_METHOD(multilabel_margin_loss, LossOptions)
-WEFT_LOSS_METHOD(multilabel_soft_margin_loss, PlainBinaryOptions)
-#undef WEFT_LOSS_METHOD
-#define WEFT_LOSS_METHOD(name, Options, a, b)                          \
-  [[nodiscard]] Tensor name(const Operand& a, const Operand& b) const; \
-  [[nodiscard]] Tensor name(const Operand& a, const Operand& b, const Options& options) const;
-WEFT_LOSS_METHOD(gaussian_nll_loss, GaussianNllOptions, target, variance)
-WEFT_LOSS_METHOD(cosine_embedding_loss, MarginOptions, other, target)
-WEFT_LOSS_METHOD(margin_ranking_loss, MarginOptions, other, target)
-WEFT_LOSS_METHOD(triplet_margin_loss, TripletOptions, positive, negative)
-#undef WEFT_LOSS_METHOD
+[[nodiscard]] Tensor cross_entropy(const Operand& target) const;
+[[nodiscard]] Tensor cross_entropy(const Operand& target, const CrossEntropyOptions& options) const;
+[[nodiscard]] Tensor nll_loss(const Operand& target) const;
+[[nodiscard]] Tensor nll_loss(const Operand& target, const NllOptions& options) const;
+[[nodiscard]] Tensor mse_loss(const Operand& target) const;
+[[nodiscard]] Tensor mse_loss(const Operand& target, const LossOptions& options) const;
+[[nodiscard]] Tensor l1_loss(const Operand& target) const;
+[[nodiscard]] Tensor l1_loss(const Operand& target, const LossOptions& options) const;
+[[nodiscard]] Tensor huber_loss(const Operand& target) const;
+[[nodiscard]] Tensor huber_loss(const Operand& target, const HuberOptions& options) const;
+[[nodiscard]] Tensor smooth_l1_loss(const Operand& target) const;
+[[nodiscard]] Tensor smooth_l1_loss(const Operand& target, const SmoothL1Options& options) const;
+[[nodiscard]] Tensor binary_cross_entropy_with_logits(const Operand& target) const;
+[[nodiscard]] Tensor binary_cross_entropy_with_logits(const Operand& target,
+                                                      const BinaryCrossEntropyOptions& options) const;
+[[nodiscard]] Tensor binary_cross_entropy(const Operand& target) const;
+[[nodiscard]] Tensor binary_cross_entropy(const Operand& target, const PlainBinaryOptions& options) const;
+[[nodiscard]] Tensor kl_div(const Operand& target) const;
+[[nodiscard]] Tensor kl_div(const Operand& target, const KlOptions& options) const;
+[[nodiscard]] Tensor poisson_nll_loss(const Operand& target) const;
+[[nodiscard]] Tensor poisson_nll_loss(const Operand& target, const PoissonNllOptions& options) const;
+[[nodiscard]] Tensor hinge_embedding_loss(const Operand& target) const;
+[[nodiscard]] Tensor hinge_embedding_loss(const Operand& target, const HingeOptions& options) const;
+[[nodiscard]] Tensor soft_margin_loss(const Operand& target) const;
+[[nodiscard]] Tensor soft_margin_loss(const Operand& target, const LossOptions& options) const;
+[[nodiscard]] Tensor multi_margin_loss(const Operand& target) const;
+[[nodiscard]] Tensor multi_margin_loss(const Operand& target, const MultiMarginOptions& options) const;
+[[nodiscard]] Tensor multilabel_margin_loss(const Operand& target) const;
+[[nodiscard]] Tensor multilabel_margin_loss(const Operand& target, const LossOptions& options) const;
+[[nodiscard]] Tensor multilabel_soft_margin_loss(const Operand& target) const;
+[[nodiscard]] Tensor multilabel_soft_margin_loss(const Operand& target, const PlainBinaryOptions& options) const;
+[[nodiscard]] Tensor gaussian_nll_loss(const Operand& target, const Operand& variance) const;
+[[nodiscard]] Tensor gaussian_nll_loss(const Operand& target, const Operand& variance,
+                                       const GaussianNllOptions& options) const;
+[[nodiscard]] Tensor cosine_embedding_loss(const Operand& other, const Operand& target) const;
+[[nodiscard]] Tensor cosine_embedding_loss(const Operand& other, const Operand& target,
+                                           const MarginOptions& options) const;
+[[nodiscard]] Tensor margin_ranking_loss(const Operand& other, const Operand& target) const;
+[[nodiscard]] Tensor margin_ranking_loss(const Operand& other, const Operand& target,
+                                         const MarginOptions& options) const;
+[[nodiscard]] Tensor triplet_margin_loss(const Operand& positive, const Operand& negative) const;
+[[nodiscard]] Tensor triplet_margin_loss(const Operand& positive, const Operand& negative,
+                                         const TripletOptions& options) const;
 [[nodiscard]] Tensor ctc_loss(const Operand& targets, const Operand& input_lengths,
                               const Operand& target_lengths) const;
 [[nodiscard]] Tensor ctc_loss(const Operand& targets, const Operand& input_lengths, const Operand& target_lengths,
@@ -448,21 +381,7 @@ WEFT_WRITES(masked_scatter_(const Tensor& mask, const Tensor& source, Location w
                                Location where = {}) const;
 [[nodiscard]] Tensor isin(const Operand& tests, bool invert = false) const;
 
-// ---- new values in place. While recording, these raise AutogradError for a leaf that requires a gradient and for a
-// view of one. ValueError if several positions share one element of memory (an expanded tensor). So do all in-place
-// writes ----
-/// x = source, from any device, broadcast to x's shape and converted to its dtype. Raises ShapeError if it cannot be
-/// broadcast.
-WEFT_WRITES(copy_(const Tensor& source, Location where = {}));
-/// With .non_blocking the copy is queued, as in `to`, if the CPU tensor is pinned and both tensors are contiguous with
-/// the same dtype and shape. Otherwise the copy is complete on return.
-WEFT_WRITES(copy_(const Tensor& source, CopyOptions options, Location where = {}));
-/// Raises ValueError if an integer dtype cannot represent the value.
-WEFT_WRITES(fill_(Scalar value, Location where = {}));
-WEFT_WRITES(zero_(Location where = {}));
-/// x += alpha * other and x -= alpha * other. Raises DTypeError if alpha is a fraction and all others are integers.
-WEFT_WRITES(add_(const Operand& other, Scalar alpha));
-WEFT_WRITES(sub_(const Operand& other, Scalar alpha));
+// ---- random values ----
 WEFT_WRITES(uniform_(double low = 0, double high = 1, Generator* generator = nullptr, Location where = {}));
 WEFT_WRITES(normal_(double mean = 0, double deviation = 1, Generator* generator = nullptr, Location where = {}));
 WEFT_WRITES(bernoulli_(double p = 0.5, Generator* generator = nullptr, Location where = {}));
@@ -484,6 +403,29 @@ WEFT_WRITES(log_normal_(double mean = 1, double deviation = 2, Generator* genera
 [[nodiscard]] Tensor new_full(const Dims& shape, Scalar value, const LikeOptions& options = {},
                               Location where = {}) const;
 
+// ---- linear algebra (ops/linalg.hpp) ----
+[[nodiscard]] Tensor inner(const Tensor& other, Location where = {}) const;
+[[nodiscard]] Tensor vdot(const Tensor& other, Location where = {}) const;
+[[nodiscard]] Tensor kron(const Tensor& other, Location where = {}) const;
+[[nodiscard]] Tensor cross(const Tensor& other, int dim = -1, Location where = {}) const;
+[[nodiscard]] Tensor addmv(const Tensor& a, const Tensor& b, Scalar beta = 1, Scalar alpha = 1,
+                           Location where = {}) const;
+[[nodiscard]] Tensor addr(const Tensor& a, const Tensor& b, Scalar beta = 1, Scalar alpha = 1,
+                          Location where = {}) const;
+[[nodiscard]] Tensor addbmm(const Tensor& a, const Tensor& b, Scalar beta = 1, Scalar alpha = 1,
+                            Location where = {}) const;
+[[nodiscard]] Tensor baddbmm(const Tensor& a, const Tensor& b, Scalar beta = 1, Scalar alpha = 1,
+                             Location where = {}) const;
+[[nodiscard]] Tensor det(Location where = {}) const;
+[[nodiscard]] Tensor logdet(Location where = {}) const;
+[[nodiscard]] Tensor inverse(Location where = {}) const;
+[[nodiscard]] Tensor pinverse(double rcond = 1e-15, Location where = {}) const;
+[[nodiscard]] Tensor matrix_exp(Location where = {}) const;
+[[nodiscard]] Tensor matrix_power(int64_t n, Location where = {}) const;
+[[nodiscard]] Tensor cholesky_inverse(bool upper = false, Location where = {}) const;
+[[nodiscard]] Tensor cholesky_solve(const Tensor& factor, bool upper = false, Location where = {}) const;
+
 #include "more_methods.hpp"
+#include "own_methods.hpp"
 
 #endif

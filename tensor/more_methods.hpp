@@ -1,5 +1,6 @@
-// Methods of Tensor and x[…] that are written by others: PyTorch's second names, forms relative to another tensor, and
-// linear algebra. methods.hpp includes this file.
+// Methods of Tensor and x[…] that are defined here by others, or by hand for both classes: PyTorch's second names,
+// forms relative to another tensor, fills and copies. methods.hpp includes this file. WEFT_WRITES_AS declares and
+// defines a method that calls another.
 #if !defined(WEFT_WRITES)
 #include "tensor.hpp"
 #else
@@ -97,8 +98,35 @@ WEFT_WRITES_AS(clamp_max_(Scalar high, Location where = {}), clamp_(std::nullopt
 [[nodiscard]] Tensor narrow_copy(int dim, int64_t start, int64_t length, Location where = {}) const {
   return narrow(dim, start, length, where).clone(where);
 }
+
+// ---- new values in place. While recording, these raise AutogradError for a leaf that requires a gradient and for a
+// view of one. ValueError if several positions share one element of memory (an expanded tensor). So do all in-place
+// writes ----
+/// x = source, from any device, broadcast to x's shape and converted to its dtype. Raises ShapeError if it cannot be
+/// broadcast.
+WEFT_WRITES(copy_(const Tensor& source, Location where = {}));
+/// With .non_blocking the copy is queued, as in `to`, if the CPU tensor is pinned and both tensors are contiguous with
+/// the same dtype and shape. Otherwise the copy is complete on return.
+WEFT_WRITES(copy_(const Tensor& source, CopyOptions options, Location where = {}));
+/// Raises ValueError if an integer dtype cannot represent the value.
+WEFT_WRITES(fill_(Scalar value, Location where = {}));
+WEFT_WRITES(zero_(Location where = {}));
 /// Fills the diagonal of a tensor of two or more dimensions: elements (i, i, …).
 WEFT_WRITES(fill_diagonal_(Scalar value, Location where = {}));
+
+// ---- norms ----
+template <std::same_as<bool> B>
+[[nodiscard]] Tensor norm(const Dims& dims, B keepdim, Location where = {}) const {
+  return vector_norm(2, dims, keepdim, {}, where);
+}
+/// A number is the order: x.norm(1) is the sum of magnitudes, x.norm({1}) reduces dimension 1.
+template <Arithmetic P>
+[[nodiscard]] Tensor norm(P p, const Dims& dims = {}, bool keepdim = false, std::optional<DType> dtype = {},
+                          Location where = {}) const {
+  return vector_norm(static_cast<double>(p), dims, keepdim, dtype, where);
+}
+template <Arithmetic P, std::same_as<bool> B>
+[[nodiscard]] Tensor norm(P dim, B keepdim, Location where = {}) const = delete;  // x.norm({dim}, keepdim)
 
 // ---- x.view(4, 1) ----
 #define WEFT_SIZES_IN_BRACES(name)                                                                         \
@@ -114,27 +142,5 @@ WEFT_SIZES_IN_BRACES(expand)
 WEFT_SIZES_IN_BRACES(repeat)
 WEFT_SIZES_IN_BRACES(flip)
 #undef WEFT_SIZES_IN_BRACES
-
-// ---- linear algebra (ops/linalg.hpp) ----
-[[nodiscard]] Tensor inner(const Tensor& other, Location where = {}) const;
-[[nodiscard]] Tensor vdot(const Tensor& other, Location where = {}) const;
-[[nodiscard]] Tensor kron(const Tensor& other, Location where = {}) const;
-[[nodiscard]] Tensor cross(const Tensor& other, int dim = -1, Location where = {}) const;
-[[nodiscard]] Tensor addmv(const Tensor& a, const Tensor& b, Scalar beta = 1, Scalar alpha = 1,
-                           Location where = {}) const;
-[[nodiscard]] Tensor addr(const Tensor& a, const Tensor& b, Scalar beta = 1, Scalar alpha = 1,
-                          Location where = {}) const;
-[[nodiscard]] Tensor addbmm(const Tensor& a, const Tensor& b, Scalar beta = 1, Scalar alpha = 1,
-                            Location where = {}) const;
-[[nodiscard]] Tensor baddbmm(const Tensor& a, const Tensor& b, Scalar beta = 1, Scalar alpha = 1,
-                             Location where = {}) const;
-[[nodiscard]] Tensor det(Location where = {}) const;
-[[nodiscard]] Tensor logdet(Location where = {}) const;
-[[nodiscard]] Tensor inverse(Location where = {}) const;
-[[nodiscard]] Tensor pinverse(double rcond = 1e-15, Location where = {}) const;
-[[nodiscard]] Tensor matrix_exp(Location where = {}) const;
-[[nodiscard]] Tensor matrix_power(int64_t n, Location where = {}) const;
-[[nodiscard]] Tensor cholesky_inverse(bool upper = false, Location where = {}) const;
-[[nodiscard]] Tensor cholesky_solve(const Tensor& factor, bool upper = false, Location where = {}) const;
 
 #endif

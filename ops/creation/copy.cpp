@@ -368,6 +368,24 @@ const Tensor& Tensor::fill_(Scalar value, Location where) const {
 
 const Tensor& Tensor::zero_(Location where) const { return fill_(0, where); }
 
+const Tensor& Tensor::fill_diagonal_(Scalar value, Location where) const {
+  if (dim(where) == 2) return diagonal(0, 0, 1, where).fill_(value, where), *this;
+  const Dims shape = this->shape(where), steps = strides(where);
+  if (shape.size() < 2) raise<ShapeError>({.op = "fill_diagonal_", .problem = "x needs two or more dimensions"}, where);
+  int64_t step = 0;
+  for (int d = 0; d < shape.size(); ++d) {
+    if (shape[d] != shape[0]) {
+      raise<ShapeError>({.op = "fill_diagonal_",
+                         .problem = "x has more than two dimensions, which must be of one size",
+                         .details = shape.text()},
+                        where);
+    }
+    step += steps[d];
+  }
+  as_strided({shape[0]}, {step}, {}, where).fill_(value, where);
+  return *this;
+}
+
 void Tensor::copy_elements(void* out, DType type, Location where) const {
   const char* const outer = detail::current_call.op;
   const CallScope call("to_vector", where);

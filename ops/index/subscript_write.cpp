@@ -277,6 +277,10 @@ Tensor Indexed::copy_(const Tensor& source, Location where) const& { return elem
 Tensor Indexed::copy_(const Tensor& source, CopyOptions options, Location where) const& {
   return elements().copy_(source, options, where);
 }
+Tensor Indexed::fill_diagonal_(Scalar value, Location where) && {
+  return write([&](const Tensor& x) { x.fill_diagonal_(value, where); });
+}
+Tensor Indexed::fill_diagonal_(Scalar value, Location where) const& { return elements().fill_diagonal_(value, where); }
 
 // ---- records --------------------------------------------------------------------------------------------------------
 

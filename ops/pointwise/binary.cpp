@@ -609,19 +609,19 @@ bool add_in_place_plain(const Tensor& a, const Operand& b, Scalar alpha) {
 Tensor add(const Operand& a, const Operand& b, Scalar alpha) { return add_scaled("add", a, b, alpha, false); }
 Tensor sub(const Operand& a, const Operand& b, Scalar alpha) { return add_scaled("sub", a, b, alpha, true); }
 
-const Tensor& Tensor::add_(const Operand& other, Scalar alpha) const {
+const Tensor& add_(const Tensor& x, const Operand& other, Scalar alpha) {
   const CallScope call("add_", other.where);
-  if (alpha.is_one()) return weft::add_(*this, other);
-  if (add_in_place_plain(*this, other, alpha)) return *this;
+  if (alpha.is_one()) return add_(x, other);
+  if (add_in_place_plain(x, other, alpha)) return x;
   return write_computed(
-      *this, [&](const Tensor& old) { return weft::add(Operand(old, other.where), other, alpha); }, other.tensor());
+      x, [&](const Tensor& old) { return add(Operand(old, other.where), other, alpha); }, other.tensor());
 }
-const Tensor& Tensor::sub_(const Operand& other, Scalar alpha) const {
+const Tensor& sub_(const Tensor& x, const Operand& other, Scalar alpha) {
   const CallScope call("sub_", other.where);
-  if (alpha.is_one()) return weft::sub_(*this, other);
-  if (add_in_place_plain(*this, other, negated(alpha))) return *this;
+  if (alpha.is_one()) return sub_(x, other);
+  if (add_in_place_plain(x, other, negated(alpha))) return x;
   return write_computed(
-      *this, [&](const Tensor& old) { return weft::sub(Operand(old, other.where), other, alpha); }, other.tensor());
+      x, [&](const Tensor& old) { return sub(Operand(old, other.where), other, alpha); }, other.tensor());
 }
 const Tensor& Tensor::operator+=(const Operand& other) const { return weft::add_(*this, other); }
 const Tensor& Tensor::operator-=(const Operand& other) const { return weft::sub_(*this, other); }

@@ -1,10 +1,14 @@
-// Every op with a tensor as first argument is a method of Tensor and of x[…], with the result of the free function.
+// Every method of Tensor and of x[…] gives the result of its op, and its kernels and nodes have the caller's location.
+#include <concepts>
+#include <cstring>
 #include <filesystem>
 #include <set>
 #include <string>
+#include <tuple>
 
 #include <gtest/gtest.h>
 
+#include "samples.hpp"
 #include "values.hpp"
 
 #include <weft/backends/watch/observe.hpp>
@@ -43,10 +47,14 @@ Tensor around(const Tensor& x) { return stack({zeros_like(x), x, zeros_like(x)})
 
 struct Places final : KernelObserver {
   std::set<std::string> files;
+  bool called = false;
   void add(Location where) {
     if (where.known()) files.insert(std::filesystem::path(where.file()).filename());
   }
-  void before(const KernelCall& kernel) override { add(kernel.where); }
+  void before(const KernelCall& kernel) override {
+    called = true;
+    add(kernel.where);
+  }
   void add_graph(const Tensor& result) {
     std::vector<const Node*> left{result.impl()->node};
     std::set<const Node*> met;
@@ -82,6 +90,7 @@ void expect_own_places(const Tensor& x, const Form<const Tensor&>& op, const cha
     const ObserverGuard watching(places);
     for (const Tensor& result : op(leaf)) {
       if (!result.defined() || !result.requires_grad()) continue;
+      places.called = true;
       places.add_graph(result);
       Tensor first = grad({result}, {leaf}, {ones_like(result)}, {.create_graph = true, .allow_unused = true})[0];
       if (!first.defined() || !first.requires_grad()) continue;
@@ -92,10 +101,8 @@ void expect_own_places(const Tensor& x, const Form<const Tensor&>& op, const cha
       }
     }
   }
-  // These are drawn on the host, by no kernel, and have no gradient.
-  const std::set<std::string> silent{"standard_gamma", "binomial", "multinomial"};
   const std::set<std::string> own{"methods_test.cpp"};
-  EXPECT_EQ(places.files, silent.contains(what) ? std::set<std::string>() : own) << what;
+  EXPECT_EQ(places.files, places.called ? own : std::set<std::string>()) << what;
 }
 
 template <class Call>
@@ -113,7 +120,6 @@ void expect_same_forms(const char* name, const Tensor& x, Form<const Tensor&> fu
   expect_same(drawn_alike([&] { return part(around(x)[1]); }), expected, (what + " as a method of x[i]").c_str());
   expect_same(drawn_alike([&] { return part(around(x)[{None, 1}][0]); }), expected, (what + " of x[i][j]").c_str());
   expect_own_places(x, method, name);
-  expect_own_places(x, function, name);
 }
 
 // The same for a method that writes; x[i] and x[list] must bring the new values into x.
@@ -136,18 +142,115 @@ void expect_same_writes(const char* name, const Tensor& x, Form<const Tensor&> f
   expect_own_places(x, on_a_copy, name);
 }
 
+// ---- methods of which the record's samples have the arguments ----
+
+// Whether a Value becomes a T: all argument types but options, enumerators and lists in braces.
+template <class T>
+concept FromValue = std::same_as<T, Operand> || std::same_as<T, Scalar> || std::same_as<T, double> ||
+    std::same_as<T, int64_t> || std::same_as<T, int> || std::same_as<T, bool> || std::same_as<T, Dims> ||
+    std::same_as<T, Tensor> || std::same_as<T, DType> || std::same_as<T, Generator*> ||
+    std::same_as<T, std::optional<double>> || std::same_as<T, std::optional<int64_t>> ||
+    std::same_as<T, std::optional<Scalar>> || std::same_as<T, std::optional<DType>>;
+
+template <FromValue T>
+T from_value(const Value& value) {
+  if constexpr (std::same_as<T, Operand>) {
+    const auto* t = std::get_if<Tensor>(&value);
+    return t != nullptr ? Operand(*t) : Operand(detail::number_in(value));
+  } else {
+    return detail::Unbox<T>::from(value);
+  }
+}
+
+// A method with the parameters P, of which the last may be the location.
+template <class... P>
+constexpr int argument_count = (0 + ... + (std::same_as<P, Location> ? 0 : 1));
+
+template <class... P, size_t... I>
+Tensors call_with(const auto& method, auto&& x, const Values& arguments, std::index_sequence<I...>) {
+  using Types = std::tuple<std::type_identity<std::remove_cvref_t<P>>...>;
+  return parts(method(static_cast<decltype(x)&&>(x),
+                      from_value<typename std::tuple_element_t<I, Types>::type>(arguments[I])...));
+}
+
+// The sample's values for the parameters of the method, by name. None where a parameter is no argument of the op, or
+// where another argument is given.
+std::optional<Values> arguments_of(const OpRecord& record, const Values& sample, std::string_view parameters) {
+  const std::vector<Argument>& arguments = record.signature().arguments;
+  Values out;
+  size_t given = 1;
+  while (!parameters.empty()) {
+    const size_t end = std::min(parameters.find(','), parameters.size());
+    const Argument* argument = record.signature().find(parameters.substr(0, end));
+    parameters.remove_prefix(std::min(end + 2, parameters.size()));
+    const size_t i = argument == nullptr ? 0 : static_cast<size_t>(argument - arguments.data());
+    if (i == 0) return {};
+    const bool in_sample = i < sample.size() && !std::holds_alternative<std::monostate>(sample[i]);
+    out.push_back(in_sample ? sample[i] : argument->default_value);
+    given += in_sample;
+  }
+  for (const Value& value : sample) given -= std::holds_alternative<std::monostate>(value) ? 0 : 1;
+  return given == 0 ? std::optional(out) : std::nullopt;
+}
+
 class Methods : public ::testing::Test {
  protected:
-  std::set<std::string> seen;
+  // Compares x.name(…) and x[…].name(…) with the op, for every sample that has the arguments.
+  template <class... P>
+  void check_row(void (*)(P...), const char* name, const char* parameters, const auto& method) {
+    methods.insert(name);
+    if constexpr ((... && (FromValue<std::remove_cvref_t<P>> || std::same_as<P, Location>))) {
+      const bool writes = std::string_view(name).ends_with('_');
+      const std::string op(name, std::strlen(name) - writes);
+      const OpRecord* record = find_record(op.c_str());
+      if (record == nullptr) record = find_record(("linalg_" + op).c_str());
+      if (record == nullptr) return;
+      SampleMaker make(f64, {});
+      for (const Values& sample : record->samples(make)) {
+        const auto* x = sample.empty() ? nullptr : std::get_if<Tensor>(&sample[0]);
+        const std::optional<Values> arguments = arguments_of(*record, sample, parameters);
+        if (x == nullptr || !x->defined() || !arguments) continue;
+        const auto apply = [&](auto&& t) {
+          return call_with<P...>(method, static_cast<decltype(t)&&>(t), *arguments,
+                                 std::make_index_sequence<argument_count<P...>>());
+        };
+        try {
+          compare(*record, name, sample, apply, writes);
+          covered.insert(name);
+        } catch (const std::bad_variant_access&) {  // the sample is one of another overload
+        }
+      }
+    }
+  }
+
+  void compare(const OpRecord& record, const char* name, const Values& sample, const auto& apply, bool writes) {
+    const Tensor& x = std::get<Tensor>(sample[0]);
+    const auto function = [&](const Tensor& t) {
+      Values values = sample;
+      values[0] = t;
+      return testing::tensors_in({record.call(values)});
+    };
+    const auto method = [&](const Tensor& t) { return apply(t); };
+    const auto part = [&](Indexed&& t) { return apply(std::move(t)); };
+    if (!writes) return expect_same_forms(name, x, function, method, part);
+    const Tensors result = drawn_alike([&] { return function(x); });
+    if (result.size() != 1 || result[0].dtype() != x.dtype() || !(result[0].shape() == x.shape())) return;
+    expect_same_writes(
+        name, x, [&](const Tensor& t) { return Tensors{t.copy_(function(t)[0])}; }, method, part);
+  }
+
+  std::set<std::string> methods, covered;
 };
 
 // x.name(…), x[…].name(…) and name(x, …).
-#define SAME(name, x, ...)                                                                                             \
-  (seen.insert(#name), expect_same_forms(                                                                              \
-                           #name, x, [&](const Tensor& t) { return parts(weft::name(t __VA_OPT__(, ) __VA_ARGS__)); }, \
-                           [&](const Tensor& t) { return parts(t.name(__VA_ARGS__)); },                                \
-                           [&](Indexed&& t) { return parts(std::move(t).name(__VA_ARGS__)); }))
+#define SAME(name, x, ...)                                                                         \
+  (covered.insert(#name),                                                                          \
+   expect_same_forms(                                                                              \
+       #name, x, [&](const Tensor& t) { return parts(weft::name(t __VA_OPT__(, ) __VA_ARGS__)); }, \
+       [&](const Tensor& t) { return parts(t.name(__VA_ARGS__)); },                                \
+       [&](Indexed&& t) { return parts(std::move(t).name(__VA_ARGS__)); }))
 #define SAME_WRITE(name, x, ...)                                     \
+  covered.insert(#name);                                             \
   expect_same_writes(                                                \
       #name, x,                                                      \
       [&](const Tensor& t) {                                         \
@@ -157,7 +260,25 @@ class Methods : public ::testing::Test {
       [&](const Tensor& t) { return Tensors{t.name(__VA_ARGS__)}; }, \
       [&](Indexed&& t) { return Tensors{std::move(t).name(__VA_ARGS__)}; })
 
-TEST_F(Methods, AreAllOpsWhoseFirstArgumentIsATensor) {
+TEST_F(Methods, GiveTheResultsOfTheirOps) {
+#define WEFT_METHOD(result, name, parameters, location, ...)               \
+  check_row(static_cast<void(*) parameters>(nullptr), #name, #__VA_ARGS__, \
+            [](auto&& x, const auto&... a) { return static_cast<decltype(x)&&>(x).name(a...); });
+#define WEFT_WRITE(name, parameters, location, ...) WEFT_METHOD(Tensor, name, parameters, location, __VA_ARGS__)
+#define WEFT_OWN_METHOD WEFT_METHOD
+#include <weft_generated/methods.inc>
+#define WEFT_UNARY_ROW(name, ...)                    \
+  WEFT_METHOD(Tensor, name, (Location where), where) \
+  WEFT_METHOD(Tensor, name##_, (Location where), where)
+  WEFT_UNARY_OPS(WEFT_UNARY_ROW)
+#define WEFT_BINARY_ROW(name, ...)                              \
+  WEFT_METHOD(Tensor, name, (const Operand& b), other.where, b) \
+  WEFT_METHOD(Tensor, name##_, (const Operand& b), other.where, b)
+  WEFT_BINARY_OPS(WEFT_BINARY_ROW)
+  WEFT_INTEGER_OPS(WEFT_BINARY_ROW)
+#define WEFT_COMPARE_ROW(name, ...) WEFT_METHOD(Tensor, name, (const Operand& b), other.where, b)
+  WEFT_COMPARE_OPS(WEFT_COMPARE_ROW)
+
   const Tensor x = spread({3, 4}), y = spread({3, 4}, 1), p = spread({3, 4}, 2, 0.1, 0.9), square = spread({3, 3}, 3);
   const Tensor v = spread({4}, 4), w = spread({4}, 5), batch = spread({2, 3, 4}, 6), mask = x > 0;
   const Tensor index = tensor({2, 0}), at = tensor({{0, 1}, {2, 0}}), whole = tensor({1, 3, 1, 0});
@@ -218,7 +339,7 @@ TEST_F(Methods, AreAllOpsWhoseFirstArgumentIsATensor) {
   EXPECT_EQ(x.allclose(y), allclose(x, y));
   EXPECT_EQ(x.equal(x), true);
   EXPECT_EQ(around(x)[1].equal(y), equal(x, y));
-  seen.insert({"allclose", "equal"});
+  covered.insert({"allclose", "equal"});
   SAME(gelu, x);
   SAME(gelu, x, Approximate::tanh);
 
@@ -472,73 +593,7 @@ TEST_F(Methods, AreAllOpsWhoseFirstArgumentIsATensor) {
   SAME_WRITE(cauchy_, x);
   SAME_WRITE(log_normal_, x, 0, 0.5);
 
-  expect_same({x.where(mask, y), around(x)[1].where(mask, y)}, {where(mask, x, y), where(mask, x, y)}, "where");
-
-  // Tensors like another are made from it; the records of views call the methods.
-  const std::set<std::string> no_method{"normal",         "randint_like",
-                                        "rand_like",      "randn_like",
-                                        "empty_like",     "zeros_like",
-                                        "ones_like",      "full_like",
-                                        "attention",      "attention_varlen",
-                                        "cholesky_solve", "cholesky_inverse",
-                                        "logdet",         "inner",
-                                        "vdot",           "kron",
-                                        "baddbmm",        "addbmm",
-                                        "addmv",          "addr",
-                                        "complex",        "polar",
-                                        "stft",           "istft"};
-  const std::set<std::string> methods{"reshape", "transpose", "t",       "permute",   "select",
-                                      "narrow",  "unsqueeze", "squeeze", "expand",    "flatten",
-                                      "split",   "chunk",     "unbind",  "diagonal",  "broadcast_to",
-                                      "clone",   "detach",    "to",      "contiguous"};
-  // Functions of layers and linear algebra are not methods, as in PyTorch: each method costs compile time for all
-  // includers of Tensor.
-  const auto is_of_layers = [](const std::string& name) {
-    for (const char* part : {"conv",
-                             "pool",
-                             "dropout",
-                             "batch_norm",
-                             "group_norm",
-                             "instance_norm",
-                             "response_norm",
-                             "im2col",
-                             "col2im",
-                             "interpolate",
-                             "grid",
-                             "rrelu",
-                             "maxout",
-                             "embedding_bag",
-                             "csr_",
-                             "lstm",
-                             "gru",
-                             "rnn_",
-                             "packed_sequence",
-                             "pad_packed",
-                             "pack_padded",
-                             "bilinear",
-                             "moe_",
-                             "grouped_linear",
-                             "fused_",
-                             "linalg_",
-                             "quant",
-                             "gemm_fp8",
-                             "rope_",
-                             "fft_",
-                             "rotary",
-                             "mixture_of_experts"}) {
-      if (name.find(part) != std::string::npos) return true;
-    }
-    return false;
-  };
-  SampleMaker make(f64, {});
-  for (const OpRecord& record : op_records()) {
-    if (seen.contains(record.name) || no_method.contains(record.name) || methods.contains(record.name) ||
-        is_of_layers(record.name) || std::string(record.name) == "where")
-      continue;
-    const std::vector<Values> samples = record.samples(make);
-    const bool takes_tensor = !samples.empty() && std::holds_alternative<Tensor>(samples[0][0]);
-    EXPECT_FALSE(takes_tensor) << record.name << " is no method, or not compared here";
-  }
+  for (const std::string& name : methods) EXPECT_TRUE(covered.contains(name)) << name << " is not compared";
 }
 
 TEST_F(Methods, NameTheirOwnCallInErrorsAndNodes) {

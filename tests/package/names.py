@@ -23,7 +23,7 @@ PRIVATE = re.compile(r"(^|::)(detail|python|testing)(::|$)|^std|^fmt")
 
 
 # Bodies of classes, and the formulas of kernels.
-LEFT_OUT = re.compile(r"^tensor/(more_)?methods\.hpp$|^backends/(functors|watch|plugin)/|^[a-z]+\.hpp$")
+LEFT_OUT = re.compile(r"^tensor/((more|own)_)?methods\.hpp$|^backends/(functors|watch|plugin)/|^[a-z]+\.hpp$")
 
 
 def preprocessed(compiler, include, headers):
