@@ -83,7 +83,7 @@ bool works(const OpRecord& op, DType dtype, Device device, bool backward) {
 
 Support support_of(const OpRecord& op, DType dtype, Device device) {
   if (!works(op, dtype, device, false)) return Support::none;
-  const bool backward = op.differentiable && is_floating(dtype) && works(op, dtype, device, true);
+  const bool backward = op.facts.differentiable && is_floating(dtype) && works(op, dtype, device, true);
   return backward ? Support::gradient : Support::forward;
 }
 
@@ -124,7 +124,7 @@ nlohmann::json as_json(const OpRecord& op, const Row& row, const std::vector<Dev
   return {{"name", op.name},
           {"schema", op.signature().text},
           {"document", op.document},
-          {"differentiable", op.differentiable},
+          {"differentiable", op.facts.differentiable},
           {"support", support}};
 }
 
@@ -144,7 +144,7 @@ void print_markdown(const std::string& only) {
   for (const OpRecord* record : weft::all_ops()) {
     const OpRecord& op = *record;
     if (std::string(op.name).find(only) == std::string::npos) continue;
-    std::cout << "| `" << op.signature().text << "` | " << (op.differentiable ? "yes" : "no") << " | "
+    std::cout << "| `" << op.signature().text << "` | " << (op.facts.differentiable ? "yes" : "no") << " | "
               << in_cell(op.document) << " |\n";
   }
 }

@@ -8,7 +8,6 @@
 #include "random.hpp"
 #include "record.hpp"
 #include "detail/common.hpp"
-#include "../autograd/autocast.hpp"
 #include "../autograd/mode.hpp"
 
 namespace weft {
@@ -56,32 +55,6 @@ std::vector<TensorMeta> OpRecord::infer(std::span<const Value> given) const {
   if (const auto* tensor = std::get_if<Tensor>(&result)) add(*tensor);
   if (const auto* list = std::get_if<std::vector<Tensor>>(&result)) std::ranges::for_each(*list, add);
   return metas;
-}
-
-namespace {
-
-// Whether some sample of one floating type gives results of the other in an autocast's scope.
-bool converts(const OpRecord& record, DType from, DType to) {
-  SampleMaker make(from, Device());
-  for (const Values& sample : record.samples(make)) {
-    try {
-      const std::vector<TensorMeta> plain = record.infer(sample);
-      const AutocastGuard mixed(DType::bf16);
-      const std::vector<TensorMeta> results = record.infer(sample);
-      for (size_t i = 0; i < results.size(); ++i) {
-        if (plain[i].dtype == from && results[i].dtype == to) return true;
-      }
-    } catch (const Error&) {  // its shapes follow from values
-    }
-  }
-  return false;
-}
-
-}  // namespace
-
-Autocast OpRecord::autocast() const {
-  if (converts(*this, DType::f32, DType::bf16)) return Autocast::lower;
-  return converts(*this, DType::bf16, DType::f32) ? Autocast::full : Autocast::as_given;
 }
 
 }  // namespace weft

@@ -153,14 +153,30 @@ struct PointwiseFunctions {
   const Tensor& (*binary_out)(const Tensor& out, const Operand& a, const Operand& b) = nullptr;
 };
 
-/// In which type an op computes in an autocast's scope (autograd/autocast.hpp).
+/// The type in which an op computes in an autocast scope (autograd/autocast.hpp).
 enum class Autocast : uint8_t {
-  /// In that of its operands.
+  /// That of its operands.
   as_given,
-  /// In the 16-bit type.
+  /// The 16-bit type.
   lower,
-  /// In f32, where an operand is f16 or bf16.
+  /// f32, if an operand is f16 or bf16.
   full
+};
+
+/// Facts of an op, each of which a test compares with its behaviour. In a record `true` is an op with a gradient and no
+/// other fact.
+struct OpFacts {
+  enum Reads { nothing, reads_values };
+  constexpr OpFacts(bool differentiable_ = false, Autocast autocast_ = Autocast::as_given, Reads reads_ = nothing)
+      : differentiable(differentiable_), autocast(autocast_), reads(reads_) {}
+  constexpr OpFacts(bool differentiable_, Reads reads_) : OpFacts(differentiable_, Autocast::as_given, reads_) {}
+
+  /// False for ops without a gradient: backward raises.
+  bool differentiable;
+  Autocast autocast;
+  /// reads_values: shapes, numbers or the algorithm depend on elements, or elements are drawn on the host. Captured
+  /// steps refuse some of its samples, and vmap calls it for each example.
+  Reads reads;
 };
 
 class WholeCall;
@@ -180,8 +196,7 @@ struct OpRecord {
   const char* schema;
   /// Shapes, dtypes, aliasing and source, in sentences.
   const char* document;
-  /// False for ops without a gradient: backward raises.
-  bool differentiable;
+  OpFacts facts;
   /// Dtypes of the tensor arguments that carry data: "floating", "numeric" (and integers), "any" (and bool).
   enum class Domain : uint8_t { floating, numeric, any } domain;
   /// Small argument lists that exercise the op, also used as cases by the parametrised tests and benchmarks.
@@ -204,8 +219,6 @@ struct OpRecord {
   /// elements, so the result agrees with `call`. Raises the errors of `call` that do not depend on values;
   /// NotImplementedError if a shape depends on values.
   WEFT_API std::vector<TensorMeta> infer(std::span<const Value> arguments) const;
-  /// The behaviour of the op in an autocast scope, found by running its samples on the device `meta`.
-  WEFT_API Autocast autocast() const;
   /// The schema, parsed once; lives as long as the process.
   WEFT_API const Signature& signature() const;
 };

@@ -273,7 +273,7 @@ std::vector<Tensor> computed(const Operands& operands, const WholeCall& whole, c
     if (!std::ranges::all_of(of_results, is_empty)) throw;
     out = empty_results(of_results, results, inputs.parts()[0].device());
   }
-  return operands.record.differentiable ? inputs.joined(std::move(out), sums) : out;
+  return operands.record.facts.differentiable ? inputs.joined(std::move(out), sums) : out;
 }
 
 }  // namespace

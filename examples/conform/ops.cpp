@@ -176,7 +176,7 @@ class OpCheck {
 
  private:
   Support compare_samples() {
-    bool served = false, with_gradient = record_.differentiable && is_floating(dtype_);
+    bool served = false, with_gradient = record_.facts.differentiable && is_floating(dtype_);
     SampleMaker make_here(dtype_, Device()), make_there(dtype_, device_);
     const std::vector<Values> here = record_.samples(make_here), there = record_.samples(make_there);
     for (size_t i = 0; i < here.size(); ++i) {

@@ -299,7 +299,8 @@ std::optional<OpCall> search(const KeptCall& kept, const Tensor& output, std::sp
   for (const std::string& op : ops) {
     const bool in_place = op.size() > 1 && op.ends_with('_');
     const OpRecord* const record = find_record(in_place ? op.substr(0, op.size() - 1).c_str() : op.c_str());
-    if (record == nullptr || record->function.state != nullptr || (kept.backward && !record->differentiable)) continue;
+    if (record == nullptr || record->function.state != nullptr || (kept.backward && !record->facts.differentiable))
+      continue;
     Search calls(*record, kept, output, until);
     for (int changes = 0; changes <= Search::most_changes; ++changes) {
       for (const std::vector<Value>& tensors : operands) {

@@ -456,18 +456,21 @@ constexpr OpRecord records[] = {
      like_samples, parts::pointwise, detail::boxed<call_randint_like>},
     {"poisson", "poisson(x, *, generator=None)",
      "Counts of a Poisson distribution with each element's rate (inversion; PTRS, Hoermann 1993); made on the host.",
-     false, floating, rate_samples, parts::pointwise, detail::boxed<weft::poisson>},
+     OpFacts(false, OpFacts::reads_values), floating, rate_samples, parts::pointwise, detail::boxed<weft::poisson>},
     {"standard_gamma", "standard_gamma(x, *, generator=None)",
      "Numbers of a gamma distribution with each element's shape and scale 1 (Marsaglia and Tsang 2000); made on the "
      "host.",
-     false, floating, rate_samples, parts::pointwise, detail::boxed<weft::standard_gamma>},
+     OpFacts(false, OpFacts::reads_values), floating, rate_samples, parts::pointwise,
+     detail::boxed<weft::standard_gamma>},
     {"binomial", "binomial(count, prob, *, generator=None)",
-     "Successes in count trials of probability prob (inversion; BTRS, Hoermann 1993); made on the host.", false,
-     floating, binomial_samples, parts::pointwise, detail::boxed<weft::binomial>},
+     "Successes in count trials of probability prob (inversion; BTRS, Hoermann 1993); made on the host.",
+     OpFacts(false, OpFacts::reads_values), floating, binomial_samples, parts::pointwise,
+     detail::boxed<weft::binomial>},
     {"multinomial", "multinomial(x, num_samples, replacement=False, *, generator=None)",
      "int64 positions in the last dimension of x, chosen in proportion to it; made on the host. Without replacement "
      "each at most once (Efraimidis and Spirakis 2006).",
-     false, floating, multinomial_samples, parts::all_but_last<1>, detail::boxed<weft::multinomial>},
+     OpFacts(false, OpFacts::reads_values), floating, multinomial_samples, parts::all_but_last<1>,
+     detail::boxed<weft::multinomial>},
 };
 #undef WEFT_OPTIONS
 

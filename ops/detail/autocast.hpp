@@ -5,8 +5,8 @@
 // In an autocast's scope it returns the op's result outside of every autocast, for operands that were converted. Not
 // public.
 //
-// Inside an op all steps compute in one dtype, and backward runs outside of every scope. `OpRecord::autocast` is
-// found by running the op's samples on `meta`, so it cannot differ from the code.
+// Inside an op all steps compute in one dtype, and backward runs outside of every scope. The op's record has the type
+// among its facts.
 #pragma once
 
 #include <concepts>

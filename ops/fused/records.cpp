@@ -110,34 +110,35 @@ constexpr OpRecord records[] = {
     {"fused_rms_norm_residual",
      "fused_rms_norm_residual(x, residual, bias=None, weight=None, eps=1e-05) -> (normed, sum)",
      "sum = x + residual (+ bias [H]), rounded to x's dtype, and its rms_norm with weight [H] over the last dimension.",
-     true, floating, norm_samples, normed, detail::boxed<call_norm>},
+     OpFacts(true, Autocast::full), floating, norm_samples, normed, detail::boxed<call_norm>},
     {"fused_mlp", "fused_mlp(x, proj, up=None, down=None, transposed_weights=False, activation='silu')",
      "(activation(x gate) * (x up)) down for x [..., H]; proj is the gate [H, F] beside up [H, F] or, without up, both "
      "[H, 2 F], the gate first; down [F, H']. Transposed weights are [out, in] (Shazeer 2020).",
-     true, floating, mlp_samples, multiplied, detail::boxed<call_mlp>},
+     OpFacts(true, Autocast::lower), floating, mlp_samples, multiplied, detail::boxed<call_mlp>},
     {"fused_rms_mlp", "fused_rms_mlp(x, ln_weight, proj, down, eps, transposed_weights=False)",
-     "fused_mlp of rms_norm(x, ln_weight, eps), proj with gate and up.", true, floating, rms_mlp_samples,
-     normed_and_multiplied, detail::boxed<call_rms_mlp>},
+     "fused_mlp of rms_norm(x, ln_weight, eps), proj with gate and up.", OpFacts(true, Autocast::lower), floating,
+     rms_mlp_samples, normed_and_multiplied, detail::boxed<call_rms_mlp>},
     {"fused_rms_mlp_res",
      "fused_rms_mlp_res(x, ln_weight, proj, down, residual, eps, transposed_weights=False) -> (output, sum)",
-     "sum = x + residual, and fused_rms_mlp of it.", true, floating, rms_mlp_res_samples, with_residual,
-     detail::boxed<call_rms_mlp_res>},
+     "sum = x + residual, and fused_rms_mlp of it.", OpFacts(true, Autocast::lower), floating, rms_mlp_res_samples,
+     with_residual, detail::boxed<call_rms_mlp_res>},
     {"fused_rms_qkv_rope",
      "fused_rms_qkv_rope(src, ln_weight, qkv_weight, rope, eps, head_dim, num_heads, interleaved=False) -> (q, k, v)",
      "rms_norm(src [B, S, H]) times the transpose of qkv_weight, in heads, q and k rotated by rope [2, B, S, 1, "
      "head_dim]: "
      "q [B, S, heads, head_dim], k and v [B, S, fewer, head_dim].",
-     true, floating, qkv_samples, plain_heads, detail::boxed<call_qkv<&weft::fused_rms_qkv_rope>>},
+     OpFacts(true, Autocast::lower), floating, qkv_samples, plain_heads,
+     detail::boxed<call_qkv<&weft::fused_rms_qkv_rope>>},
     {"fused_rms_qkv_rope_transposed",
      "fused_rms_qkv_rope_transposed(src, ln_weight, qkv_weight, rope, eps, head_dim, num_heads, interleaved=False) -> "
      "(q, k, v)",
-     "fused_rms_qkv_rope with heads before S.", true, floating, qkv_samples, heads_first,
+     "fused_rms_qkv_rope with heads before S.", OpFacts(true, Autocast::lower), floating, qkv_samples, heads_first,
      detail::boxed<call_qkv<&weft::fused_rms_qkv_rope_transposed>>},
     {"fused_rms_qkv_rope_stacked",
      "fused_rms_qkv_rope_stacked(src, ln_weight, qkv_weight, rope, eps, head_dim, num_heads, interleaved=False) -> (q, "
      "kv)",
-     "fused_rms_qkv_rope with k and v in one tensor [2, B, S, fewer, head_dim].", true, floating, qkv_samples,
-     heads_stacked, detail::boxed<call_qkv<&weft::fused_rms_qkv_rope_stacked>>},
+     "fused_rms_qkv_rope with k and v in one tensor [2, B, S, fewer, head_dim].", OpFacts(true, Autocast::lower),
+     floating, qkv_samples, heads_stacked, detail::boxed<call_qkv<&weft::fused_rms_qkv_rope_stacked>>},
 };
 
 }  // namespace

@@ -262,17 +262,19 @@ Value call_nonzero(const Tensor& x, bool as_tuple) {
 constexpr auto any_type = OpRecord::Domain::any;
 constexpr OpRecord mask_op_records[] = {
     {"masked_select", "masked_select(x, mask)",
-     "The elements of x where mask (bool) holds, in row-major order, 1-d; x and mask broadcast.", true, any_type,
-     masked_select_samples, parts::whole, detail::boxed<&weft::masked_select>},
+     "The elements of x where mask (bool) holds, in row-major order, 1-d; x and mask broadcast.",
+     OpFacts(true, OpFacts::reads_values), any_type, masked_select_samples, parts::whole,
+     detail::boxed<&weft::masked_select>},
     {"masked_scatter", "masked_scatter(x, mask, source)",
-     "x with the first elements of source where mask (bool) holds, in row-major order; x and mask broadcast.", true,
-     any_type, masked_scatter_samples, parts::whole, detail::boxed<&weft::masked_scatter>},
+     "x with the first elements of source where mask (bool) holds, in row-major order; x and mask broadcast.",
+     OpFacts(true, OpFacts::reads_values), any_type, masked_scatter_samples, parts::whole,
+     detail::boxed<&weft::masked_scatter>},
     {"nonzero", "nonzero(x, *, as_tuple=False)",
      "Coordinates of the elements that are not 0, in row-major order: i64 [count, rank], or one list for each "
      "dimension.",
-     false, any_type, nonzero_samples, parts::whole, detail::boxed<&call_nonzero>},
-    {"argwhere", "argwhere(x)", "As nonzero.", false, any_type, mask_samples, parts::whole,
-     detail::boxed<&weft::argwhere>},
+     OpFacts(false, OpFacts::reads_values), any_type, nonzero_samples, parts::whole, detail::boxed<&call_nonzero>},
+    {"argwhere", "argwhere(x)", "As nonzero.", OpFacts(false, OpFacts::reads_values), any_type, mask_samples,
+     parts::whole, detail::boxed<&weft::argwhere>},
     {"count_nonzero", "count_nonzero(x, dim=None, keepdim=False)", "How many elements are not 0, over dim or all: i64.",
      false, any_type, count_samples, parts::reduced<ReduceOp::sum>, detail::boxed<&weft::count_nonzero>},
 };

@@ -386,14 +386,14 @@ constexpr OpRecord indexing_op_records[] = {
     {"index", "index(x, indices)",
      "x[indices]: the elements that a list of integer tensors and masks selects; the shapes of the integers broadcast "
      "together.",
-     true, any, index_samples, indexed, detail::boxed<&index_list>},
+     OpFacts(true, OpFacts::reads_values), any, index_samples, indexed, detail::boxed<&index_list>},
     {"index_put", "index_put(x, indices, value|values, accumulate=False)",
      "A copy of x with x[indices] = value, or += with accumulate, where every duplicate adds. Without it the last "
      "duplicate stays, and it alone gets the gradient.",
-     true, any, index_put_samples, put_at, detail::boxed<&index_put_list>},
+     OpFacts(true, OpFacts::reads_values), any, index_put_samples, put_at, detail::boxed<&index_put_list>},
     {"set_value", "set_value(x, value, starts, ends, steps, axes)",
-     "A copy of x with value in the slices from starts to ends by steps along axes.", true, any, set_value_samples,
-     set_along, detail::boxed<&weft::set_value>},
+     "A copy of x with value in the slices from starts to ends by steps along axes.",
+     OpFacts(true, OpFacts::reads_values), any, set_value_samples, set_along, detail::boxed<&weft::set_value>},
     {"slice", "slice(x, axes, starts, ends)", "A view of x from starts to ends along axes, clamped.", true, any,
      slice_samples, parts::along, detail::boxed<&weft::slice>},
     {"strided_slice", "strided_slice(x, axes, starts, ends, steps)",

@@ -229,7 +229,7 @@ std::vector<Tensor> gradient_by_computing(const OpGradient& g, const Signature& 
 void inherit(const OpDraft& draft, RegisteredOp& op, const OpSlot& slot, Location where) {
   Held<RegisteredOp> old = hold(slot.current);
   if (old && old->inherited) old = old->inherited.again();
-  if (!old && slot.own != nullptr && slot.own->differentiable) {
+  if (!old && slot.own != nullptr && slot.own->facts.differentiable) {
     op.backward = [own = slot.own, results = op.results](const OpGradient& g) {
       return gradient_by_computing(
           g, own->signature(), [own](std::span<const Value> v) { return own->call(v); }, results);
@@ -257,7 +257,7 @@ void fill_record(const OpDraft& draft, RegisteredOp& op, const OpRecord* replace
   record.name = op.name.c_str();
   record.schema = op.schema.c_str();
   record.document = op.document.c_str();
-  record.differentiable = op.has_composite || op.has_backward;
+  record.facts.differentiable = op.has_composite || op.has_backward;
   record.domain = draft.domain.value_or(replaced != nullptr ? replaced->domain : OpRecord::Domain::floating);
   record.function = {run_registered, op.types, &op};
   record.partition = draft.partition;

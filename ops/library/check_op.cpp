@@ -287,7 +287,7 @@ class Checker {
     }
     if (inputs.empty()) return skip("gradient: it takes no floating-point tensor");
     const GradcheckFunction function = function_of(sample);
-    if (!record_.differentiable) {
+    if (!record_.facts.differentiable) {
       skip("gradient: the op is not differentiable");
       return is_refused(function, inputs);
     }

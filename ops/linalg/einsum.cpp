@@ -367,7 +367,7 @@ constexpr OpRecord records[] = {
      "Products summed over letters: 'ij,jk->ik' multiplies matrices. Operands are contracted two at a time, in an "
      "order "
      "that is never dearer than opt_einsum's greedy one.",
-     true, OpRecord::Domain::numeric, einsum_samples, by_letters, detail::boxed<call_einsum>},
+     OpFacts(true, Autocast::lower), OpRecord::Domain::numeric, einsum_samples, by_letters, detail::boxed<call_einsum>},
 };
 
 }  // namespace

@@ -153,12 +153,13 @@ constexpr OpRecord records[] = {
     {"linalg_qr", "linalg_qr(x, mode='reduced') -> (Q, R)",
      "x = q r: q has orthonormal columns, r is upper triangular; with 'complete' q is square, with 'r' it is left "
      "empty.",
-     true, OpRecord::Domain::floating, qr_samples, parts::whole, detail::boxed<call_qr>},
+     OpFacts(true, Autocast::full), OpRecord::Domain::floating, qr_samples, parts::whole, detail::boxed<call_qr>},
     {"linalg_householder_product", "linalg_householder_product(x, tau)",
      "The first columns of the product of the reflections I - tau[i] v vᴴ, where v is column i of x below the "
      "diagonal, "
      "with a 1 on it.",
-     true, OpRecord::Domain::floating, product_samples, parts::whole, detail::boxed<linalg::householder_product>},
+     OpFacts(true, Autocast::full), OpRecord::Domain::floating, product_samples, parts::whole,
+     detail::boxed<linalg::householder_product>},
 };
 
 }  // namespace

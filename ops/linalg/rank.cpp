@@ -302,23 +302,27 @@ std::vector<Values> cond_samples(SampleMaker& make) {
 
 constexpr OpRecord records[] = {
     {"linalg_pinv", "linalg_pinv(x, atol=None, rtol=None, hermitian=False)",
-     "Moore and Penrose's inverse; singular values up to max(atol, rtol * the largest) count as 0.", true,
-     OpRecord::Domain::floating, pinv_samples, parts::all_but_last<2>, detail::boxed<linalg::pinv>},
+     "Moore and Penrose's inverse; singular values up to max(atol, rtol * the largest) count as 0.",
+     OpFacts(true, Autocast::full), OpRecord::Domain::floating, pinv_samples, parts::all_but_last<2>,
+     detail::boxed<linalg::pinv>},
     {"linalg_matrix_rank", "linalg_matrix_rank(x, atol|tol=None, rtol=None, hermitian=False)",
      "How many singular values are above max(atol, rtol * the largest).", false, OpRecord::Domain::floating,
      pinv_samples, parts::all_but_last<2>, detail::boxed<linalg::matrix_rank>},
     {"linalg_lstsq", "linalg_lstsq(a, b, rcond=None) -> (solution, residuals, rank, singular_values)",
      "The x of least length that brings a x nearest to b, the sums of squares that remain, the rank and a's singular "
      "values.",
-     true, OpRecord::Domain::floating, lstsq_samples, parts::whole, detail::boxed<call_lstsq>},
+     OpFacts(true, Autocast::full, OpFacts::reads_values), OpRecord::Domain::floating, lstsq_samples, parts::whole,
+     detail::boxed<call_lstsq>},
     {"linalg_matrix_norm", "linalg_matrix_norm(x, ord='fro', dim=(-2, -1), keepdim=False, *, dtype=None)",
      "'fro', the root of the sum of squares; 'nuc', the sum of the singular values; ±2, the largest or smallest of "
      "them; "
      "±1, the largest or smallest sum of magnitudes of a column; ±infinity, that of a row.",
-     true, OpRecord::Domain::floating, matrix_norm_samples, parts::along, detail::boxed<call_matrix_norm>},
+     OpFacts(true, Autocast::full), OpRecord::Domain::floating, matrix_norm_samples, parts::along,
+     detail::boxed<call_matrix_norm>},
     {"linalg_cond", "linalg_cond(x, p=None)",
-     "norm(x) norm(x⁻¹), by singular values unless another norm is given; infinity for a singular matrix.", true,
-     OpRecord::Domain::floating, cond_samples, parts::all_but_last<2>, detail::boxed<call_cond>},
+     "norm(x) norm(x⁻¹), by singular values unless another norm is given; infinity for a singular matrix.",
+     OpFacts(true, Autocast::full), OpRecord::Domain::floating, cond_samples, parts::all_but_last<2>,
+     detail::boxed<call_cond>},
 };
 
 }  // namespace

@@ -224,17 +224,19 @@ std::vector<Values> value_samples(SampleMaker& make) {
 constexpr OpRecord records[] = {
     {"linalg_eigh", "linalg_eigh(x, UPLO='L') -> (eigenvalues, eigenvectors)",
      "Eigenvalues in ascending order and eigenvectors, in columns, of a Hermitian x, of which one triangle is read.",
-     true, OpRecord::Domain::floating, symmetric_samples, parts::all_but_last<2>, detail::boxed<call_eigh>},
+     OpFacts(true, Autocast::full), OpRecord::Domain::floating, symmetric_samples, parts::all_but_last<2>,
+     detail::boxed<call_eigh>},
     {"linalg_eigvalsh", "linalg_eigvalsh(x, UPLO='L')",
-     "Eigenvalues in ascending order of a Hermitian x, of which one triangle is read.", true,
+     "Eigenvalues in ascending order of a Hermitian x, of which one triangle is read.", OpFacts(true, Autocast::full),
      OpRecord::Domain::floating, symmetric_samples, parts::all_but_last<2>, detail::boxed<call_eigvalsh>},
     {"linalg_svd", "linalg_svd(x, full_matrices=True) -> (U, S, Vh)",
      "x = u diag(s) vh with singular values s in descending order; without full_matrices u and vh have min(m, n) "
      "columns "
      "and rows.",
-     true, OpRecord::Domain::floating, svd_samples, parts::all_but_last<2>, detail::boxed<call_svd>},
-    {"linalg_svdvals", "linalg_svdvals(x)", "Singular values in descending order.", true, OpRecord::Domain::floating,
-     value_samples, parts::all_but_last<2>, detail::boxed<linalg::svdvals>},
+     OpFacts(true, Autocast::full), OpRecord::Domain::floating, svd_samples, parts::all_but_last<2>,
+     detail::boxed<call_svd>},
+    {"linalg_svdvals", "linalg_svdvals(x)", "Singular values in descending order.", OpFacts(true, Autocast::full),
+     OpRecord::Domain::floating, value_samples, parts::all_but_last<2>, detail::boxed<linalg::svdvals>},
 };
 
 }  // namespace

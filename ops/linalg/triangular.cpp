@@ -181,17 +181,22 @@ constexpr OpRecord records[] = {
     {"linalg_cholesky", "linalg_cholesky(x, upper=False)",
      "The lower triangle l with x = l lᴴ of a positive definite x, of which the lower triangle is read; with upper the "
      "upper one. LinAlgError where x is not positive definite.",
-     true, OpRecord::Domain::floating, cholesky_samples, parts::all_but_last<2>, detail::boxed<linalg::cholesky>},
+     OpFacts(true, Autocast::full), OpRecord::Domain::floating, cholesky_samples, parts::all_but_last<2>,
+     detail::boxed<linalg::cholesky>},
     {"linalg_cholesky_ex", "linalg_cholesky_ex(x, upper=False, *, check_errors=False) -> (L, info)",
      "linalg_cholesky, and for each matrix the number, from 1, of its first leading minor that is not positive, or 0.",
-     true, OpRecord::Domain::floating, cholesky_samples, parts::all_but_last<2>, detail::boxed<call_cholesky_ex>},
+     OpFacts(true, Autocast::full), OpRecord::Domain::floating, cholesky_samples, parts::all_but_last<2>,
+     detail::boxed<call_cholesky_ex>},
     {"linalg_solve_triangular", "linalg_solve_triangular(a, b, upper, left=True, unitriangular=False)",
-     "The solution of a x = b, or of x a = b, for a triangle a; with unitriangular its diagonal counts as ones.", true,
-     OpRecord::Domain::floating, triangle_samples, parts::whole, detail::boxed<linalg::solve_triangular>},
+     "The solution of a x = b, or of x a = b, for a triangle a; with unitriangular its diagonal counts as ones.",
+     OpFacts(true, Autocast::full), OpRecord::Domain::floating, triangle_samples, parts::whole,
+     detail::boxed<linalg::solve_triangular>},
     {"cholesky_solve", "cholesky_solve(b, L, upper=False)", "The solution of a x = b for the Cholesky factor L of a.",
-     true, OpRecord::Domain::floating, factor_solve_samples, parts::whole, detail::boxed<linalg::cholesky_solve>},
+     OpFacts(true, Autocast::full), OpRecord::Domain::floating, factor_solve_samples, parts::whole,
+     detail::boxed<linalg::cholesky_solve>},
     {"cholesky_inverse", "cholesky_inverse(L, upper=False)", "The inverse of the matrix whose Cholesky factor is L.",
-     true, OpRecord::Domain::floating, factor_samples, parts::all_but_last<2>, detail::boxed<linalg::cholesky_inverse>},
+     OpFacts(true, Autocast::full), OpRecord::Domain::floating, factor_samples, parts::all_but_last<2>,
+     detail::boxed<linalg::cholesky_inverse>},
 };
 
 }  // namespace

@@ -212,29 +212,29 @@ constexpr OpRecord records[] = {
      "rowmap, probs, scale)",
      "Tokens x [S, H] by expert, each expert's block filled up with zeros to a multiple of align, and where each went; "
      "routing [S, K] names experts, -1 none. 8-bit floats have a scale.",
-     true, floating, permute_samples, permuted, detail::boxed<call_permute>},
+     OpFacts(true, OpFacts::reads_values), floating, permute_samples, permuted, detail::boxed<call_permute>},
     {"moe_unpermute", "moe_unpermute(tokens, rowmap, routing, probs, S, E, f32_accumulate=True) -> (y, probs)",
      "For each token the sum of its rows by rowmap [S, E], in ascending order of expert, and the probs of those that "
      "routing [S, K] names.",
-     true, floating, unpermute_samples, unpermuted, detail::boxed<call_unpermute>},
+     OpFacts(true, OpFacts::reads_values), floating, unpermute_samples, unpermuted, detail::boxed<call_unpermute>},
     {"moe_gate_dispatch",
      "moe_gate_dispatch(x, scores, k, capacity, pad, *, bias=None) -> (y, weights, scatter, offset, expert_id)",
      "The k experts of each token whose scores plus bias are largest, and the tokens by expert, as many as the "
      "capacity; first choices go before second ones. Weights are scores without bias.",
-     true, floating, gate_samples, dispatched, detail::boxed<call_gate_dispatch>},
+     OpFacts(true, OpFacts::reads_values), floating, gate_samples, dispatched, detail::boxed<call_gate_dispatch>},
     {"moe_combine", "moe_combine(y, weights, scatter)",
      "For each token the sum over j of weights[s, j] * y[scatter[j, s]]; a scatter of -1 counts for nothing.", true,
      floating, combine_samples, combined, detail::boxed<call_combine>},
     {"grouped_linear", "grouped_linear(x, weight, counts)",
-     "Each block of counts[e] rows of x [R, in] times the transpose of weight[e], of weight [E, out, in].", true,
-     floating, grouped_samples, grouped, detail::boxed<call_grouped_linear>},
+     "Each block of counts[e] rows of x [R, in] times the transpose of weight[e], of weight [E, out, in].",
+     OpFacts(true, Autocast::lower), floating, grouped_samples, grouped, detail::boxed<call_grouped_linear>},
     {"mixture_of_experts",
      "mixture_of_experts(h, routing, weights, gate_up, down, " WEFT_EXPERT_KEYWORDS ") -> (output, amax)",
      "For each token h [T, H] the sum of weights[t, k] times what expert routing[t, k] makes of it, (activation(h "
      "gate) "
      "* (h up)) down, over the experts experts_min to experts_max, which are here; amax [N] is the largest magnitude "
      "between, where it is measured. gate_up has [H, 2 F] of each, or all gates and then all ups.",
-     true, floating, mixture_samples, mixed_by_routing, detail::boxed<call_mixture>},
+     OpFacts(true, OpFacts::reads_values), floating, mixture_samples, mixed_by_routing, detail::boxed<call_mixture>},
     {"moe_topk_gate", "moe_topk_gate(gate_out, top_k, norm_topk=False, *, bias=None) -> (weights, ids)",
      "The top_k experts of each row of gate_out [T, E] whose softmax plus bias is largest, of equal ones the first; "
      "weights are the softmax without bias, divided by their sum with norm_topk.",
@@ -242,8 +242,8 @@ constexpr OpRecord records[] = {
     {"fused_gate_moe",
      "fused_gate_moe(h, gate_out, gate_up, down, top_k, norm_topk=False, *, bias=None, " WEFT_EXPERT_KEYWORDS
      ") -> (output, amax)",
-     "mixture_of_experts by the choice of moe_topk_gate.", true, floating, gate_moe_samples, mixed_by_gate,
-     detail::boxed<call_gate_moe>},
+     "mixture_of_experts by the choice of moe_topk_gate.", OpFacts(true, OpFacts::reads_values), floating,
+     gate_moe_samples, mixed_by_gate, detail::boxed<call_gate_moe>},
 };
 
 }  // namespace

@@ -171,7 +171,8 @@ constexpr OpRecord records[] = {
      "*, scale=None, enable_gqa=False)",
      "softmax(scale * q @ k^T + mask) @ v for q [..., L, E], k [..., S, E], v [..., S, Ev]. mask is bool (true takes "
      "part) or additive; causal lets query i see keys 0 ... i. A query that sees no key gives zeros.",
-     true, OpRecord::Domain::floating, samples, attended, detail::boxed<call_boxed_attention>},
+     OpFacts(true, Autocast::lower), OpRecord::Domain::floating, samples, attended,
+     detail::boxed<call_boxed_attention>},
 };
 
 }  // namespace

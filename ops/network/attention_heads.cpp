@@ -278,13 +278,14 @@ constexpr OpRecord records[] = {
      "query i see keys 0 ... i + Sk - Sq, window (left, right) those around it; alibi_slopes are [H] or [B, H]. A "
      "query "
      "that sees no key gives zeros.",
-     true, OpRecord::Domain::floating, samples, attended, detail::boxed<call_attention>},
+     OpFacts(true, Autocast::lower), OpRecord::Domain::floating, samples, attended, detail::boxed<call_attention>},
     {varlen,
      "attention_varlen(q|query, k|key, v|value, cu_seqlens_q, cu_seqlens_k, causal|is_causal=False, *, "
      "scale|softmax_scale=None, dropout|dropout_p=0.0, alibi_slopes=None, window|window_size=None, backend='auto')",
      "attention of each of several sequences that follow each other in q [Tq, H, D], k [Tk, Hkv, D] and v "
      "[Tk, Hkv, Dv], and begin where the offsets cu_seqlens say: [Tq, H, Dv].",
-     true, OpRecord::Domain::floating, varlen_samples, packed, detail::boxed<call_varlen>},
+     OpFacts(true, Autocast::lower, OpFacts::reads_values), OpRecord::Domain::floating, varlen_samples, packed,
+     detail::boxed<call_varlen>},
 };
 
 }  // namespace

@@ -302,8 +302,8 @@ constexpr OpRecord records[] = {
                          detail::current_call.where);
      }>},
     {"group_norm", "group_norm(x, num_groups|groups, weight=None, bias=None, eps=1e-05)",
-     "As batch_norm, over each group of channels of one example (Wu and He 2018).", true, OpRecord::Domain::floating,
-     group_norm_samples, group_normalized, detail::boxed<group_norm>},
+     "As batch_norm, over each group of channels of one example (Wu and He 2018).", OpFacts(true, Autocast::full),
+     OpRecord::Domain::floating, group_norm_samples, group_normalized, detail::boxed<group_norm>},
     {"instance_norm",
      "instance_norm(x, &running_mean=None, &running_var=None, weight=None, bias=None, use_input_stats=True, "
      "momentum=0.1, "

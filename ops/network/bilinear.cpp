@@ -62,8 +62,8 @@ Partition bilinear_product(const WholeCall& call) {
 
 constexpr OpRecord records[] = {
     {"bilinear", "bilinear(input1, input2, weight, bias=None)",
-     "input1^T weight[k] input2 + bias[k] for each k, over the last dimensions; weight is [out, in1, in2].", true,
-     OpRecord::Domain::floating, samples, bilinear_product, detail::boxed<bilinear>},
+     "input1^T weight[k] input2 + bias[k] for each k, over the last dimensions; weight is [out, in1, in2].",
+     OpFacts(true, Autocast::lower), OpRecord::Domain::floating, samples, bilinear_product, detail::boxed<bilinear>},
 };
 
 }  // namespace

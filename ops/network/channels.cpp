@@ -62,7 +62,8 @@ constexpr OpRecord records[] = {
     {"local_response_norm", "local_response_norm(x, size, alpha=0.0001, beta=0.75, k=1.0)",
      "x / (k + alpha * mean(x^2))^beta with the mean over size neighbouring channels of [N, C, ...] (Krizhevsky et al. "
      "2012).",
-     true, OpRecord::Domain::floating, norm_samples, parts::along_second, detail::boxed<weft::local_response_norm>},
+     OpFacts(true, Autocast::full), OpRecord::Domain::floating, norm_samples, parts::along_second,
+     detail::boxed<weft::local_response_norm>},
     {"maxout", "maxout(x, groups, axis|dim=1)",
      "The largest of each `groups` neighbouring elements along axis (Goodfellow et al. 2013).", true,
      OpRecord::Domain::numeric, maxout_samples, parts::along, detail::boxed<weft::maxout>},

@@ -431,7 +431,7 @@ Partition convolved(const WholeCall& call) {
    "The sums of x [N, C, " sizes "] under the kernels of weight [O, C / groups, " kernel                               \
    "], plus bias [O]. padding "                                                                                        \
    "is in zeros, or \"same\" or \"valid\". 16-bit floats are computed in float32 and rounded once.",                   \
-   true,                                                                                                               \
+   OpFacts(true, Autocast::lower),                                                                                     \
    OpRecord::Domain::floating,                                                                                         \
    convolution_samples<dims>,                                                                                          \
    convolved<dims, false>,                                                                                             \
@@ -442,7 +442,7 @@ Partition convolved(const WholeCall& call) {
         "The gradient of conv" #dims "d by its data: x [N, C, " sizes                                                  \
         "] spread by the kernels of weight "                                                                           \
         "[C, O / groups, " kernel "], plus bias [O].",                                                                 \
-        true, OpRecord::Domain::floating, transposed_samples<dims>, convolved<dims, true>,                             \
+        OpFacts(true, Autocast::lower), OpRecord::Domain::floating, transposed_samples<dims>, convolved<dims, true>,   \
         boxed_transposed<conv_transpose##dims##d>                                                                      \
   }
 constexpr OpRecord records[] = {WEFT_CONVOLUTION_RECORDS(1, "L", "K"), WEFT_CONVOLUTION_RECORDS(2, "H, W", "KH, KW"),

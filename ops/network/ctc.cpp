@@ -219,7 +219,8 @@ constexpr OpRecord records[] = {
      "[N, S], or 1-d one after the other, with log_probs [T, N, C]; or of one sequence with [T, C]. The gradient is "
      "that of the given log_probs; that of an infinite loss is 0. The mean divides each loss by its number of "
      "targets first.",
-     true, OpRecord::Domain::floating, ctc_samples, aligned_by_sequence, detail::boxed<call_ctc>},
+     OpFacts(true, Autocast::full, OpFacts::reads_values), OpRecord::Domain::floating, ctc_samples, aligned_by_sequence,
+     detail::boxed<call_ctc>},
 };
 
 }  // namespace

@@ -312,7 +312,7 @@ constexpr OpRecord records[] = {
      "The elements of x [N, C, H, W] or [N, C, D, H, W] at the places of grid [N, H', W', 2] or [N, D', H', W', 3], "
      "which "
      "are (column, row) from -1 to 1: bilinear, nearest or bicubic; outside are zeros, the border or a reflection.",
-     true, floating, grid_sample_samples, sampled, detail::boxed<call_grid_sample>},
+     OpFacts(true, Autocast::full), floating, grid_sample_samples, sampled, detail::boxed<call_grid_sample>},
     {"affine_grid", "affine_grid(theta, size, align_corners=None)",
      "The grid for grid_sample that the affine maps theta [N, 2, 3] or [N, 3, 4] make for a result of the size.", true,
      floating, affine_grid_samples, gridded, detail::boxed<call_affine_grid>},

@@ -336,7 +336,8 @@ constexpr OpRecord records[] = {
      "x [N, C, spatial...] in another size, given as sizes or factors: nearest, nearest-exact, linear, bilinear, "
      "bicubic, "
      "trilinear or area.",
-     true, OpRecord::Domain::floating, interpolate_samples, parts::leading<2>, detail::boxed<call_interpolate>},
+     OpFacts(true, Autocast::full), OpRecord::Domain::floating, interpolate_samples, parts::leading<2>,
+     detail::boxed<call_interpolate>},
 };
 
 }  // namespace

@@ -198,18 +198,18 @@ Partition with_variance(const WholeCall& call) {
 constexpr auto floating = OpRecord::Domain::floating;
 constexpr OpRecord records[] = {
     {"binary_cross_entropy", "binary_cross_entropy(x, y|target, weight=None, *, reduction='mean')",
-     "-(y log x + (1 - y) log(1 - x)) * weight from probabilities x of y's shape; no logarithm is below -100.", true,
-     floating, binary_samples, parts::pointwise_loss, detail::boxed<call_binary>},
+     "-(y log x + (1 - y) log(1 - x)) * weight from probabilities x of y's shape; no logarithm is below -100.",
+     OpFacts(true, Autocast::full), floating, binary_samples, parts::pointwise_loss, detail::boxed<call_binary>},
     {"kl_div", "kl_div(x, y|target, reduction='mean', *, log_target=False)",
      "y * (log y - x), or exp(y) * (y - x): log-probabilities x beside probabilities y, or log-probabilities. "
      "'batchmean' divides the sum by the first size.",
-     true, floating, kl_samples, parts::pointwise_loss, detail::boxed<call_kl>},
+     OpFacts(true, Autocast::full), floating, kl_samples, parts::pointwise_loss, detail::boxed<call_kl>},
     {"gaussian_nll_loss", "gaussian_nll_loss(x, y|target, var, full=False, eps=1e-6, reduction='mean')",
-     "(log var + (x - y)^2 / var) / 2 with var raised to eps; full adds log(2 pi) / 2 (Nix and Weigend 1994).", true,
-     floating, gaussian_samples, with_variance, detail::boxed<call_gaussian>},
+     "(log var + (x - y)^2 / var) / 2 with var raised to eps; full adds log(2 pi) / 2 (Nix and Weigend 1994).",
+     OpFacts(true, Autocast::full), floating, gaussian_samples, with_variance, detail::boxed<call_gaussian>},
     {"poisson_nll_loss", "poisson_nll_loss(x, y|target, log_input=True, full=False, *, eps=1e-8, reduction='mean')",
-     "exp(x) - y * x, or x - y * log(x + eps) of rates x; full adds Stirling's approximation of log y!.", true,
-     floating, poisson_samples, parts::pointwise_loss, detail::boxed<call_poisson>},
+     "exp(x) - y * x, or x - y * log(x + eps) of rates x; full adds Stirling's approximation of log y!.",
+     OpFacts(true, Autocast::full), floating, poisson_samples, parts::pointwise_loss, detail::boxed<call_poisson>},
 };
 
 }  // namespace

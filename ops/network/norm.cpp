@@ -224,11 +224,13 @@ constexpr OpRecord records[] = {
     {"layer_norm", "layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-05)",
      "(x - mean) / sqrt(var + eps) * weight + bias over the last dimensions, whose sizes are normalized_shape "
      "(Ba, Kiros, Hinton 2016). 16-bit floats are computed in float32 and rounded once.",
-     true, OpRecord::Domain::floating, layer_norm_samples, normalized, detail::boxed<layer_norm>},
+     OpFacts(true, Autocast::full), OpRecord::Domain::floating, layer_norm_samples, normalized,
+     detail::boxed<layer_norm>},
     {"rms_norm", "rms_norm(x, normalized_shape, weight=None, eps=None)",
      "x / sqrt(mean(x * x) + eps) * weight over the last dimensions, whose sizes are normalized_shape (Zhang and "
      "Sennrich 2019). Without eps it is the machine epsilon of x's dtype, of float32 for 16-bit floats.",
-     true, OpRecord::Domain::floating, rms_norm_samples, normalized, detail::boxed<call_rms_norm>},
+     OpFacts(true, Autocast::full), OpRecord::Domain::floating, rms_norm_samples, normalized,
+     detail::boxed<call_rms_norm>},
 };
 
 }  // namespace

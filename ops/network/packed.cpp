@@ -182,12 +182,12 @@ constexpr OpRecord records[] = {
     {"pack_padded_sequence", "pack_padded_sequence(x, lengths, batch_first=False) -> (data, batch_sizes)",
      "The rows of x [steps, batch, ...] that belong to sequences of these lengths, which must not rise, one step after "
      "the other, and how many each step has.",
-     true, OpRecord::Domain::any, pack_samples, parts::whole, detail::boxed<call_pack>},
+     OpFacts(true, OpFacts::reads_values), OpRecord::Domain::any, pack_samples, parts::whole, detail::boxed<call_pack>},
     {"pad_packed_sequence",
      "pad_packed_sequence(data, batch_sizes, batch_first=False, padding_value=0.0, total_length=None) -> (padded, "
      "lengths)",
-     "Packed rows as [steps, batch, ...], with padding behind the end of each sequence, and the lengths.", true,
-     OpRecord::Domain::any, pad_samples, parts::whole, detail::boxed<call_pad>},
+     "Packed rows as [steps, batch, ...], with padding behind the end of each sequence, and the lengths.",
+     OpFacts(true, OpFacts::reads_values), OpRecord::Domain::any, pad_samples, parts::whole, detail::boxed<call_pad>},
     {"pad_sequence", "pad_sequence(sequences, batch_first=False, padding_value=0.0, padding_side='right')",
      "Tensors [length, ...] side by side as [longest, count, ...], with padding behind or before each.", true,
      OpRecord::Domain::any, sequence_samples, parts::whole, detail::boxed<call_pad_sequence>},

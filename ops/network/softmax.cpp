@@ -89,12 +89,12 @@ constexpr OpRecord records[] = {
     {"softmax", "softmax(x, dim, *, dtype=None)",
      "exp(x) / sum(exp(x)) along dim, without overflow. With dtype x is converted first; 16-bit floats are computed in "
      "float32.",
-     true, OpRecord::Domain::floating, softmax_samples, parts::along, detail::boxed<softmax>},
+     OpFacts(true, Autocast::full), OpRecord::Domain::floating, softmax_samples, parts::along, detail::boxed<softmax>},
     {"log_softmax", "log_softmax(x, dim, *, dtype=None)",
-     "x - log(sum(exp(x))) along dim, without overflow. dtypes as softmax.", true, OpRecord::Domain::floating,
-     softmax_samples, parts::along, detail::boxed<log_softmax>},
-    {"softmin", "softmin(x, dim, *, dtype=None)", "softmax(-x) along dim. dtypes as softmax.", true,
-     OpRecord::Domain::floating, softmax_samples, parts::along, detail::boxed<softmin>},
+     "x - log(sum(exp(x))) along dim, without overflow. dtypes as softmax.", OpFacts(true, Autocast::full),
+     OpRecord::Domain::floating, softmax_samples, parts::along, detail::boxed<log_softmax>},
+    {"softmin", "softmin(x, dim, *, dtype=None)", "softmax(-x) along dim. dtypes as softmax.",
+     OpFacts(true, Autocast::full), OpRecord::Domain::floating, softmax_samples, parts::along, detail::boxed<softmin>},
 };
 
 }  // namespace

@@ -161,7 +161,8 @@ Partition contracted(const WholeCall& call) {
 constexpr OpRecord tensordot_op_records[] = {
     {"tensordot", "tensordot(a, b|other, dims=2, dims_b=None)",
      "Sums of products over the last `dims` dimensions of a and the first of b, or over dims of a and dims_b of b.",
-     true, OpRecord::Domain::numeric, tensordot_samples, contracted, detail::boxed<call_tensordot>},
+     OpFacts(true, Autocast::lower), OpRecord::Domain::numeric, tensordot_samples, contracted,
+     detail::boxed<call_tensordot>},
 };
 
 }  // namespace

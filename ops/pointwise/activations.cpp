@@ -46,8 +46,8 @@ constexpr auto floating = OpRecord::Domain::floating;
 constexpr OpRecord records[] = {
     {"prelu", "prelu(x, weight)", "x where it is above 0, else x * weight, of which dimension 1 of x has one each.",
      true, floating, prelu_samples, by_channel, detail::boxed<&weft::prelu>},
-    {"logit", "logit(x, eps=None)", "log(x / (1 - x)), of x limited to [eps, 1 - eps].", true, floating, logit_samples,
-     parts::pointwise, detail::boxed<&weft::logit>},
+    {"logit", "logit(x, eps=None)", "log(x / (1 - x)), of x limited to [eps, 1 - eps].", OpFacts(true, Autocast::full),
+     floating, logit_samples, parts::pointwise, detail::boxed<&weft::logit>},
     {"glu", "glu(x, dim=-1)", "The first half of x along dim times the sigmoid of the second (Dauphin et al. 2017).",
      true, floating, glu_samples, parts::along, detail::boxed<&weft::glu>},
     {"nan_to_num", "nan_to_num(x, nan=0.0, posinf=None, neginf=None)",

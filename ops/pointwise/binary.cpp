@@ -426,15 +426,15 @@ std::vector<Values> integer_samples(SampleMaker& given) {
   return binary_samples<Range{-9, 9}, Range{-3, 3}>(make);
 }
 
-#define WEFT_BINARY_RECORD(name, Functor, kind, a_low, a_high, b_low, b_high, document)         \
-  OpRecord{#name,                                                                               \
-           #name "(a, b|other)",                                                                \
-           document,                                                                            \
-           true,                                                                                \
-           domain_of(PointwiseKind::kind),                                                      \
-           binary_samples<Range{a_low, a_high}, Range{b_low, b_high}>,                          \
-           parts::pointwise,                                                                    \
-           detail::boxed<static_cast<Tensor (*)(const Operand&, const Operand&)>(&weft::name)>, \
+#define WEFT_BINARY_RECORD(name, Functor, kind, a_low, a_high, b_low, b_high, document)          \
+  OpRecord{#name,                                                                                \
+           #name "(a, b|other)",                                                                 \
+           document,                                                                             \
+           OpFacts(true, BinaryOp::name == BinaryOp::pow ? Autocast::full : Autocast::as_given), \
+           domain_of(PointwiseKind::kind),                                                       \
+           binary_samples<Range{a_low, a_high}, Range{b_low, b_high}>,                           \
+           parts::pointwise,                                                                     \
+           detail::boxed<static_cast<Tensor (*)(const Operand&, const Operand&)>(&weft::name)>,  \
            {.binary = weft::name, .binary_in_place = weft::name##_, .binary_out = weft::name##_out}},
 #define WEFT_COMPARE_RECORD(name, Functor, document)                                            \
   OpRecord{#name,                                                                               \

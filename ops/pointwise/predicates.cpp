@@ -71,9 +71,9 @@ constexpr OpRecord records[] = {
      "Where |a - b| <= atol + rtol * |b|; infinities equal themselves.", false, any, near_samples, parts::pointwise,
      detail::boxed<&weft::isclose>},
     {"allclose", "allclose(a, b|other, rtol=1e-05, atol=1e-08, equal_nan=False)", "Whether isclose holds everywhere.",
-     false, any, near_samples, parts::whole, detail::boxed<&weft::allclose>},
-    {"equal", "equal(a, b|other)", "Whether both have one shape and equal elements.", false, any, same_samples,
-     parts::whole, detail::boxed<&weft::equal>},
+     OpFacts(false, OpFacts::reads_values), any, near_samples, parts::whole, detail::boxed<&weft::allclose>},
+    {"equal", "equal(a, b|other)", "Whether both have one shape and equal elements.",
+     OpFacts(false, OpFacts::reads_values), any, same_samples, parts::whole, detail::boxed<&weft::equal>},
 };
 #undef WEFT_PREDICATE
 

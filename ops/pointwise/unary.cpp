@@ -178,15 +178,23 @@ std::vector<Values> unary_samples(SampleMaker& make) {
   return samples_between(make, low, high);
 }
 
-#define WEFT_UNARY_RECORD(name, Functor, kind, low, high, document)             \
-  OpRecord{#name,                                                               \
-           #name "(x)",                                                         \
-           document,                                                            \
-           true,                                                                \
-           domain_of(PointwiseKind::kind),                                      \
-           unary_samples<low, high>,                                            \
-           parts::pointwise,                                                    \
-           detail::boxed<static_cast<Tensor (*)(const Operand&)>(&weft::name)>, \
+// Functions whose result 16-bit floats cannot represent accurately.
+constexpr bool is_in_full(UnaryOp op) {
+  using enum UnaryOp;
+  constexpr UnaryOp all[] = {exp,  expm1, log, log1p, log2, log10,  reciprocal, rsqrt,
+                             sinh, cosh,  tan, asin,  acos, erfinv, softplus};
+  return std::ranges::find(all, op) != std::end(all);
+}
+
+#define WEFT_UNARY_RECORD(name, Functor, kind, low, high, document)                        \
+  OpRecord{#name,                                                                          \
+           #name "(x)",                                                                    \
+           document,                                                                       \
+           OpFacts(true, is_in_full(UnaryOp::name) ? Autocast::full : Autocast::as_given), \
+           domain_of(PointwiseKind::kind),                                                 \
+           unary_samples<low, high>,                                                       \
+           parts::pointwise,                                                               \
+           detail::boxed<static_cast<Tensor (*)(const Operand&)>(&weft::name)>,            \
            {.unary = weft::name, .unary_in_place = weft::name##_, .unary_out = weft::name##_out}},
 constexpr OpRecord unary_op_records[] = {WEFT_UNARY_OPS(WEFT_UNARY_RECORD)};
 
@@ -238,18 +246,6 @@ std::span<const OpRecord> unary_records() {
   static const std::vector<OpRecord> records = all_records();
   return records;
 }
-
-namespace {
-
-// Functions whose result 16-bit floats cannot represent accurately.
-constexpr bool is_in_full(UnaryOp op) {
-  using enum UnaryOp;
-  constexpr UnaryOp all[] = {exp,  expm1, log, log1p, log2, log10,  reciprocal, rsqrt,
-                             sinh, cosh,  tan, asin,  acos, erfinv, softplus};
-  return std::ranges::find(all, op) != std::end(all);
-}
-
-}  // namespace
 
 #define WEFT_DEFINE_UNARY(name, ...)                              \
   Tensor name(const Operand& x) {                                 \

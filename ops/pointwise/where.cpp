@@ -146,7 +146,7 @@ constexpr OpRecord where_op_records[] = {
     {"where", "where(condition, a|input=None, b|other=None)",
      "a where condition (bool) holds, else b; all three broadcast. What was not chosen never leaks, nor does it into "
      "gradients. condition alone gives the coordinates where it holds, a list for each dimension.",
-     true, OpRecord::Domain::any, where_samples, chosen, detail::boxed<&call_where>},
+     OpFacts(true, OpFacts::reads_values), OpRecord::Domain::any, where_samples, chosen, detail::boxed<&call_where>},
     {"masked_fill",
      "masked_fill(x, mask, value)",
      "x with value, a number or 0-d tensor that is converted to x's dtype, where mask (bool) holds; x and mask "

@@ -179,12 +179,12 @@ constexpr OpRecord records[] = {
      "joined to x first.",
      true, OpRecord::Domain::any, diff_samples, parts::along, detail::boxed<&weft::diff>},
     {"trapezoid", integral_schema,
-     "The integral of y along dim by the trapezoidal rule, for samples dx = 1 apart or at the points x.", true,
-     OpRecord::Domain::numeric, integral_samples, integrated,
+     "The integral of y along dim by the trapezoidal rule, for samples dx = 1 apart or at the points x.",
+     OpFacts(true, Autocast::full), OpRecord::Domain::numeric, integral_samples, integrated,
      detail::boxed<call_integral<weft::trapezoid, weft::trapezoid>>},
     {"cumulative_trapezoid", "cumulative_trapezoid(y, x=None, *, dx=None, dim=-1)",
-     "The integrals of y up to each sample but the first, as trapezoid.", true, OpRecord::Domain::numeric,
-     integral_samples, integrated,
+     "The integrals of y up to each sample but the first, as trapezoid.", OpFacts(true, Autocast::full),
+     OpRecord::Domain::numeric, integral_samples, integrated,
      detail::boxed<call_integral<weft::cumulative_trapezoid, weft::cumulative_trapezoid>>},
 };
 

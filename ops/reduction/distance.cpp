@@ -318,20 +318,21 @@ Partition compared_rows(const WholeCall& call) {
 constexpr auto floating = OpRecord::Domain::floating;
 constexpr OpRecord records[] = {
     {"normalize", "normalize(x, p=2.0, dim|dims=1, eps=1e-12)",
-     "x over its p-norm along dim, or eps where that is larger.", true, floating, normalize_samples, parts::along,
-     detail::boxed<call_normalize>},
+     "x over its p-norm along dim, or eps where that is larger.", OpFacts(true, Autocast::full), floating,
+     normalize_samples, parts::along, detail::boxed<call_normalize>},
     {"cosine_similarity", "cosine_similarity(x1, x2, dim=1, eps=1e-8)",
-     "The cosine of the angle between x1 and x2 along dim, where norms are at least eps; both broadcast.", true,
-     floating, similarity_samples, compared<1>, detail::boxed<weft::cosine_similarity>},
+     "The cosine of the angle between x1 and x2 along dim, where norms are at least eps; both broadcast.",
+     OpFacts(true, Autocast::full), floating, similarity_samples, compared<1>, detail::boxed<weft::cosine_similarity>},
     {"pairwise_distance", "pairwise_distance(x1, x2, p=2.0, eps=1e-6, keepdim=False)",
-     "The p-norm of x1 - x2 + eps along the last dimension; both broadcast.", true, floating, pair_samples, compared<0>,
-     detail::boxed<weft::pairwise_distance>},
+     "The p-norm of x1 - x2 + eps along the last dimension; both broadcast.", OpFacts(true, Autocast::full), floating,
+     pair_samples, compared<0>, detail::boxed<weft::pairwise_distance>},
     {"cdist", "cdist(x1, x2, p=2.0, compute_mode='use_mm_for_euclid_dist_if_necessary')",
      "The p-distances of the rows of x1 [..., n, k] to those of x2 [..., m, k]: [..., n, m]. Pairs of which a matrix "
      "product tells too few digits are computed from their difference.",
-     true, floating, cdist_samples, compared_rows, detail::boxed<call_cdist>},
-    {"pdist", "pdist(x, p=2.0)", "The p-distances of all pairs of rows of x [n, k]: [n * (n - 1) / 2].", true, floating,
-     pdist_samples, parts::whole, detail::boxed<weft::pdist>},
+     OpFacts(true, Autocast::full, OpFacts::reads_values), floating, cdist_samples, compared_rows,
+     detail::boxed<call_cdist>},
+    {"pdist", "pdist(x, p=2.0)", "The p-distances of all pairs of rows of x [n, k]: [n * (n - 1) / 2].",
+     OpFacts(true, Autocast::full), floating, pdist_samples, parts::whole, detail::boxed<weft::pdist>},
 };
 
 }  // namespace

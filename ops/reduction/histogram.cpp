@@ -177,11 +177,11 @@ constexpr OpRecord records[] = {
     {"histc", "histc(x, bins=100, min=0, max=0)",
      "How many elements lie in each of `bins` equal parts from min to max, or between the extremes of x where these "
      "are equal.",
-     false, floating, histc_samples, parts::whole, detail::boxed<&weft::histc>},
+     OpFacts(false, OpFacts::reads_values), floating, histc_samples, parts::whole, detail::boxed<&weft::histc>},
     {"histogram", "histogram(x, bins=100, *, range=None, weight=None, density=False) -> (hist, bin_edges)",
      "How many elements, or the sum of their weights, lie between neighbouring edges, and the edges: given ones, or "
      "of `bins` equal parts of the range, or between the extremes of x.",
-     false, floating, histogram_samples, parts::whole, detail::boxed<call_histogram>},
+     OpFacts(false, OpFacts::reads_values), floating, histogram_samples, parts::whole, detail::boxed<call_histogram>},
 };
 
 }  // namespace

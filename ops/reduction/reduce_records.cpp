@@ -78,31 +78,32 @@ Partition along_or_beside(const WholeCall& call) {
   return call.inputs().size() > 1 ? parts::pointwise(call) : parts::along(call);
 }
 
-#define WEFT_TYPED(op, domain, samples, document)                                                              \
-  OpRecord {                                                                                                   \
-#op, #op "(x, dim=None, keepdim=False, *, dtype=None)", document, true, OpRecord::Domain::domain, samples, \
-        op##_parts, detail::boxed < static_cast < Typed>(&weft::op)>                                           \
+#define WEFT_TYPED(op, autocast, domain, samples, document)                                              \
+  OpRecord {                                                                                             \
+#op, #op "(x, dim=None, keepdim=False, *, dtype=None)", document, OpFacts(true, Autocast::autocast), \
+        OpRecord::Domain::domain, samples, op##_parts, detail::boxed < static_cast < Typed>(&weft::op)>  \
   }
-#define WEFT_PLAIN(op, differentiable, domain, samples, document)                                                     \
-  OpRecord {                                                                                                          \
-#op, #op "(x, dim=None, keepdim=False)", document, differentiable, OpRecord::Domain::domain, samples, op##_parts, \
-        detail::boxed < static_cast < Plain>(&weft::op)>                                                              \
+#define WEFT_PLAIN(op, facts, domain, samples, document)                                                     \
+  OpRecord {                                                                                                 \
+#op, #op "(x, dim=None, keepdim=False)", document, facts, OpRecord::Domain::domain, samples, op##_parts, \
+        detail::boxed < static_cast < Plain>(&weft::op)>                                                     \
   }
 
 constexpr OpRecord records[] = {
-    WEFT_TYPED(sum, any, sum_samples,
+    WEFT_TYPED(sum, full, any, sum_samples,
                "Sum over dim, or over all dimensions. Integers and bool give int64, uint64 itself; 16-bit floats "
                "accumulate in float32."),
-    WEFT_TYPED(mean, floating, extreme_samples, "Arithmetic mean over dim, or over all dimensions."),
+    WEFT_TYPED(mean, as_given, floating, extreme_samples, "Arithmetic mean over dim, or over all dimensions."),
     WEFT_TYPED(
-        prod, any, sum_samples,
+        prod, full, any, sum_samples,
         "Product over dim, or over all dimensions; dtypes as sum, complex64 multiplies in complex128. The gradient is "
         "exact at zeros."),
     WEFT_PLAIN(amax, true, numeric, extreme_samples, "The largest over dim; NaN wins, equal ones share the gradient."),
     WEFT_PLAIN(amin, true, numeric, extreme_samples, "The smallest over dim; NaN wins, equal ones share the gradient."),
     WEFT_PLAIN(any, false, any, sum_samples, "Whether any element is non-zero."),
     WEFT_PLAIN(all, false, any, sum_samples, "Whether all elements are non-zero."),
-    WEFT_PLAIN(logsumexp, true, floating, listed_samples, "log(sum(exp(x))) over dim, without overflow."),
+    WEFT_PLAIN(logsumexp, OpFacts(true, Autocast::full), floating, listed_samples,
+               "log(sum(exp(x))) over dim, without overflow."),
     {"max", "max(x, dim|other=None, keepdim=False) -> (values, indices)",
      "The largest element, or with dim the largest along it and their first indices (int64). NaN wins. With a tensor "
      "for dim as maximum.",

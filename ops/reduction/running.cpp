@@ -231,9 +231,10 @@ constexpr OpRecord records[] = {
     {"cumprod", "cumprod(x, dim, *, dtype=None)",
      "Prefix products along dim. Integers give int64; 16-bit floats multiply in float32, complex64 in complex128. The "
      "gradient is exact at zeros.",
-     true, any_type, running_samples, parts::along, detail::boxed<&weft::cumprod>},
-    {"logcumsumexp", "logcumsumexp(x, dim)", "log of the prefix sums of exp(x) along dim, without overflow.", true,
-     OpRecord::Domain::floating, running_samples, parts::along, detail::boxed<&weft::logcumsumexp>},
+     OpFacts(true, Autocast::full), any_type, running_samples, parts::along, detail::boxed<&weft::cumprod>},
+    {"logcumsumexp", "logcumsumexp(x, dim)", "log of the prefix sums of exp(x) along dim, without overflow.",
+     OpFacts(true, Autocast::full), OpRecord::Domain::floating, running_samples, parts::along,
+     detail::boxed<&weft::logcumsumexp>},
     {"cummax", "cummax(x, dim) -> (values, indices)",
      "The largest element up to each along dim and the last index of it; from a NaN on NaN.", true, any_type,
      running_samples, parts::along, detail::boxed<call_extreme<weft::cummax>>},

@@ -74,7 +74,7 @@ constexpr OpRecord records[] = {
      "Prefix sums along dim, or of the flattened tensor. exclusive leaves the element itself out, reverse sums from "
      "the "
      "end. Integers give int64; 16-bit floats accumulate in float32.",
-     true,
+     OpFacts(true, Autocast::full),
      OpRecord::Domain::any,
      cumsum_samples,
      parts::along,

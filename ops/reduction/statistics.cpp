@@ -221,8 +221,8 @@ constexpr auto numeric = OpRecord::Domain::numeric;
 constexpr auto floating = OpRecord::Domain::floating;
 constexpr OpRecord records[] = {
     {"nansum", "nansum(x, dim=None, keepdim=False, *, dtype=None)",
-     "Sum over dim of the elements that are not NaN; dtypes as sum.", true, any_type, sum_samples, summed,
-     detail::boxed<static_cast<Typed>(&weft::nansum)>},
+     "Sum over dim of the elements that are not NaN; dtypes as sum.", OpFacts(true, Autocast::full), any_type,
+     sum_samples, summed, detail::boxed<static_cast<Typed>(&weft::nansum)>},
     {"nanmean", "nanmean(x, dim=None, keepdim=False, *, dtype=None)",
      "Mean over dim of the elements that are not NaN; NaN where there are none.", true, floating,
      [](SampleMaker& make) {
@@ -240,16 +240,16 @@ constexpr OpRecord records[] = {
     {"std_mean", "std_mean(x, dim=None, unbiased=None, keepdim=False, *, correction=None) -> (std, mean)",
      "std and mean over dim.", true, floating, spread_samples, parts::along,
      detail::boxed<call_spread<weft::std_mean>>},
-    {"dist", "dist(x, y|other, p=2)", "The p-norm of x - y.", true, floating, dist_samples, parts::whole,
-     detail::boxed<&weft::dist>},
+    {"dist", "dist(x, y|other, p=2)", "The p-norm of x - y.", OpFacts(true, Autocast::full), floating, dist_samples,
+     parts::whole, detail::boxed<&weft::dist>},
     {"renorm", "renorm(x, p, dim, maxnorm)",
-     "x with each slice along dim whose p-norm is above maxnorm scaled down to it.", true, floating, renorm_samples,
-     along_others, detail::boxed<&weft::renorm>},
+     "x with each slice along dim whose p-norm is above maxnorm scaled down to it.", OpFacts(true, Autocast::full),
+     floating, renorm_samples, along_others, detail::boxed<&weft::renorm>},
     {"cov", "cov(x, *, correction=1, fweights=None, aweights=None)",
-     "Covariances of the rows of x, whose columns are observations, with counts and weights of these.", true, numeric,
-     cov_samples, parts::whole, detail::boxed<&weft::cov>},
-    {"corrcoef", "corrcoef(x)", "Pearson's correlations of the rows of x.", true, numeric, corrcoef_samples,
-     parts::whole, detail::boxed<&weft::corrcoef>},
+     "Covariances of the rows of x, whose columns are observations, with counts and weights of these.",
+     OpFacts(true, Autocast::full), numeric, cov_samples, parts::whole, detail::boxed<&weft::cov>},
+    {"corrcoef", "corrcoef(x)", "Pearson's correlations of the rows of x.", OpFacts(true, Autocast::full), numeric,
+     corrcoef_samples, parts::whole, detail::boxed<&weft::corrcoef>},
 };
 
 }  // namespace

@@ -168,7 +168,8 @@ constexpr OpRecord records[] = {
     {"vector_norm", "vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None)",
      "sum(|x|^ord)^(1/ord) over dim; the largest or smallest magnitude for an infinite ord, the number of elements "
      "that are not 0 for 0. 16-bit floats are computed in float32. The gradient at 0 is 0.",
-     true, OpRecord::Domain::floating, norm_samples, parts::along, detail::boxed<weft::vector_norm>},
+     OpFacts(true, Autocast::full), OpRecord::Domain::floating, norm_samples, parts::along,
+     detail::boxed<weft::vector_norm>},
 };
 
 }  // namespace

@@ -174,7 +174,8 @@ constexpr OpRecord repeat_op_records[] = {
      "Each slice along dim as often as repeats says: a number, or a list or tensor with one for each slice. Without "
      "dim "
      "x is seen flat; without repeats x has the numbers, and the result is 0 x[0] times, 1 x[1] times, ...",
-     true, OpRecord::Domain::any, repeat_samples, parts::along, detail::boxed<call_repeat_interleave>},
+     OpFacts(true, OpFacts::reads_values), OpRecord::Domain::any, repeat_samples, parts::along,
+     detail::boxed<call_repeat_interleave>},
 };
 
 }  // namespace

@@ -112,18 +112,21 @@ std::vector<Values> row_samples(SampleMaker& make) {
 std::vector<Values> below_samples(SampleMaker& make) {
   return {{List{make.tensor({2, 3}), make.tensor({3})}},
           {List{make.tensor({}), make.tensor({2, 1})}},
-          {List{make.tensor({0, 2}), make.tensor({2})}}};
+          {List{make.tensor({0, 2}), make.tensor({2})}},
+          {List{make.tensor({2, 3}), make.tensor({1, 3})}}};
 }
 std::vector<Values> deep_samples(SampleMaker& make) {
   return {{List{make.tensor({2, 3}), make.tensor({2, 3, 2})}},
           {List{make.tensor({}), make.tensor({1})}},
           {List{make.tensor({3}), make.tensor({3})}},
-          {List{make.tensor({0, 2}), make.tensor({0, 2, 2})}}};
+          {List{make.tensor({0, 2}), make.tensor({0, 2, 2})}},
+          {List{make.tensor({2, 3, 1}), make.tensor({2, 3, 2})}}};
 }
 std::vector<Values> column_samples(SampleMaker& make) {
   return {{List{make.tensor({2, 3}), make.tensor({2})}},
           {List{make.tensor({}), make.tensor({1})}},
-          {List{make.tensor({0, 2}), make.tensor({0})}}};
+          {List{make.tensor({0, 2}), make.tensor({0})}},
+          {List{make.tensor({2, 3}), make.tensor({2, 1})}}};
 }
 std::vector<Values> block_samples(SampleMaker& make) {
   return {{List{make.tensor({2, 3}), make.tensor({2}), make.tensor({})}},

@@ -20,27 +20,6 @@ namespace {
 
 using testing::Tensors;
 
-/// Ops with results that differ from run to run, or between shards.
-const std::set<std::string> drawn = {"empty_like",
-                                     "rand_like",
-                                     "randn_like",
-                                     "randint_like",
-                                     "normal",
-                                     "poisson",
-                                     "standard_gamma",
-                                     "binomial",
-                                     "multinomial",
-                                     "bernoulli",
-                                     "dropout",
-                                     "dropout1d",
-                                     "dropout2d",
-                                     "dropout3d",
-                                     "alpha_dropout",
-                                     "feature_alpha_dropout",
-                                     "rrelu",
-                                     "fractional_max_pool2d",
-                                     "fractional_max_pool3d"};
-
 Placements any_placements(std::mt19937& random, const Dims& mesh, const Tensor& x, bool with_gradients) {
   std::vector<Placement> choices{Replicate()};
   for (int axis = 0; axis < x.dim(); ++axis) choices.push_back(Shard(axis));
@@ -179,6 +158,14 @@ bool is_case(const OpRecord& record, const Values& sample) {
   }
 }
 
+bool differs_from_run_to_run(const OpRecord& record) {
+  if (!testing::sets_elements(record)) return true;
+  SampleMaker make(f64, {});
+  return std::ranges::any_of(record.samples(make), [&](const Values& sample) {
+    return is_case(record, sample) && testing::draws(record, sample);
+  });
+}
+
 void compare_on(const Mesh& mesh, const OpRecord& record, bool with_gradients, unsigned tries) {
   SampleMaker make(f64, {});
   unsigned number = 0;
@@ -187,7 +174,7 @@ void compare_on(const Mesh& mesh, const OpRecord& record, bool with_gradients, u
     if (!has_tensors(sample) || !is_case(record, sample)) continue;
     std::mt19937 random(static_cast<unsigned>(std::hash<std::string_view>()(record.name)) + 31 * number);
     for (unsigned i = 0; i < tries; ++i) {
-      Comparison c{record, sample, mesh, {}, with_gradients && record.differentiable};
+      Comparison c{record, sample, mesh, {}, with_gradients && record.facts.differentiable};
       for (const Tensor& t : testing::tensors_in(sample))
         c.placements.push_back(any_placements(random, mesh.shape(), t, c.with_gradients));
       c.place_written();
@@ -206,7 +193,7 @@ class OpInParts : public ::testing::TestWithParam<const OpRecord*> {};
 
 TEST_P(OpInParts, IsTheOpOfWholeTensors) {
   const OpRecord& record = *GetParam();
-  if (drawn.contains(record.name)) GTEST_SKIP() << "it draws numbers";
+  if (differs_from_run_to_run(record)) GTEST_SKIP() << "it draws numbers";
   const std::vector<Dims> meshes = {{2}, {4}, {2, 2}, {2, 3}};
   for (const Dims& shape : meshes) {
     if (under_mpirun()) {
@@ -295,91 +282,8 @@ TEST(EveryOpInParts, IsTheOpOfLargerTensors) {
   }
 }
 
-TEST(EveryOpInParts, IsComputedWithPartsButForTheseOps) {
-  // Their results follow from all elements at once, or from values.
-  const std::set<std::string> whole_on_purpose = {"addbmm",
-                                                  "addmv",
-                                                  "addr",
-                                                  "argwhere",
-                                                  "baddbmm",
-                                                  "bincount",
-                                                  "block_diag",
-                                                  "cartesian_prod",
-                                                  "chain_matmul",
-                                                  "cholesky_solve",
-                                                  "column_stack",
-                                                  "combinations",
-                                                  "corrcoef",
-                                                  "cov",
-                                                  "csr_matmul",
-                                                  "csr_sampled_product",
-                                                  "dequant_blockwise",
-                                                  "diag",
-                                                  "dist",
-                                                  "dstack",
-                                                  "fft_fft2",
-                                                  "fft_fftn",
-                                                  "fft_fftshift",
-                                                  "fft_hfft2",
-                                                  "fft_hfftn",
-                                                  "fft_ifft2",
-                                                  "fft_ifftn",
-                                                  "fft_ifftshift",
-                                                  "fft_ihfft2",
-                                                  "fft_ihfftn",
-                                                  "fft_irfft2",
-                                                  "fft_irfftn",
-                                                  "fft_rfft2",
-                                                  "fft_rfftn",
-                                                  "foreach_norm",
-                                                  "fused_act_dequant",
-                                                  "fused_act_dequant_transpose_act_quant",
-                                                  "fused_stack_quant",
-                                                  "fused_stack_transpose_quant",
-                                                  "fused_swiglu_weighted_bwd",
-                                                  "fused_transpose_split_quant",
-                                                  "fused_weighted_swiglu_act_quant",
-                                                  "gemm_fp8_blockwise",
-                                                  "histc",
-                                                  "histogram",
-                                                  "inner",
-                                                  "istft",
-                                                  "kron",
-                                                  "linalg_cross",
-                                                  "linalg_householder_product",
-                                                  "linalg_lstsq",
-                                                  "linalg_lu",
-                                                  "linalg_lu_solve",
-                                                  "linalg_matrix_exp",
-                                                  "linalg_multi_dot",
-                                                  "linalg_qr",
-                                                  "linalg_solve",
-                                                  "linalg_solve_ex",
-                                                  "linalg_solve_triangular",
-                                                  "linalg_tensorinv",
-                                                  "linalg_tensorsolve",
-                                                  "linalg_vander",
-                                                  "linalg_vecdot",
-                                                  "masked_scatter",
-                                                  "masked_select",
-                                                  "nonzero",
-                                                  "pack_padded_sequence",
-                                                  "pad_packed_sequence",
-                                                  "pad_sequence",
-                                                  "pdist",
-                                                  "put",
-                                                  "quant_blockwise",
-                                                  "quantize_weight",
-                                                  "row_stack",
-                                                  "stft",
-                                                  "trace",
-                                                  "unique",
-                                                  "unique_consecutive",
-                                                  "vander",
-                                                  "vdot",
-                                                  "view_as_real",
-                                                  "vstack"};
-  std::set<std::string> whole;
+TEST(EveryOpInParts, IsComputedWithPartsUnlessItsRuleIsForWholeTensors) {
+  const PartitionRule of_whole_tensors = find_record("trace")->partition;
   for (const OpRecord& record : op_records()) {
     ASSERT_NE(record.partition, nullptr) << record.name;
     SampleMaker make(f64, {});
@@ -390,9 +294,8 @@ TEST(EveryOpInParts, IsComputedWithPartsButForTheseOps) {
       const Partition rule = partition_of(WholeCall(record, sample));
       cuts |= rule.each || std::ranges::any_of(rule.letters, [](char c) { return std::isalpha(c) != 0; });
     }
-    if (has_case && !cuts) whole.insert(record.name);
+    EXPECT_TRUE(!has_case || cuts == (record.partition != of_whole_tensors)) << record.name;
   }
-  EXPECT_THAT(whole, ::testing::ContainerEq(whole_on_purpose));
 }
 
 TEST(EveryOpInParts, RandomNumbersDifferFromPartToPartAndAgreeOnCopies) {

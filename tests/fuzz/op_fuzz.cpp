@@ -278,7 +278,7 @@ bool writes_an_argument(const OpRecord& record) {
 }
 
 void check_gradients(const Trial& t) {
-  if (!t.record.differentiable || writes_an_argument(t.record)) return;
+  if (!t.record.facts.differentiable || writes_an_argument(t.record)) return;
   const Snapshot before(tensors_in(t.values));
   const auto own = gradients(t.record, t.values);
   before.expect_unchanged("backward");

@@ -64,7 +64,7 @@ void call_every_op(const OpRecord& record) {
   SampleMaker make(
       record.domain == OpRecord::Domain::any && std::string(record.name).starts_with("logical") ? boolean : f32, {});
   for (Values& values : record.samples(make)) {
-    if (record.differentiable) {  // some kernels run where nothing is recorded alone
+    if (record.facts.differentiable) {  // some kernels run where nothing is recorded alone
       const NoGradGuard unrecorded;
       const CallScope call(record.name);
       record.call(values);
@@ -73,7 +73,7 @@ void call_every_op(const OpRecord& record) {
     const Values given = values;  // so that no result lands on memory which has its numbers already
     for (Value& value : values) {
       auto* t = std::get_if<Tensor>(&value);
-      if (t == nullptr || !t->defined() || !is_inexact(t->dtype()) || !record.differentiable) continue;
+      if (t == nullptr || !t->defined() || !is_inexact(t->dtype()) || !record.facts.differentiable) continue;
       *t = t->detach().clone().requires_grad_();
       leaves.push_back(*t);
     }

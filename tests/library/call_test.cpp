@@ -30,7 +30,7 @@ TEST(RegisteredOps, HaveARecordAndASignature) {
   EXPECT_EQ(record->signature().text, "test::cube(x, scale=1.0)");
   EXPECT_EQ(record->signature().find("input"), record->signature().arguments.data());
   EXPECT_EQ(std::string(record->document), "x * x * x, times scale.");
-  EXPECT_FALSE(record->differentiable);
+  EXPECT_FALSE(record->facts.differentiable);
   EXPECT_THAT(all_ops(), ::testing::Contains(record));
   EXPECT_EQ(all_ops().size(), before + 1);
   const std::vector<TensorMeta> metas = record->infer(Values{zeros({3, 4})});

@@ -34,14 +34,6 @@ std::vector<Values> samples_of(const OpRecord& record, DType dtype, Device devic
   return record.samples(make);
 }
 
-// Random ops take counters.
-bool draws(const OpRecord& record, const Values& values) {
-  const GeneratorState before = default_generator().state();
-  const RngForkGuard guard;
-  record.call(values);
-  return !(default_generator().state() == before);
-}
-
 Tensors copies(const Values& values) {
   Tensors out;
   for (const Tensor& t : tensors_in(values)) out.push_back(t.clone());
@@ -73,7 +65,7 @@ void runs_and_is_finite(const OpRecord& record, DType dtype) {
       for (double v : elements(out)) EXPECT_TRUE(std::isfinite(v)) << v;
     }
     expect_same(tensors_in(values), before);
-    if (record.differentiable && is_floating(dtype)) {
+    if (record.facts.differentiable && is_floating(dtype)) {
       for (const Tensor& g : gradients(record, values)) {
         if (!g.defined()) continue;
         for (double v : elements(g)) EXPECT_TRUE(std::isfinite(v)) << "gradient " << v;
@@ -172,7 +164,7 @@ void takes_any_strides(const OpRecord& record, Device device) {
   for (const Values& values : samples_of(record, DType::f32, device)) {
     const Values spread = mapped(values, strided);
     expect_close(call(record, spread, device), call(record, values, device), tolerance_of(DType::f32));
-    if (record.differentiable) {
+    if (record.facts.differentiable) {
       expect_close(gradients(record, spread, device), gradients(record, values, device), tolerance_of(DType::f32));
     }
   }
@@ -201,10 +193,10 @@ void ignores_the_thread_count(const OpRecord& record) {
   for (const Values& values : samples_of(record, DType::f32)) {
     set_num_threads(1);
     const Tensors one = call(record, values);
-    const Tensors one_gradient = record.differentiable ? gradients(record, values) : Tensors{};
+    const Tensors one_gradient = record.facts.differentiable ? gradients(record, values) : Tensors{};
     set_num_threads(2);
     expect_same(call(record, values), one);
-    if (record.differentiable) expect_same(gradients(record, values), one_gradient);
+    if (record.facts.differentiable) expect_same(gradients(record, values), one_gradient);
   }
   set_num_threads(before);
 }
@@ -221,7 +213,7 @@ void agrees_with_cpu(const OpRecord& record, Device device, DType dtype) {
       EXPECT_TRUE(close(actual[k], expected[k], tolerance_of(expected[k].dtype()))) << "output " << k;
     }
     expect_same(tensors_in(here[i]), before);
-    if (record.differentiable && is_floating(dtype)) {
+    if (record.facts.differentiable && is_floating(dtype)) {
       expect_close(gradients(record, here[i], device), gradients(record, there[i]), tolerance_of(dtype));
     }
   }
@@ -230,7 +222,7 @@ void agrees_with_cpu(const OpRecord& record, Device device, DType dtype) {
 void has_the_same_bits_in_every_run(const OpRecord& record, Device device) {
   for (const Values& values : samples_of(record, DType::f32, device)) {
     expect_same(call(record, values, device), call(record, values, device));
-    if (record.differentiable) expect_same(gradients(record, values, device), gradients(record, values, device));
+    if (record.facts.differentiable) expect_same(gradients(record, values, device), gradients(record, values, device));
   }
 }
 
@@ -300,7 +292,7 @@ class RecordTest : public ::testing::TestWithParam<Case> {
     for (DType half : {DType::f16, DType::bf16}) {
       check(std::string("close in ") + name(half), [&] { is_close_in_half_precision(record, half); });
     }
-    if (record.differentiable) check("gradcheck", [&] { has_right_gradients(record); });
+    if (record.facts.differentiable) check("gradcheck", [&] { has_right_gradients(record); });
   }
   static void check_on_meta(const OpRecord& record) {
     for (DType t : dtypes_of(record)) {

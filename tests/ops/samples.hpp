@@ -3,7 +3,6 @@
 
 #include <cmath>
 #include <functional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -152,47 +151,12 @@ inline void expect_same(const Tensors& actual, const Tensors& expected) {
   for (size_t i = 0; i < actual.size(); ++i) EXPECT_TRUE(same(actual[i], expected[i])) << "output " << i;
 }
 
-/// Ops with value-dependent shapes, numbers or algorithms, or with draws on the host.
-inline std::set<std::string> ops_that_read_values() {
-  return {"allclose",
-          "argwhere",
-          "attention_varlen",
-          "bincount",
-          "binomial",
-          "cdist",
-          "ctc_loss",
-          "equal",
-          "fused_gate_moe",
-          "gru",
-          "histc",
-          "histogram",
-          "index",
-          "index_put",
-          "linalg_lstsq",
-          "linalg_matrix_exp",
-          "lstm",
-          "masked_scatter",
-          "masked_select",
-          "mixture_of_experts",
-          "moe_gate_dispatch",
-          "moe_permute",
-          "moe_unpermute",
-          "multilabel_margin_loss",
-          "multinomial",
-          "nonzero",
-          "pack_padded_sequence",
-          "pad_packed_sequence",
-          "one_hot",
-          "poisson",
-          "randperm",
-          "repeat_interleave",
-          "rnn_relu",
-          "rnn_tanh",
-          "set_value",
-          "standard_gamma",
-          "unique",
-          "unique_consecutive",
-          "where"};
+/// Whether a call takes numbers from the default generator.
+inline bool draws(const OpRecord& record, const Values& values) {
+  const GeneratorState before = default_generator().state();
+  const RngForkGuard guard;
+  record.call(values);
+  return !(default_generator().state() == before);
 }
 
 }  // namespace weft::testing

@@ -21,7 +21,7 @@ Tensor gradient(Binary op, const Tensor& x, const Operand& other, bool first) {
 template <class F>
 void for_each_binary(const F& f) {
   for (const OpRecord& record : op_records()) {
-    if (record.pointwise.binary != nullptr && record.differentiable) f(record);
+    if (record.pointwise.binary != nullptr && record.facts.differentiable) f(record);
   }
 }
 
