@@ -356,34 +356,86 @@ struct KernelTable {
                            const View& cos, const View& sin, bool interleaved);
 };
 
-/// The pointers above in order: name, and how many of its leading views it writes (`slots`: those of a slot that are
-/// not the gradient). Devices that run portable kernels have all but those of WEFT_CPU_ONLY in portable/host/host.cpp.
+/// A row for each pointer above, in order: X(kernel, devices, examples, "parameters").
+///   devices     everywhere, or cpu_only: the pointer of portable devices is null and the op runs a composite body
+///   examples    the place of vmap's examples in the views: a new_dim in front, a dense_dim (the same where contiguous
+///               views must stay so) or the first_dim; alone for a kernel that runs once for each example
+///   parameters  their names, with marks: out* is written, slots+ are written but for the gradient, and examples share
+///               weight=. Plug-ins get numbers by these names.
 // clang-format off
 #define WEFT_KERNELS(X) \
-  X(unary, 1) X(unary_gradient, 1) X(binary, 1) X(compare, 1) \
-  X(ternary, 1) X(where, 1) X(nan_to_num, 1) X(nextafter, 1) \
-  X(copy, 1) X(fill, 1) \
-  X(reduce, 1) X(arg_reduce, 1) X(variance, 1) X(cumsum, 1) X(fourier, 1) \
-  X(running_product, 1) X(running_log_sum_exp, 1) X(running_extreme, 2) \
-  X(softmax, 1) X(softmax_gradient, 1) \
-  X(matmul, 1) X(convolution, 1) \
-  X(layer_norm, 3) X(layer_norm_gradient, 3) \
-  X(rms_norm, 2) X(rms_norm_gradient, 2) \
-  X(batch_norm, 3) X(batch_norm_gradient, 3) \
-  X(cross_entropy, 2) X(cross_entropy_gradient, 1) \
-  X(index_select, 1) X(index_add, 1) X(gather, 1) X(scatter, 1) \
-  X(scatter_copy, 1) X(index_get, 1) X(index_put, 1) X(count_nonzero, 0) \
-  X(nonzero, 1) X(masked_select, 1) X(masked_scatter, 1) X(sort, 2) \
-  X(select_rank, 1) X(searchsorted, 1) X(bag_sum, 2) X(bag_max, 2) \
-  X(sample_linear, 1) X(sample_linear_gradient, 2) X(resample, 1) X(bincount, 1) \
-  X(arange, 1) X(random, 1) \
-  X(attention, 2) X(attention_gradient, 3) \
-  X(recurrent, 5) X(recurrent_gradient, 4) \
-  X(pool, 2) X(pool_gradient, 1) \
-  X(optimizer_step, slots) \
-  X(quantize_blocks, 2) X(dequantize_blocks, 1) X(blockwise_matmul, 1) \
-  X(weighted_swiglu_quantize, 2) X(weighted_swiglu_gradient, 3) X(quantized_matmul, 1) \
-  X(rms_norm_residual, 3) X(rotary, 1) X(activated_product, 1) X(rotated_products, 3)
+  X(unary, everywhere, new_dim, "op, out*, a") \
+  X(unary_gradient, everywhere, new_dim, "op, out*, g, saved") \
+  X(binary, everywhere, new_dim, "op, out*, a, b") \
+  X(compare, everywhere, new_dim, "op, out*, a, b") \
+  X(ternary, everywhere, new_dim, "op, out*, a, b, c") \
+  X(where, everywhere, new_dim, "out*, condition, a, b") \
+  X(nan_to_num, everywhere, dense_dim, "out*, x, nan, positive, negative") \
+  X(nextafter, everywhere, dense_dim, "out*, a, b") \
+  X(copy, everywhere, new_dim, "out*, in") \
+  X(fill, everywhere, new_dim, "out*, value") \
+  X(reduce, everywhere, new_dim, "reduction, out*, in") \
+  X(arg_reduce, everywhere, new_dim, "reduction, out*, in, dim") \
+  X(variance, everywhere, new_dim, "out*, in, correction") \
+  X(cumsum, everywhere, new_dim, "out*, in, dim, exclusive, reverse") \
+  X(fourier, everywhere, new_dim, "out*, in, dim, inverse, factor") \
+  X(running_product, everywhere, dense_dim, "out*, x, dim") \
+  X(running_log_sum_exp, everywhere, dense_dim, "out*, x, dim") \
+  X(running_extreme, everywhere, dense_dim, "out*, index*, x, dim, largest") \
+  X(softmax, everywhere, new_dim, "out*, in, dim, logarithm") \
+  X(softmax_gradient, everywhere, new_dim, "out*, g, y, dim, logarithm") \
+  X(matmul, everywhere, new_dim, "out*, a, b, bias") \
+  X(convolution, everywhere, first_dim, "product, out*, a, b=, bias=, steps") \
+  X(layer_norm, everywhere, first_dim, "out*, mean*, rstd*, x, weight=, bias=, epsilon") \
+  X(layer_norm_gradient, everywhere, first_dim, "dx*, dweight*=, dbias*=, g, x, mean, rstd, weight=") \
+  X(rms_norm, everywhere, first_dim, "out*, rstd*, x, weight=, epsilon") \
+  X(rms_norm_gradient, everywhere, first_dim, "dx*, dweight*=, g, x, rstd, weight=") \
+  X(batch_norm, everywhere, alone, "out*, mean*, variance*, x, weight, bias, epsilon") \
+  X(batch_norm_gradient, everywhere, alone, "dx*, dweight*, dbias*, g, x, mean, rstd, weight") \
+  X(cross_entropy, everywhere, first_dim, "losses*, log_sum_exp*, logits, targets, ignore_index, label_smoothing") \
+  X(cross_entropy_gradient, everywhere, first_dim, "dlogits*, g, logits, log_sum_exp, targets, ignore_index, " \
+    "label_smoothing") \
+  X(index_select, everywhere, new_dim, "out*, x, dim, index=") \
+  X(index_add, everywhere, new_dim, "out*, dim, index=, source") \
+  X(gather, everywhere, new_dim, "out*, x, dim, index") \
+  X(scatter, everywhere, new_dim, "mode, out*, dim, index, source") \
+  X(scatter_copy, everywhere, dense_dim, "mode, out*, x, dim, index, source") \
+  X(index_get, everywhere, alone, "out*, base, plan") \
+  X(index_put, everywhere, alone, "base*, values, plan, accumulate") \
+  X(count_nonzero, everywhere, alone, "x") \
+  X(nonzero, everywhere, alone, "out*, x") \
+  X(masked_select, everywhere, alone, "out*, x, mask") \
+  X(masked_scatter, everywhere, alone, "out*, mask, source") \
+  X(sort, everywhere, dense_dim, "out*, order*, x, dim, descending") \
+  X(select_rank, everywhere, alone, "order*, x, ranks, dim") \
+  X(searchsorted, everywhere, alone, "out*, sorted, values, right") \
+  X(bag_sum, everywhere, alone, "out*, counts*, weight, indices, begins, factors, padding, mean") \
+  X(bag_max, everywhere, alone, "out*, place*, weight, indices, begins, padding") \
+  X(sample_linear, everywhere, alone, "out*, x, places") \
+  X(sample_linear_gradient, everywhere, alone, "dx*, dplaces*, g, x, places") \
+  X(resample, everywhere, alone, "out*, x, at, weights, dim") \
+  X(bincount, everywhere, alone, "counts*, x") \
+  X(arange, everywhere, alone, "out*, start, step") \
+  X(random, everywhere, alone, "out*, distribution, seed, a, b") \
+  X(attention, everywhere, alone, "out*, log_sum_exp*, q, k, v, mask, plan") \
+  X(attention_gradient, everywhere, alone, "dq*, dk*, dv*, g, out, log_sum_exp, q, k, v, mask, plan") \
+  X(recurrent, everywhere, alone, "out*, gates*, kept*, state*, cell*, weight, bias, cell_type, steps") \
+  X(recurrent_gradient, everywhere, alone, "dgates*, dkept*, dstate*, dcell*, g, out, gates, kept, first_state, " \
+    "first_cell, weight, cell_type, steps") \
+  X(pool, everywhere, first_dim, "mode, out*, index*, x, plan") \
+  X(pool_gradient, everywhere, first_dim, "dx*, g, plan") \
+  X(optimizer_step, everywhere, alone, "step, slots+, settings") \
+  X(quantize_blocks, everywhere, alone, "codes*, scale*, x, x_scale, rows, columns, x_rows, x_columns, epsilon, " \
+    "power_of_two") \
+  X(dequantize_blocks, everywhere, alone, "out*, codes, scale, rows, columns") \
+  X(blockwise_matmul, everywhere, alone, "out*, start, a, a_scale, b, b_scale, a_rows, b_rows") \
+  X(weighted_swiglu_quantize, everywhere, alone, "codes*, scale*, x, prob, power_of_two") \
+  X(weighted_swiglu_gradient, everywhere, alone, "dx*, dprob*, y*, x, g, prob") \
+  X(quantized_matmul, everywhere, alone, "out*, x, codes, scale, zero, bias, bits, group") \
+  X(rms_norm_residual, everywhere, alone, "out*, sum*, rstd*, x, residual, bias, weight, epsilon") \
+  X(rotary, everywhere, alone, "out*, x, cos, sin, interleaved, inverse") \
+  X(activated_product, cpu_only, alone, "out*, a, b, other, bias, activation") \
+  X(rotated_products, cpu_only, alone, "q*, k*, v*, x, weight, cos, sin, interleaved")
 // clang-format on
 
 /// One row per DeviceType. The CPU's is complete at load time; a device's is filled when the device initialises.

@@ -1,6 +1,7 @@
 #include "marshal.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <memory>
 #include <string_view>
@@ -11,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "parameters.hpp"
+#include "../kernel_row.hpp"
 #include "../../tensor/error.hpp"
 
 namespace weft::plugin {
@@ -208,17 +210,34 @@ struct StoredAs<std::span<const Slot>> {
 constinit thread_local const Callback<void(const WeftKernelCall&)>* listener = nullptr;
 
 template <auto slot>
+constexpr KernelRow row_of = KernelRow("");
+#define WEFT_ROW_OF(name, devices, examples, parameters) \
+  template <>                                            \
+  constexpr KernelRow row_of<&KernelTable::name> = KernelRow(parameters);
+WEFT_KERNELS(WEFT_ROW_OF)
+#undef WEFT_ROW_OF
+
+template <auto slot>
 struct Kernel;
 template <class R, class... A, R (*KernelTable::*slot)(A...)>
 struct Kernel<slot> {
-  static constexpr const char* const* names = parameter_names<slot>;
-  static constexpr int numbers = (0 + ... + (Number<std::remove_cvref_t<A>> ? 1 : 0));
-  static_assert(std::size(parameter_names<slot>) == 1 || std::size(parameter_names<slot>) == numbers + 1,
-                "a kernel has other parameters than WEFT_PARAMETERS says");
+  static_assert(row_of<slot>.count == sizeof...(A), "a kernel has other parameters than its row");
+  /// Those that are numbers, and null.
+  static constexpr auto names = [] {
+    std::array<const char*, sizeof...(A) + 1> out{};
+    constexpr bool is_number[] = {Number<std::remove_cvref_t<A>>...};
+    size_t count = 0;
+    for (size_t i = 0; i < sizeof...(A); ++i) {
+      if (is_number[i]) out[count++] = row_of<slot>.parameters[i].name;
+    }
+    return out;
+  }();
+  /// gradients_follow says how many slots there are.
+  static constexpr int written = row_of<slot>.outputs(0);
 
-  template <const char* const& name, int written>
+  template <const char* const& name>
   static R queue(A... arguments) {
-    CallWriter writer(name, written, names);
+    CallWriter writer(name, written, names.data());
     (describe(writer, arguments), ...);
     WeftKernelCall& call = writer.finish();
     if constexpr (std::is_void_v<R>) {
@@ -236,9 +255,9 @@ struct Kernel<slot> {
     }
   }
 
-  template <const char* const& name, int written>
+  template <const char* const& name>
   static R list(A... arguments) {
-    CallWriter writer(name, written, names);
+    CallWriter writer(name, written, names.data());
     (describe(writer, arguments), ...);
     (*listener)(writer.finish());
     return R();
@@ -293,8 +312,7 @@ bool list_call(const KernelCall& call, const Callback<void(const WeftKernelCall&
   if (call.call_in == nullptr) return false;
   static const KernelTable listing = [] {
     KernelTable row;
-    constexpr int slots = 0;  // gradients_follow says how many
-#define WEFT_LIST(name, written, ...) row.name = &Kernel<&KernelTable::name>::template list<name_of_##name, written>;
+#define WEFT_LIST(name, ...) row.name = &Kernel<&KernelTable::name>::template list<name_of_##name>;
     WEFT_KERNELS(WEFT_LIST)
 #undef WEFT_LIST
     return row;
@@ -309,9 +327,8 @@ bool list_call(const KernelCall& call, const Callback<void(const WeftKernelCall&
 }
 
 void fill_row(KernelTable& row, int32_t (*has_kernel)(const char*)) {
-  constexpr int slots = 0;  // gradients_follow says how many
-#define WEFT_ROW(name, written, ...) \
-  row.name = has_kernel(#name) != 0 ? &Kernel<&KernelTable::name>::template queue<name_of_##name, written> : nullptr;
+#define WEFT_ROW(name, ...) \
+  row.name = has_kernel(#name) != 0 ? &Kernel<&KernelTable::name>::template queue<name_of_##name> : nullptr;
   WEFT_KERNELS(WEFT_ROW)
 #undef WEFT_ROW
 }

@@ -6,64 +6,38 @@
 #include <vector>
 
 #include "recorded_kernel.hpp"
+#include "../kernel_row.hpp"
 #include "../../tensor/layout.hpp"
 
 namespace weft {
 namespace {
 
-/// Where the examples go in a kernel's views: nowhere, to a new first dimension, or into the one that is first.
-enum class Examples : uint8_t { nowhere, new_dim, first_dim };
+/// The place of the examples in a kernel's views, from the kernel's row.
+enum class Examples : uint8_t { alone, new_dim, dense_dim, first_dim };
 struct ExamplesRule {
-  Examples where = Examples::nowhere;
-  /// Bit i: view i of the parameters has a part for each example. The others are shared.
-  unsigned views = ~0u;
-  /// Views that are contiguous must stay so.
-  bool dense = false;
+  Examples place = Examples::alone;
+  /// Bit i: the examples share view i of the parameters.
+  unsigned shared = 0;
 };
+
+template <class R, class... A>
+constexpr ExamplesRule rule_of(R (*KernelTable::*)(A...), Examples place, const KernelRow& row) {
+  static_assert(sizeof...(A) <= std::size(KernelRow("").parameters));
+  constexpr bool is_view[] = {std::is_same_v<A, const View&>...};
+  ExamplesRule rule{place};
+  for (size_t i = 0, view = 0; i < sizeof...(A); ++i) {
+    if (is_view[i]) rule.shared |= unsigned{row.parameters[i].shared} << view++;
+  }
+  return rule;
+}
 
 template <auto slot>
 constexpr ExamplesRule examples_rule = {};
-#define WEFT_RULE(slot, ...) \
-  template <>                \
-  constexpr ExamplesRule examples_rule<&KernelTable::slot> = {__VA_ARGS__};
-WEFT_RULE(unary, Examples::new_dim)
-WEFT_RULE(unary_gradient, Examples::new_dim)
-WEFT_RULE(binary, Examples::new_dim)
-WEFT_RULE(compare, Examples::new_dim)
-WEFT_RULE(ternary, Examples::new_dim)
-WEFT_RULE(where, Examples::new_dim)
-WEFT_RULE(nan_to_num, Examples::new_dim, ~0u, true)
-WEFT_RULE(nextafter, Examples::new_dim, ~0u, true)
-WEFT_RULE(copy, Examples::new_dim)
-WEFT_RULE(fill, Examples::new_dim)
-WEFT_RULE(reduce, Examples::new_dim)
-WEFT_RULE(variance, Examples::new_dim)
-WEFT_RULE(matmul, Examples::new_dim)
-// Indices along a dimension, shifted by one.
-WEFT_RULE(arg_reduce, Examples::new_dim)
-WEFT_RULE(cumsum, Examples::new_dim)
-WEFT_RULE(fourier, Examples::new_dim)
-WEFT_RULE(running_product, Examples::new_dim, ~0u, true)
-WEFT_RULE(running_log_sum_exp, Examples::new_dim, ~0u, true)
-WEFT_RULE(running_extreme, Examples::new_dim, ~0u, true)
-WEFT_RULE(softmax, Examples::new_dim)
-WEFT_RULE(softmax_gradient, Examples::new_dim)
-WEFT_RULE(gather, Examples::new_dim)
-WEFT_RULE(scatter, Examples::new_dim)
-WEFT_RULE(scatter_copy, Examples::new_dim, ~0u, true)
-WEFT_RULE(sort, Examples::new_dim, ~0u, true)
-WEFT_RULE(index_select, Examples::new_dim, 0b011)
-WEFT_RULE(index_add, Examples::new_dim, 0b101)
-// Rows, images and planes: there are more of them.
-WEFT_RULE(layer_norm, Examples::first_dim, 0b001111)
-WEFT_RULE(layer_norm_gradient, Examples::first_dim, 0b01111001)
-WEFT_RULE(rms_norm, Examples::first_dim, 0b0111)
-WEFT_RULE(rms_norm_gradient, Examples::first_dim, 0b011101)
-WEFT_RULE(cross_entropy, Examples::first_dim)
-WEFT_RULE(cross_entropy_gradient, Examples::first_dim)
-WEFT_RULE(convolution, Examples::first_dim, 0b0011)
-WEFT_RULE(pool, Examples::first_dim)
-WEFT_RULE(pool_gradient, Examples::first_dim)
+#define WEFT_RULE(name, devices, examples, parameters)       \
+  template <>                                                \
+  constexpr ExamplesRule examples_rule<&KernelTable::name> = \
+      rule_of(&KernelTable::name, Examples::examples, KernelRow(parameters));
+WEFT_KERNELS(WEFT_RULE)
 #undef WEFT_RULE
 template <auto slot>
 constexpr bool is_product = false;
@@ -84,14 +58,15 @@ class ExamplesInViews {
     const auto found = std::ranges::find(views_, &view);
     const int64_t step = found == views_.end() ? 0 : steps_[static_cast<size_t>(found - views_.begin())];
     ++placed_;
-    if ((rule_.views >> number & 1) == 0) {
+    if ((rule_.shared >> number & 1) != 0) {
       fits_ &= step == 0;
       return;
     }
     Layout layout = view.layout;
     if (along_ && layout.rank == 0) put_first(layout, 1, itemsize(layout.dtype));
-    fits_ &= rule_.where == Examples::new_dim ? put_first(layout, count_, step) : put_along(layout, 0, count_, step);
-    fits_ &= !rule_.dense || layout.contiguous >= view.layout.contiguous;
+    const bool first = rule_.place == Examples::first_dim;
+    fits_ &= first ? put_along(layout, 0, count_, step) : put_first(layout, count_, step);
+    fits_ &= rule_.place != Examples::dense_dim || layout.contiguous >= view.layout.contiguous;
     changed_.push_back({&view, layout});
   }
   /// A gradient of shared weights is a sum over images, which the examples have each their own of.

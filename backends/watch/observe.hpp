@@ -15,6 +15,7 @@
 
 #include "../../tensor/callback.hpp"
 #include "../dispatch.hpp"
+#include "../kernel_row.hpp"
 
 namespace weft {
 
@@ -90,9 +91,11 @@ class WEFT_API ObserverGuard {
 
 /// How many of a kernel's leading views it writes.
 constexpr int output_count(std::string_view kernel) {
-  constexpr int slots = std::numeric_limits<int>::max();
-#define WEFT_WRITTEN(name, written, ...) \
-  if (kernel == #name) return written;
+#define WEFT_WRITTEN(name, devices, examples, parameters)                                   \
+  if (kernel == #name) {                                                                    \
+    constexpr int outputs = KernelRow(parameters).outputs(std::numeric_limits<int>::max()); \
+    return outputs;                                                                         \
+  }
   WEFT_KERNELS(WEFT_WRITTEN)
 #undef WEFT_WRITTEN
   return 1;

@@ -153,7 +153,7 @@ class KeptCall<slot> final : public RecordedKernel {
   }
   bool put_examples(int64_t count, std::span<const int64_t> steps) override {
     constexpr const ExamplesRule& rule = examples_rule<slot>;
-    if constexpr (rule.where == Examples::nowhere) {
+    if constexpr (rule.place == Examples::alone) {
       return false;
     } else {
       if constexpr (is_product<slot>) {
@@ -167,7 +167,7 @@ class KeptCall<slot> final : public RecordedKernel {
       const auto count_dim = [](auto& value) {
         if constexpr (std::is_same_v<decltype(value), int&>) ++value;
       };
-      if constexpr (rule.where == Examples::new_dim) {
+      if constexpr (rule.place != Examples::first_dim) {
         std::apply([&](auto&... kept) { (count_dim(kept.value), ...); }, arguments_);
       }
       return true;

@@ -8,18 +8,15 @@ void require(Accelerator& device, Compute compute, const char* kernel, const Vie
   if (compute == Compute::f64 && !device.has_double()) unsupported(kernel, view);
 }
 
-/// Kernels that devices lack: their pointers are null, and the ops run composite bodies. They fuse other kernels of a
-/// device.
-// clang-format off
-#define WEFT_CPU_ONLY(X) \
-  X(activated_product) X(rotated_products)
-// clang-format on
-
 namespace here {
-// Names that are found before the functions around them.
-#define WEFT_MISSING(name) constexpr decltype(nullptr) name = nullptr;
-WEFT_CPU_ONLY(WEFT_MISSING)
+// Kernels that devices lack, since they fuse other kernels: names that are found before the functions around them.
+#define WEFT_everywhere(name)
+#define WEFT_cpu_only(name) constexpr decltype(nullptr) name = nullptr;
+#define WEFT_MISSING(name, devices, ...) WEFT_##devices(name)
+WEFT_KERNELS(WEFT_MISSING)
 #undef WEFT_MISSING
+#undef WEFT_cpu_only
+#undef WEFT_everywhere
 
 #define WEFT_FILL(name, ...) .name = name,
 KernelTable whole_row() { return {WEFT_KERNELS(WEFT_FILL)}; }
