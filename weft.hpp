@@ -1,6 +1,6 @@
 // All of Weft, except headers that few programs need. Those are:
 //   map/map.hpp (user-defined elementwise formulas), func/func.hpp (function transforms), sparse/sparse.hpp
-//   distributions/distribution.hpp, generate/ (text generation), nn/open_module.hpp
+//   distributions/distribution.hpp, generate/ but for its cache (text generation), nn/open_module.hpp
 //   ops/record.hpp (op records), ops/ipc.hpp (tensors shared between processes), backends/pinned_memory.hpp
 //   (statistics)
 //   io/: adapter.hpp (LoRA adapters), model.hpp (models as JSON and as folders), idx.hpp, npz.hpp, pt.hpp and
@@ -11,7 +11,6 @@
 
 #include "autograd/autocast.hpp"
 #include "autograd/engine.hpp"
-#include "autograd/gradcheck.hpp"
 #include "autograd/function.hpp"
 #include "autograd/hooks.hpp"
 #include "autograd/mode.hpp"
@@ -89,6 +88,7 @@
 #include "nn/transformer.hpp"
 #include "nn/update_bn.hpp"
 #include "ops/attention.hpp"
+#include "generate/paged_kv_cache.hpp"
 #include "ops/kv_cache.hpp"
 #include "ops/batch_norm.hpp"
 #include "ops/bilinear.hpp"
@@ -108,6 +108,7 @@
 #include "ops/fft.hpp"
 #include "ops/foreach.hpp"
 #include "ops/fused.hpp"
+#include "ops/gradcheck.hpp"
 #include "ops/index.hpp"
 #include "ops/subscript.hpp"
 #include "ops/interpolate.hpp"

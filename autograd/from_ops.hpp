@@ -16,10 +16,6 @@ Tensor fresh_copy(const Tensor& source);
 /// Ones of the tensor's shape, dtype and device: the seed of a scalar.
 Tensor ones_like_unrecorded(const Tensor& like);
 
-/// A complex tensor as [..., 2] real numbers, others as they are; and [..., 2] as complex. Recorded.
-Tensor as_real(const Tensor& x);
-Tensor as_complex(const Tensor& pairs);
-
 Tensor zeros_unrecorded(const Dims& shape, DType dtype, Device device);
 
 }  // namespace weft::detail

@@ -1,5 +1,5 @@
-// Keys and values of the tokens so far, so that new ones attend to them without computing them again: in one piece for
-// each sequence, or in blocks of a pool that sequences share.
+// Keys and values of the tokens so far, so that new ones attend to them without computing them again: contiguous for
+// each sequence, or in blocks of a pool that sequences share (generate/paged_kv_cache.hpp).
 //
 //   KvCache cache(1, 2048, 8, 64);                  // one sequence of up to 2048 tokens, 8 heads of 64
 //   cache.append(k, v);                             // [1, n, 8, 64]
@@ -72,49 +72,13 @@ class WEFT_API LayeredKvCache {
   std::vector<KvCache> layers_;
 };
 
-/// A cache that stores sequences in blocks of a pool (Kwon et al. 2023). A forked sequence shares the blocks of its
-/// prefix and copies a block when it writes to it. Move-only; without gradients.
-class WEFT_API PagedKvCache {
- public:
-  PagedKvCache(int64_t blocks, int64_t block_size, int64_t heads, int64_t depth, TensorOptions options = {},
-               int64_t width = -1, Location where = {});
-  PagedKvCache(PagedKvCache&&) = default;
-  PagedKvCache& operator=(PagedKvCache&&) = default;
-
+/// Sequences whose keys and values are in blocks of a pool.
+struct CacheBlocks {
   /// [blocks, block_size, heads, depth] and [blocks, block_size, heads, width].
-  const Tensor& k() const { return k_; }
-  const Tensor& v() const { return v_; }
-  int64_t block_size() const { return k_.size(1); }
-  int64_t free_blocks() const { return std::ssize(free_); }
-
-  /// An empty sequence; its number, which is that of no other.
-  int64_t add_sequence();
-  /// A sequence of the same tokens, which takes no memory until it grows. IndexError for no such sequence.
-  int64_t fork(int64_t sequence, Location where = {});
-  /// Its blocks are free where no other sequence has them. IndexError.
-  void remove(int64_t sequence, Location where = {});
-  /// IndexError.
-  int64_t length(int64_t sequence, Location where = {}) const;
-  const std::vector<int64_t>& blocks(int64_t sequence, Location where = {}) const;
-
-  /// The first counts[i] rows of k [sum of counts, heads, depth] and of v are appended to sequences[i], and so on.
-  /// Raises IndexError, before anything is written, if too few blocks are free or a sequence does not exist; ValueError
-  /// for a repeated sequence; ShapeError.
-  void append(std::span<const int64_t> sequences, const Tensor& k, const Tensor& v, std::span<const int64_t> counts,
-              Location where = {});
-
- private:
-  struct Sequence {
-    int64_t length = 0;
-    std::vector<int64_t> blocks;
-    bool present = true;
-  };
-  const Sequence& find(int64_t sequence) const;
-
-  Tensor k_, v_;
-  std::vector<Sequence> sequences_;
-  std::vector<int64_t> users_;  // of each block
-  std::vector<int64_t> free_;   // the last is taken next
+  Tensor k, v;
+  /// The tokens of each sequence, and its blocks.
+  std::vector<int64_t> lengths;
+  std::vector<std::vector<int64_t>> blocks;
 };
 
 struct CachedAttentionArguments {
@@ -133,9 +97,9 @@ struct CachedAttentionArguments {
 /// The same for the last counts[i] tokens of each sequence, concatenated in q [sum of counts, H, D].
 [[nodiscard]] WEFT_API Tensor attention_varlen(const Tensor& q, std::span<const int64_t> counts, const KvCache& cache,
                                                const CachedAttentionArguments& arguments = {}, Location where = {});
-/// Of these sequences of a paged cache.
+/// The same over blocks.
 [[nodiscard]] WEFT_API Tensor attention_varlen(const Tensor& q, std::span<const int64_t> counts,
-                                               std::span<const int64_t> sequences, const PagedKvCache& cache,
-                                               const CachedAttentionArguments& arguments = {}, Location where = {});
+                                               const CacheBlocks& cache, const CachedAttentionArguments& arguments = {},
+                                               Location where = {});
 
 }  // namespace weft

@@ -1,4 +1,5 @@
 // Caches of keys and values, slopes and backends of attention for Python.
+#include "../generate/paged_kv_cache.hpp"
 #include "../ops/kv_cache.hpp"
 
 #include <nanobind/stl/optional.h>

@@ -1,10 +1,10 @@
 // Gradients, hooks and modes for Python.
 #include "../autograd/autocast.hpp"
 #include "../autograd/engine.hpp"
-#include "../autograd/gradcheck.hpp"
 #include "../autograd/hooks.hpp"
 #include "../autograd/mode.hpp"
 #include "../autograd/node.hpp"
+#include "../ops/gradcheck.hpp"
 #include "../hooks/config.hpp"
 #include "../tensor/determinism.hpp"
 #include "../tensor/index_checks.hpp"

@@ -7,6 +7,12 @@
 
 namespace weft {
 
+namespace detail {
+/// A complex tensor as [..., 2] real numbers, others as they are; and [..., 2] as complex. Recorded.
+Tensor as_real(const Tensor& x);
+Tensor as_complex(const Tensor& pairs);
+}  // namespace detail
+
 /// Calls body(out, x) for real tensors, and for complex ones with the views of each component, for linear functions.
 template <class Body>
 void each_part(const View& out, const View& x, Body&& body) {

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "../../autograd/from_ops.hpp"
-#include "../../autograd/gradcheck.hpp"
+#include "../gradcheck.hpp"
 #include "../../backends/backend.hpp"
 #include "../create.hpp"
+#include "../detail/complex.hpp"
 #include "../random.hpp"
 #include "registry.hpp"
 

@@ -3,7 +3,6 @@
 
 #include <numbers>
 
-#include "../../autograd/from_ops.hpp"
 #include "../../tensor/checked.hpp"
 #include "../create.hpp"
 #include "../detail/complex.hpp"

@@ -5,6 +5,7 @@
 #include "../../autograd/from_ops.hpp"
 #include "../../autograd/program_watch.hpp"
 #include "../detail/common.hpp"
+#include "../detail/complex.hpp"
 #include "../detail/subscript.hpp"
 #include "../detail/take_index.hpp"
 #include "../create.hpp"

@@ -1,7 +1,7 @@
 // Functions that users write: values, gradients to second order, saved outputs, several outputs, and their errors.
 #include <gtest/gtest.h>
 
-#include <weft/autograd/gradcheck.hpp>
+#include <weft/ops/gradcheck.hpp>
 #include <weft/weft.hpp>
 
 namespace weft {

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include <weft/autograd/gradcheck.hpp>
+#include <weft/ops/gradcheck.hpp>
 #include <weft/autograd/node.hpp>
 #include <weft/ops/create.hpp>
 #include <weft/ops/pointwise.hpp>

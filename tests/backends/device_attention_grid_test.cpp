@@ -12,6 +12,7 @@
 
 #include <weft/autograd/engine.hpp>
 #include <weft/autograd/mode.hpp>
+#include <weft/generate/paged_kv_cache.hpp>
 #include <weft/ops/attention.hpp>
 #include <weft/ops/create.hpp>
 #include <weft/ops/join.hpp>

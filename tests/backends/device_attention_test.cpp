@@ -5,7 +5,7 @@
 #include <random>
 #include <span>
 
-#include <weft/autograd/gradcheck.hpp>
+#include <weft/ops/gradcheck.hpp>
 #include <weft/ops/attention.hpp>
 #include <weft/ops/create.hpp>
 #include <weft/ops/reduce.hpp>

@@ -9,7 +9,7 @@
 #include <gtest/gtest-spi.h>
 #include <gtest/gtest.h>
 
-#include <weft/autograd/gradcheck.hpp>
+#include <weft/ops/gradcheck.hpp>
 #include <weft/backends/backend.hpp>
 #include <weft/ops/join.hpp>
 #include <weft/tensor/threads.hpp>

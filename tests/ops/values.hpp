@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 
 #include <weft/autograd/engine.hpp>
-#include <weft/autograd/gradcheck.hpp>
+#include <weft/ops/gradcheck.hpp>
 #include <weft/autograd/mode.hpp>
 #include <weft/ops/complex.hpp>
 #include <weft/ops/create.hpp>

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 
 #include <weft/autograd/engine.hpp>
-#include <weft/autograd/gradcheck.hpp>
+#include <weft/ops/gradcheck.hpp>
 #include <weft/ops/complex.hpp>
 #include <weft/ops/index.hpp>
 #include <weft/ops/masked.hpp>

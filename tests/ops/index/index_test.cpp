@@ -1,5 +1,5 @@
 // Reading and adding by index: values, gradients, errors before any write.
-#include <weft/autograd/gradcheck.hpp>
+#include <weft/ops/gradcheck.hpp>
 #include <weft/ops/index.hpp>
 #include <weft/ops/scatter.hpp>
 #include <weft/ops/search.hpp>

@@ -1,5 +1,5 @@
 // Matrix products and their gradients: spec/indexing.md section 6.2.
-#include <weft/autograd/gradcheck.hpp>
+#include <weft/ops/gradcheck.hpp>
 #include <weft/autograd/mode.hpp>
 #include <weft/ops/matmul.hpp>
 

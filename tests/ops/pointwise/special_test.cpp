@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include <weft/autograd/gradcheck.hpp>
+#include <weft/ops/gradcheck.hpp>
 #include <weft/weft.hpp>
 
 #include "ops/values.hpp"

@@ -2,7 +2,7 @@
 #include <cmath>
 #include <limits>
 
-#include <weft/autograd/gradcheck.hpp>
+#include <weft/ops/gradcheck.hpp>
 
 #include "ops/samples.hpp"
 

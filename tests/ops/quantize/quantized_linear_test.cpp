@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <weft/autograd/gradcheck.hpp>
+#include <weft/ops/gradcheck.hpp>
 #include <weft/ops/create.hpp>
 #include <weft/ops/index.hpp>
 #include <weft/ops/matmul.hpp>

@@ -4,8 +4,8 @@
 
 #include <fmt/format.h>
 
-#include "layout.hpp"
-#include "tensor.hpp"
+#include "../tensor/layout.hpp"
+#include "../tensor/tensor.hpp"
 
 namespace weft {
 

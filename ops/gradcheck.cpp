@@ -6,9 +6,9 @@
 
 #include <fmt/format.h>
 
-#include "engine.hpp"
-#include "from_ops.hpp"
-#include "mode.hpp"
+#include "detail/complex.hpp"
+#include "../autograd/engine.hpp"
+#include "../autograd/mode.hpp"
 
 namespace weft {
 
