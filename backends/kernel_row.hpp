@@ -1,28 +1,31 @@
-// The parameters of a kernel as its row in WEFT_KERNELS (dispatch.hpp) has them.
+// The parameters of a kernel, with what their types in its row (kernel_rows.hpp) say.
 #pragma once
 
+#include <algorithm>
 #include <string_view>
 
 namespace weft {
 
-/// The text of a row: "out*, x, weight=, epsilon".
+/// From the text of the parameters, "(Out out, Out rstd, In x, Shared weight, double epsilon)".
 struct KernelRow {
   struct Parameter {
     char name[20] = {};
     bool written = false, slots = false, shared = false;
   };
   Parameter parameters[16] = {};
-  int count = 1;
+  int count = 0;
 
   constexpr explicit KernelRow(std::string_view text) {
-    size_t length = 0;
-    for (const char c : text) {
-      Parameter& p = parameters[count - 1];
-      if (c == ',') ++count, length = 0;
-      else if (c == '*') p.written = true;
-      else if (c == '+') p.slots = true;
-      else if (c == '=') p.shared = true;
-      else if (c != ' ') p.name[length++] = c;
+    for (text = text.substr(1); !text.empty(); ++count) {
+      const std::string_view parameter = text.substr(0, text.find_first_of(",)"));
+      text.remove_prefix(std::min(parameter.size() + 2, text.size()));
+      const size_t space = parameter.rfind(' ');
+      const std::string_view type = parameter.substr(0, space), name = parameter.substr(space + 1);
+      Parameter& p = parameters[count];
+      p.written = type.ends_with("Out");
+      p.shared = type.starts_with("Shared");
+      p.slots = type.find("OptimizerSlot") != type.npos;
+      std::copy(name.begin(), name.end(), p.name);
     }
   }
 

@@ -22,21 +22,18 @@ struct Nothing {
 
 }  // namespace
 
-#define WEFT_CPU_ROW(name, ...) .name = cpu::name,
-#define WEFT_META_ROW(name, ...) .name = Nothing{},
 constinit KernelTable kernel_tables[device_type_count] = {
-    {WEFT_KERNELS(WEFT_CPU_ROW)},
+    {
+#define WEFT_KERNEL_ROW(result, name, ...) .name = cpu::name,
+#include "kernel_rows.hpp"
+    },
     {},
     {},
-    {WEFT_KERNELS(WEFT_META_ROW)},
+    {
+#define WEFT_KERNEL_ROW(result, name, ...) .name = Nothing{},
+#include "kernel_rows.hpp"
+    },
 };
-#undef WEFT_CPU_ROW
-#undef WEFT_META_ROW
-
-#define WEFT_COUNT(...) +1
-static_assert(sizeof(KernelTable) == sizeof(void (*)()) * (0 WEFT_KERNELS(WEFT_COUNT)),
-              "a kernel is not in WEFT_KERNELS");
-#undef WEFT_COUNT
 
 #define WEFT_ACTIVE(type) &kernel_tables[type]
 constinit Atomic<const KernelTable*> detail::active_tables[device_type_count] = {

@@ -7,8 +7,7 @@
 
 namespace weft::cpu {
 
-#define WEFT_DECLARE(name, ...) std::remove_pointer_t<decltype(KernelTable::name)> name;
-WEFT_KERNELS(WEFT_DECLARE)
-#undef WEFT_DECLARE
+#define WEFT_KERNEL_ROW(result, name, ...) std::remove_pointer_t<decltype(KernelTable::name)> name;
+#include "../kernel_rows.hpp"
 
 }  // namespace weft::cpu

@@ -210,18 +210,17 @@ struct StoredAs<std::span<const Slot>> {
 constinit thread_local const Callback<void(const WeftKernelCall&)>* listener = nullptr;
 
 template <auto slot>
-constexpr KernelRow row_of = KernelRow("");
-#define WEFT_ROW_OF(name, devices, examples, parameters) \
-  template <>                                            \
-  constexpr KernelRow row_of<&KernelTable::name> = KernelRow(parameters);
-WEFT_KERNELS(WEFT_ROW_OF)
-#undef WEFT_ROW_OF
+constexpr KernelRow row_of = KernelRow("()");
+#define WEFT_KERNEL_ROW(result, name, devices, examples, parameters) \
+  template <>                                                        \
+  constexpr KernelRow row_of<&KernelTable::name> = KernelRow(#parameters);
+#include "../kernel_rows.hpp"
 
 template <auto slot>
 struct Kernel;
 template <class R, class... A, R (*KernelTable::*slot)(A...)>
 struct Kernel<slot> {
-  static_assert(row_of<slot>.count == sizeof...(A), "a kernel has other parameters than its row");
+  static_assert(row_of<slot>.count == sizeof...(A), "the parameters of a row were not read");
   /// Those that are numbers, and null.
   static constexpr auto names = [] {
     std::array<const char*, sizeof...(A) + 1> out{};
@@ -287,14 +286,14 @@ struct Kernel<slot> {
 
 using RunIn = void (*)(const KernelTable&, const WeftKernelCall&);
 
-#define WEFT_NAMED(name, ...) constexpr const char* name_of_##name = #name;
-WEFT_KERNELS(WEFT_NAMED)
-#undef WEFT_NAMED
+#define WEFT_KERNEL_ROW(result, name, ...) constexpr const char* name_of_##name = #name;
+#include "../kernel_rows.hpp"
 
 const std::unordered_map<std::string_view, RunIn>& run_functions() {
-#define WEFT_RUN_IN(name, ...) {#name, &Kernel<&KernelTable::name>::run_in},
-  static const auto* functions = new std::unordered_map<std::string_view, RunIn>{WEFT_KERNELS(WEFT_RUN_IN)};
-#undef WEFT_RUN_IN
+  static const auto* functions = new std::unordered_map<std::string_view, RunIn>{
+#define WEFT_KERNEL_ROW(result, name, ...) {#name, &Kernel<&KernelTable::name>::run_in},
+#include "../kernel_rows.hpp"
+  };
   return *functions;
 }
 
@@ -312,9 +311,8 @@ bool list_call(const KernelCall& call, const Callback<void(const WeftKernelCall&
   if (call.call_in == nullptr) return false;
   static const KernelTable listing = [] {
     KernelTable row;
-#define WEFT_LIST(name, ...) row.name = &Kernel<&KernelTable::name>::template list<name_of_##name>;
-    WEFT_KERNELS(WEFT_LIST)
-#undef WEFT_LIST
+#define WEFT_KERNEL_ROW(result, name, ...) row.name = &Kernel<&KernelTable::name>::template list<name_of_##name>;
+#include "../kernel_rows.hpp"
     return row;
   }();
   const struct Listening {
@@ -327,10 +325,9 @@ bool list_call(const KernelCall& call, const Callback<void(const WeftKernelCall&
 }
 
 void fill_row(KernelTable& row, int32_t (*has_kernel)(const char*)) {
-#define WEFT_ROW(name, ...) \
+#define WEFT_KERNEL_ROW(result, name, ...) \
   row.name = has_kernel(#name) != 0 ? &Kernel<&KernelTable::name>::template queue<name_of_##name> : nullptr;
-  WEFT_KERNELS(WEFT_ROW)
-#undef WEFT_ROW
+#include "../kernel_rows.hpp"
 }
 
 }  // namespace weft::plugin

@@ -53,10 +53,9 @@ template <DeviceType type>
 void put_in_front() {
   KernelTable &row = kernel_tables[static_cast<int>(type)], &own = own_tables[static_cast<int>(type)];
   own = row;
-#define WEFT_NOTE(name, ...) \
+#define WEFT_KERNEL_ROW(result, name, ...) \
   if (own.name != nullptr) row.name = &Noted<&KernelTable::name, type>::call;
-  WEFT_KERNELS(WEFT_NOTE)
-#undef WEFT_NOTE
+#include "../kernel_rows.hpp"
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ struct ExamplesRule {
 
 template <class R, class... A>
 constexpr ExamplesRule rule_of(R (*KernelTable::*)(A...), Examples place, const KernelRow& row) {
-  static_assert(sizeof...(A) <= std::size(KernelRow("").parameters));
+  static_assert(sizeof...(A) <= std::size(KernelRow::parameters));
   constexpr bool is_view[] = {std::is_same_v<A, const View&>...};
   ExamplesRule rule{place};
   for (size_t i = 0, view = 0; i < sizeof...(A); ++i) {
@@ -33,12 +33,11 @@ constexpr ExamplesRule rule_of(R (*KernelTable::*)(A...), Examples place, const 
 
 template <auto slot>
 constexpr ExamplesRule examples_rule = {};
-#define WEFT_RULE(name, devices, examples, parameters)       \
-  template <>                                                \
-  constexpr ExamplesRule examples_rule<&KernelTable::name> = \
-      rule_of(&KernelTable::name, Examples::examples, KernelRow(parameters));
-WEFT_KERNELS(WEFT_RULE)
-#undef WEFT_RULE
+#define WEFT_KERNEL_ROW(result, name, devices, examples, parameters) \
+  template <>                                                        \
+  constexpr ExamplesRule examples_rule<&KernelTable::name> =         \
+      rule_of(&KernelTable::name, Examples::examples, KernelRow(#parameters));
+#include "../kernel_rows.hpp"
 template <auto slot>
 constexpr bool is_product = false;
 template <>

@@ -132,11 +132,10 @@ const Layout& leading_layout(const A&... arguments) {
 
 template <auto slot>
 constexpr const char* kernel_name = nullptr;
-#define WEFT_KERNEL_NAME(name, ...) \
-  template <>                       \
+#define WEFT_KERNEL_ROW(result, name, ...) \
+  template <>                              \
   constexpr const char* kernel_name<&KernelTable::name> = #name;
-WEFT_KERNELS(WEFT_KERNEL_NAME)
-#undef WEFT_KERNEL_NAME
+#include "../kernel_rows.hpp"
 
 constinit thread_local bool failed_after = false;
 
@@ -212,10 +211,9 @@ KernelTable watched_tables[device_type_count];
 void watch_kernels() {
   for (int device = 0; device < device_type_count; ++device) {
     KernelTable& row = watched_tables[device];
-#define WEFT_WATCH(name, ...) \
+#define WEFT_KERNEL_ROW(result, name, ...) \
   if (row.name == nullptr && kernel_tables[device].name != nullptr) row.name = &Watched<&KernelTable::name>::call;
-    WEFT_KERNELS(WEFT_WATCH)
-#undef WEFT_WATCH
+#include "../kernel_rows.hpp"
     detail::active_tables[device].store(&row, MemoryOrder::release);
   }
 }

@@ -91,13 +91,12 @@ class WEFT_API ObserverGuard {
 
 /// How many of a kernel's leading views it writes.
 constexpr int output_count(std::string_view kernel) {
-#define WEFT_WRITTEN(name, devices, examples, parameters)                                   \
-  if (kernel == #name) {                                                                    \
-    constexpr int outputs = KernelRow(parameters).outputs(std::numeric_limits<int>::max()); \
-    return outputs;                                                                         \
+#define WEFT_KERNEL_ROW(result, name, devices, examples, parameters)                         \
+  if (kernel == #name) {                                                                     \
+    constexpr int outputs = KernelRow(#parameters).outputs(std::numeric_limits<int>::max()); \
+    return outputs;                                                                          \
   }
-  WEFT_KERNELS(WEFT_WRITTEN)
-#undef WEFT_WRITTEN
+#include "../kernel_rows.hpp"
   return 1;
 }
 

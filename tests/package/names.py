@@ -22,8 +22,8 @@ elementwise op `f` has also `f_`, which works in place, and `f_out`, which write
 PRIVATE = re.compile(r"(^|::)(detail|python|testing)(::|$)|^std|^fmt")
 
 
-# Bodies of classes, and the formulas of kernels.
-LEFT_OUT = re.compile(r"^tensor/((more|own)_)?methods\.hpp$|^backends/(functors|watch|plugin)/|^[a-z]+\.hpp$")
+# Bodies of classes, rows of kernels, and the formulas of kernels.
+LEFT_OUT = re.compile(r"^tensor/((more|own)_)?methods\.hpp$|^backends/kernel_rows\.hpp$|^backends/(functors|watch|plugin)/|^[a-z]+\.hpp$")
 
 
 def preprocessed(compiler, include, headers):

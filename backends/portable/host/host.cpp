@@ -12,15 +12,17 @@ namespace here {
 // Kernels that devices lack, since they fuse other kernels: names that are found before the functions around them.
 #define WEFT_everywhere(name)
 #define WEFT_cpu_only(name) constexpr decltype(nullptr) name = nullptr;
-#define WEFT_MISSING(name, devices, ...) WEFT_##devices(name)
-WEFT_KERNELS(WEFT_MISSING)
-#undef WEFT_MISSING
+#define WEFT_KERNEL_ROW(result, name, devices, ...) WEFT_##devices(name)
+#include "../../kernel_rows.hpp"
 #undef WEFT_cpu_only
 #undef WEFT_everywhere
 
-#define WEFT_FILL(name, ...) .name = name,
-KernelTable whole_row() { return {WEFT_KERNELS(WEFT_FILL)}; }
-#undef WEFT_FILL
+KernelTable whole_row() {
+  return {
+#define WEFT_KERNEL_ROW(result, name, ...) .name = name,
+#include "../../kernel_rows.hpp"
+  };
+}
 }  // namespace here
 
 void fill_kernels(KernelTable& table) { table = here::whole_row(); }

@@ -8,9 +8,8 @@
 
 namespace weft::portable::host {
 
-#define WEFT_DECLARE(name, ...) std::remove_pointer_t<decltype(KernelTable::name)> name;
-WEFT_KERNELS(WEFT_DECLARE)
-#undef WEFT_DECLARE
+#define WEFT_KERNEL_ROW(result, name, ...) std::remove_pointer_t<decltype(KernelTable::name)> name;
+#include "../../kernel_rows.hpp"
 
 void fill_kernels(KernelTable& table);
 
