@@ -154,7 +154,7 @@ TEST_F(Restoring, WhatAnyPartRefusesChangesNothing) {
 }
 
 TEST_F(Restoring, WhatTheScalerRefusesChangesNothing) {
-  edit("loop.json", "\"loss_scale\": 262144", "\"loss_scale\": -26214");
+  edit("loop.json", "\"scale\": 262144", "\"scale\": -26214");
   EXPECT_THAT(refusal([&](Training& run) { run.fit({.steps = 9, .save = {.folder = states}}); }),
               HasSubstr("\"scaler\" in "));
 }

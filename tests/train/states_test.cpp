@@ -1,5 +1,6 @@
 // States of a run: the best state, kept parts, master weights; and the log after resuming.
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 
@@ -169,6 +170,53 @@ TEST(States, OfAnotherPartAreRefused) {
   const std::vector<float> before = weights_of(net);
   EXPECT_THAT(message_of<FormatError>([&] { trainer.fit(batches, loss_of(net)); }), HasSubstr("no \"average\""));
   EXPECT_EQ(weights_of(net), before);
+}
+
+// Saves the state again with the loop's document as numbers by name, as Trainers wrote it first.
+void write_old_loop(const io::Path& states, const io::TrainingRun& run) {
+  io::RunState state = io::read_run_state(states);
+  const Json now = Json::parse(state.documents.at("loop"));
+  const Json old = {{"batch", now["batch"].get<double>()},
+                    {"bad", now["since_best"].get<double>()},
+                    {"owes_evaluation", now["is_evaluation_due"].get<bool>() ? 1.0 : 0.0},
+                    {"evaluated_step", now["evaluated_step"].get<double>()},
+                    {"loss_scale", now["scaler"]["scale"].get<double>()},
+                    {"growth_tracker", now["scaler"]["growth_tracker"].get<double>()}};
+  state.documents["loop"] = old.dump();
+  io::save_training_state(states, run, state);
+}
+
+TEST(States, WithTheOldLoopDocumentResumeBitForBit) {
+  const TemporaryFolder folder;
+  const auto run = [&](const char* name, bool old_form) {
+    std::vector<double> out;
+    for (const int64_t end : {13, 40}) {
+      manual_seed(5);
+      Net net;
+      optim::SGD optimizer(net.parameters(), {.lr = 0.1});
+      optim::GradScaler scaler({.init_scale = 4, .growth_interval = 5});
+      std::vector<Batch> batches = ten_batches();
+      Trainer trainer(net, optimizer,
+                      {.steps = end,
+                       .scaler = &scaler,
+                       .evaluate_every = 4,
+                       .early_stopping = {.patience = 3},
+                       .save = {.folder = folder / name},
+                       .resume = true});
+      const FitResult result = trainer.fit(batches, loss_of(net), [&](Evaluation& e) {
+        e.set("val_loss", std::abs(static_cast<double>(trainer.steps()) - 8));
+        out.push_back(static_cast<double>(trainer.steps()));
+      });
+      out.insert(out.end(), {static_cast<double>(result.steps), static_cast<double>(result.epochs), scaler.get_scale(),
+                             static_cast<double>(scaler.state().growth_tracker)});
+      // Step 16 has the third evaluation after the best, which was at step 8.
+      EXPECT_EQ(result.steps, end == 13 ? 13 : 16) << name;
+      for (const float v : weights_of(net)) out.push_back(v);
+      if (old_form && end == 13) write_old_loop(folder / name, {net, &optimizer});
+    }
+    return out;
+  };
+  EXPECT_EQ(run("old", true), run("new", false));
 }
 
 // ---- master weights -------------------------------------------------------------------------------------------------

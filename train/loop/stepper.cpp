@@ -212,7 +212,6 @@ std::string Stepper::name_of_bad_gradient() const {
   return found == named.end() ? "a parameter" : found->name;
 }
 
-// Computes the norm of all gradients, and clips them if it is finite.
 std::optional<double> Stepper::norm_of_gradients(const Callback<void()>& explain, bool may_be_infinite,
                                                  Location where) {
   if (options_.clip_norm == 0 && !options_.halt_on_nan) return {};
@@ -230,9 +229,9 @@ std::optional<double> Stepper::norm_of_gradients(const Callback<void()>& explain
     value = optim::total_grad_norm(parameters, 2, where).item<double>();
   }
   if (std::isfinite(value) || !halts) return value;
-  const std::string which = name_of_bad_gradient();  // before repeating the backward replaces the gradients
+  const std::string parameter = name_of_bad_gradient();  // before repeating the backward replaces the gradients
   const std::string found = explain ? found_anew({.backward = true, .forward = true}, explain) : std::string();
-  raise_non_finite(fmt::format("{}: the gradient of {} is not finite", place(), which), found, where);
+  raise_non_finite(fmt::format("{}: the gradient of {} is not finite", place(), parameter), found, where);
 }
 
 void Stepper::begin_anew() {

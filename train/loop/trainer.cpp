@@ -11,6 +11,7 @@
 #include "../../tensor/allocator.hpp"
 #include "../../tensor/warning.hpp"
 #include "../signals.hpp"
+#include "loop_state-inl.hpp"
 #include "step-inl.hpp"
 
 namespace weft::train {
@@ -44,16 +45,24 @@ struct Trainer::State {
 
   Callback<void(Evaluation&)> evaluate_with = {};
   std::optional<EndBySignal> signals = {};
-  int64_t batches = 0, epoch = 0, batch = 0, samples = 0, samples_before = 0, evaluated_step = -1, saved_step = -1;
-  bool ran = false, ended = false, stopped = false, stopped_early = false, owes_evaluation = false,
-       may_be_empty = false, told_of_no_best = false;
-  double step_began = 0;
+  /// Stopping and ended describe the last call of fit.
+  enum class Phase { fresh, running, stopping, ended };
+  Phase phase = Phase::fresh;
+  int64_t batches_per_epoch = 0, epoch = 0, samples = 0, saved_step = -1;
+  LoopState loop = {};
+  /// Restored, and no batch since: the epoch may have no further batch.
+  bool is_just_restored = false;
+  /// Start of the current step, for the speed.
+  struct {
+    double seconds = 0;
+    int64_t samples = 0;
+  } step_start = {};
   std::string failure = {};
 
   State(nn::Module& module, optim::Optimizer& opt, TrainerOptions given, Location at);
 
   bool is_interrupted() const { return options.end_by_signal && EndBySignal::received() != 0; }
-  TrainEvent event(io::Figures figures = {}) const { return {stepper.steps(), epoch, batch, std::move(figures)}; }
+  TrainEvent event(io::Figures figures = {}) const { return {stepper.steps(), epoch, loop.batch, std::move(figures)}; }
   io::TrainingRun run() const { return {model, &optimizer, options.generators, options.masters}; }
   std::string place() const { return fmt::format("step {}, rank {}", stepper.steps(), options.rank); }
   template <class F>
@@ -65,7 +74,7 @@ struct Trainer::State {
   io::RunState state() const;
   void save();
   std::vector<std::pair<detail::SavedPart, PartState>> parts_in(const io::RunState& found,
-                                                                const detail::Numbers& loop) const;
+                                                                const LoopState& saved) const;
   void resume();
   void show_states() const;
 };
@@ -115,12 +124,13 @@ Trainer::State::State(nn::Module& module, optim::Optimizer& opt, TrainerOptions 
 // ---- steps ----------------------------------------------------------------------------------------------------------
 
 void Trainer::State::after_step(const StepResult& result) {
-  const double spent = seconds() - step_began;
+  const double spent = seconds() - step_start.seconds;
   io::Figures shown = {{"train_loss", result.loss}}, untold = {{"lr", optimizer.lr()}};
   if (result.grad_norm) untold.emplace_back("grad_norm", *result.grad_norm);
   if (options.scaler != nullptr) untold.emplace_back("loss_scale", options.scaler->get_scale());
-  shown.emplace_back(options.unit + "_per_s", static_cast<double>(samples - samples_before) / std::max(spent, 1e-9));
-  samples_before = samples;
+  shown.emplace_back(options.unit + "_per_s",
+                     static_cast<double>(samples - step_start.samples) / std::max(spent, 1e-9));
+  step_start.samples = samples;
   io::Figures all = shown;
   all.insert(all.end(), untold.begin(), untold.end());
   tell(step_listeners, "on_step_end", event(all));
@@ -130,7 +140,7 @@ void Trainer::State::after_step(const StepResult& result) {
   }
   if (!result.updated) return;
   if (options.evaluate_every > 0 && step % options.evaluate_every == 0) {
-    if (is_interrupted()) owes_evaluation = true;  // the sender of the signal may not wait for long
+    if (is_interrupted()) loop.is_evaluation_due = true;  // the sender of the signal may not wait for long
     else if (evaluate_with) {
       const io::Figures figures = evaluation();
       shown.insert(shown.end(), figures.begin(), figures.end());
@@ -138,13 +148,13 @@ void Trainer::State::after_step(const StepResult& result) {
   }
   if (options.log != nullptr) options.log->record(step, shown, untold);
   if (checkpoints && options.save.every > 0 && step % options.save.every == 0) save();
-  step_began = seconds();
+  step_start.seconds = seconds();
 }
 
 // The figures of one evaluation, which are logged and compared.
 io::Figures Trainer::State::evaluation() {
-  owes_evaluation = false;
-  evaluated_step = stepper.steps();
+  loop.is_evaluation_due = false;
+  loop.evaluated_step = stepper.steps();
   Evaluation evaluation;
   {
     const bool was_training = model.is_training();
@@ -175,9 +185,7 @@ bool Trainer::State::judge(const io::Figures& figures) {
   const std::string metric = options.metric.empty() ? usual_metric : options.metric;
   const auto judged = std::ranges::find(figures, metric, &io::Figures::value_type::first);
   if (judged != figures.end()) {
-    const bool better = best.update(judged->second);
-    stopped_early = best.should_stop();
-    return better;
+    return best.update(judged->second);
   }
   std::string names;
   for (const auto& [name, value] : figures) names += (names.empty() ? "" : ", ") + name;
@@ -186,7 +194,7 @@ bool Trainer::State::judge(const io::Figures& figures) {
   if (!options.metric.empty() || options.early_stopping.patience > 0) {
     raise<ValueError>({.op = op, .problem = problem, .remedy = "name one of them in .metric"}, where);
   }
-  if (checkpoints && options.save.keep_best && !figures.empty() && !std::exchange(told_of_no_best, true)) {
+  if (checkpoints && options.save.keep_best && !figures.empty()) {
     warn({.op = op, .problem = problem, .remedy = "no state is kept as the best: name one of them in .metric"}, where);
   }
   return false;
@@ -194,8 +202,8 @@ bool Trainer::State::judge(const io::Figures& figures) {
 
 void Trainer::State::evaluate_if(bool due) {
   if (!due || !evaluate_with) return;
-  owes_evaluation = evaluated_step != stepper.steps();
-  if (!owes_evaluation || is_interrupted()) return;
+  loop.is_evaluation_due = loop.evaluated_step != stepper.steps();
+  if (!loop.is_evaluation_due || is_interrupted()) return;
   const io::Figures figures = evaluation();
   if (options.log != nullptr && !figures.empty()) options.log->record(stepper.steps(), figures);
 }
@@ -204,17 +212,11 @@ void Trainer::State::evaluate_if(bool due) {
 
 io::RunState Trainer::State::state() const {
   const EarlyStopping::State judged = best.state();
-  std::map<std::string, double> loop = {{"batch", static_cast<double>(batch)},
-                                        {"bad", static_cast<double>(judged.bad)},
-                                        {"owes_evaluation", owes_evaluation ? 1 : 0},
-                                        {"evaluated_step", static_cast<double>(evaluated_step)}};
-  if (options.scaler != nullptr) {
-    const optim::GradScaler::State s = options.scaler->state();
-    loop["loss_scale"] = s.scale;
-    loop["growth_tracker"] = static_cast<double>(s.growth_tracker);
-  }
+  LoopState saved = loop;
+  saved.since_best = judged.bad;
+  if (options.scaler != nullptr) saved.scaler = options.scaler->state();
   io::RunState out{.step = stepper.steps(), .epoch = epoch, .samples = samples, .best_metric = judged.best};
-  out.documents["loop"] = detail::numbers_text(loop);
+  out.documents["loop"] = loop_text(saved);
   for (const detail::SavedPart& part : parts) {
     PartState own = part.state();
     out.documents[part.name] = std::move(own.text);
@@ -249,28 +251,21 @@ const std::string& document_in(const io::RunState& state, const std::string& nam
                      where);
 }
 
-// Returns 0 for a number that is missing or not finite.
-double number_in(const detail::Numbers& numbers, const char* name) {
-  const auto found = numbers.find(name);
-  return found == numbers.end() || !std::isfinite(found->second) ? 0 : found->second;
-}
-
 }  // namespace
 
-// The saved states of the parts, including the scaler.
 std::vector<std::pair<detail::SavedPart, PartState>> Trainer::State::parts_in(const io::RunState& found,
-                                                                              const detail::Numbers& loop) const {
+                                                                              const LoopState& saved) const {
   const io::Path& folder = options.save.folder;
   std::vector<std::pair<detail::SavedPart, PartState>> out;
   for (const detail::SavedPart& part : parts) {
     out.emplace_back(part, PartState{document_in(found, part.name, folder, where), tensors_of(part.name, found)});
   }
   if (options.scaler == nullptr) return out;
-  if (!loop.contains("loss_scale")) {
-    raise<FormatError>({.op = op, .problem = fmt::format("the state in {} has no scaler's", folder.string())}, where);
+  if (!saved.scaler) {
+    raise<FormatError>({.op = op, .problem = fmt::format("the state in {} has no loss scale", folder.string())}, where);
   }
-  const detail::Numbers scaler = {{"0", number_in(loop, "loss_scale")}, {"1", number_in(loop, "growth_tracker")}};
-  out.emplace_back(detail::saved_part("scaler", *options.scaler), PartState{detail::numbers_text(scaler)});
+  out.emplace_back(detail::saved_part("scaler", *options.scaler),
+                   PartState{detail::numbers_text(detail::numbers_of_fields(*saved.scaler))});
   return out;
 }
 
@@ -278,8 +273,8 @@ void Trainer::State::resume() {
   const io::Path& folder = options.save.folder;
   if (!options.resume || io::training_states(folder).empty()) return;
   const io::RunState found = io::read_run_state(folder, where);
-  const detail::Numbers loop = detail::numbers_in(document_in(found, "loop", folder, where));
-  const auto saved_parts = parts_in(found, loop);
+  const LoopState saved = parse_loop(document_in(found, "loop", folder, where), where);
+  const auto saved_parts = parts_in(found, saved);
   const auto restore_others = [&] {
     std::vector<double> rates;
     for (const optim::Group& group : optimizer.groups()) rates.push_back(group.lr());
@@ -290,14 +285,11 @@ void Trainer::State::resume() {
   (void)io::load_training_state(folder, run(), {.restore_others = restore_others}, where);
   stepper.set_steps(found.step);
   epoch = found.epoch;
-  samples = samples_before = found.samples;
-  batch = static_cast<int64_t>(number_in(loop, "batch"));
-  best.restore({found.best_metric, static_cast<int64_t>(number_in(loop, "bad"))});
-  stopped_early = best.should_stop();
-  owes_evaluation = number_in(loop, "owes_evaluation") != 0;
-  evaluated_step = static_cast<int64_t>(number_in(loop, "evaluated_step"));
+  samples = step_start.samples = found.samples;
+  loop = saved;
+  best.restore({found.best_metric, saved.since_best});
   saved_step = found.step;
-  may_be_empty = true;
+  is_just_restored = true;
 }
 
 // Adds the checkpoints of an earlier process to the log.
@@ -328,9 +320,11 @@ void Trainer::on_step_end(Callback<void(const TrainEvent&)> f) { state_->step_li
 void Trainer::on_epoch_end(Callback<void(const TrainEvent&)> f) { state_->epoch_listeners.push_back(std::move(f)); }
 void Trainer::on_evaluate(Callback<void(const TrainEvent&)> f) { state_->evaluation_listeners.push_back(std::move(f)); }
 void Trainer::on_save(Callback<void(const Checkpoints::Saved&)> f) { state_->save_listeners.push_back(std::move(f)); }
-void Trainer::stop() { state_->stopped = true; }
+void Trainer::stop() {
+  if (state_->phase == State::Phase::running) state_->phase = State::Phase::stopping;
+}
 int64_t Trainer::steps() const { return state_->stepper.steps(); }
-bool Trainer::ended() const { return state_->ended; }
+bool Trainer::ended() const { return state_->phase == State::Phase::ended; }
 
 void Trainer::keep_part(detail::SavedPart part, Location where) {
   std::vector<detail::SavedPart>& parts = state_->parts;
@@ -349,9 +343,9 @@ Trainer::Session::Session(Trainer& trainer, Callback<void(Evaluation&)> evaluate
     : trainer_(trainer) {
   State& s = *trainer.state_;
   s.evaluate_with = std::move(evaluate);
-  s.batches = batches;
+  s.batches_per_epoch = batches;
   s.where = where;
-  s.stopped = s.ended = false;
+  if (s.phase != State::Phase::fresh) s.phase = State::Phase::running;
   s.failure.clear();
   if (s.options.end_by_signal) s.signals.emplace();
 }
@@ -359,7 +353,7 @@ Trainer::Session::~Session() {
   State& s = *trainer_.state_;
   s.signals.reset();
   s.evaluate_with = {};
-  if (s.ended || s.options.log == nullptr) return;
+  if (s.phase == State::Phase::ended || s.options.log == nullptr) return;
   try {
     s.options.log->fail(s.failure, Location::none());
   } catch (const std::exception&) {
@@ -370,15 +364,16 @@ Trainer::Session::~Session() {
 int64_t Trainer::begin(bool passes_over) {
   State& s = *state_;
   s.resume();
-  if (std::exchange(s.ran, true) && !goes_on() && !s.is_interrupted()) {
-    s.ended = true;  // prevents reporting the run as failed
+  const bool is_first = std::exchange(s.phase, State::Phase::running) == State::Phase::fresh;
+  if (!is_first && !goes_on() && !s.is_interrupted()) {
+    s.phase = State::Phase::ended;  // prevents reporting the run as failed
     raise<ValueError>(
         {.op = op,
          .problem = fmt::format("the run has ended already, at step {} after {} epochs", s.stepper.steps(), s.epoch),
          .remedy = "epochs and steps are those of all calls of fit: make a Trainer with more of them"},
         s.where);
   }
-  const int64_t each = (s.batches + s.options.accumulate - 1) / s.options.accumulate;
+  const int64_t each = (s.batches_per_epoch + s.options.accumulate - 1) / s.options.accumulate;
   const int64_t in_epochs = s.options.epochs > 0 ? s.options.epochs * each : 0;
   const int64_t last = s.options.steps > 0 && in_epochs > 0 ? std::min(s.options.steps, in_epochs)
                                                             : std::max(s.options.steps, in_epochs);
@@ -387,22 +382,22 @@ int64_t Trainer::begin(bool passes_over) {
     if (s.options.resume) s.show_states();
   }
   s.model.train();
-  if (s.owes_evaluation) s.evaluate_if(true);
-  s.step_began = seconds();
-  return passes_over ? s.batch : 0;
+  if (s.loop.is_evaluation_due) s.evaluate_if(true);
+  s.step_start.seconds = seconds();
+  return passes_over ? s.loop.batch : 0;
 }
 
 bool Trainer::goes_on() const {
   const State& s = *state_;
-  return !s.stopped && !s.stopped_early && !s.is_interrupted() &&
+  return s.phase == State::Phase::running && !s.best.should_stop() && !s.is_interrupted() &&
          (s.options.steps == 0 || s.stepper.steps() < s.options.steps) &&
          (s.options.epochs == 0 || s.epoch < s.options.epochs);
 }
 
 bool Trainer::take(int64_t samples, const Callback<BatchLoss()>& loss_of) {
   State& s = *state_;
-  s.may_be_empty = false;
-  ++s.batch;
+  s.is_just_restored = false;
+  ++s.loop.batch;
   s.samples += samples;
   const auto weighted = [&] {
     BatchLoss loss = loss_of();
@@ -417,20 +412,20 @@ bool Trainer::take(int64_t samples, const Callback<BatchLoss()>& loss_of) {
 
 void Trainer::end_epoch() {
   State& s = *state_;
-  if (s.batch == 0) {
+  if (s.loop.batch == 0) {
     // A loader restored at the end of an epoch has no batches left.
-    if (std::exchange(s.may_be_empty, false)) return;
+    if (std::exchange(s.is_just_restored, false)) return;
     raise<ValueError>({.op = op, .problem = "the loader gave no batch"}, s.where);
   }
   // The loader is already at the start of the next epoch, so a saved state must also have the next epoch's number.
   ++s.epoch;
-  s.batch = 0;
-  s.owes_evaluation = s.owes_evaluation || (s.options.evaluate_every == 0 && s.evaluate_with);
+  s.loop.batch = 0;
+  if (s.options.evaluate_every == 0 && s.evaluate_with) s.loop.is_evaluation_due = true;
   if (const auto done = s.stepper.flush(s.where)) s.after_step(*done);
-  s.evaluate_if(s.owes_evaluation);
+  s.evaluate_if(s.loop.is_evaluation_due);
   s.tell(s.epoch_listeners, "on_epoch_end", s.event());
   if (s.checkpoints && s.options.save.every == 0) s.save();
-  s.step_began = seconds();
+  s.step_start.seconds = seconds();
 }
 
 void Trainer::fail() {
@@ -451,9 +446,9 @@ FitResult Trainer::end() {
     s.checkpoints->wait(s.where);
   }
   const int signal = s.is_interrupted() ? EndBySignal::received() : 0;
-  s.ended = true;
-  if (s.options.log != nullptr) s.options.log->finish(signal != 0 || s.stopped ? "stopped" : "done", s.where);
-  return {s.stepper.steps(), s.epoch, s.best.best(), s.stopped_early, signal};
+  const bool is_stopped = std::exchange(s.phase, State::Phase::ended) == State::Phase::stopping;
+  if (s.options.log != nullptr) s.options.log->finish(signal != 0 || is_stopped ? "stopped" : "done", s.where);
+  return {s.stepper.steps(), s.epoch, s.best.best(), s.best.should_stop(), signal};
 }
 
 }  // namespace weft::train
