@@ -6,8 +6,8 @@
 //   }
 //
 // The batches depend only on the dataset, the options and the seed, not on the number of workers. Batches arrive in
-// order. Random numbers that a dataset or its functions draw from the CPU's default generator depend only on the sample
-// (its index, its position in the epoch, the epoch and the seed), and do not affect the training's generator.
+// order. A dataset or its functions may draw random numbers from the CPU's default generator. They depend only on the
+// sample (its index, its position in the epoch, the epoch and the seed), and do not affect the training's generator.
 //
 // Every loop is one epoch and advances the epoch; with a distributed_sampler only set_epoch does. Leaving a loop early
 // ends its epoch. `state` returns the position of the loop. After `restore`, a loader with the same options continues
@@ -211,6 +211,8 @@ class DataLoader {
   explicit DataLoader(D dataset, LoaderOptions options = {}, C collate = {}, Location where = {})
       : dataset_(Shared<D>::make(std::move(dataset))),
         engine_(source(dataset_, collate, options, where), options, where) {}
+  template <class = void>
+  explicit DataLoader(D, ...) = delete;  // options have names and an order: {.batch_size = 32}
 
   using Batch = decltype(detail::make_batch(std::declval<const D&>(), std::declval<const C&>(),
                                             std::declval<const detail::Job&>()));

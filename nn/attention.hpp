@@ -20,6 +20,8 @@ struct AttentionOptions {
 class WEFT_API SelfAttention : public Layer<SelfAttention> {
  public:
   SelfAttention(int64_t width, int64_t heads, AttentionOptions options = {}, Location where = {});
+  template <class = void>
+  SelfAttention(int64_t, int64_t, ...) = delete;  // options have names and an order: {.causal = true}
   Tensor forward(const Tensor& x, Location where) const;
 
   Linear qkv, proj;

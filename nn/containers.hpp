@@ -88,6 +88,7 @@ class WEFT_API AnyModule : public Module {
   }
 
   Tensor operator()(const Input& x) const { return held_->call(x); }
+  Tensor forward(const Input& x) const { return held_->call(x); }
 
   /// The wrapped module: `net[0].as<nn::Linear>().weight`. To replace the module, assign to the element, `net[0] =
   /// nn::Linear(8, 2)`: assigning to the result raises ValueError. Raises ValueError if it is of another class.
@@ -181,7 +182,9 @@ class WEFT_API Sequential : public Layer<Sequential> {
 
   template <class L>
   Sequential& append(L layer) {
-    static_assert(std::same_as<L, AnyModule> || detail::TensorLayer<L>, "a layer makes one tensor of one tensor");
+    static_assert(std::same_as<L, AnyModule> || detail::TensorLayer<L>,
+                  "a layer of a Sequential maps one tensor to one tensor; wrap other modules in a lambda: "
+                  "[m](const Tensor& x) { return m(x, x); }");
     if constexpr (std::same_as<L, AnyModule> || detail::TensorLayer<L>) append_layer(std::move(layer));
     return *this;
   }

@@ -53,34 +53,46 @@ class WEFT_API Convolution : public Layer<Self> {
 struct WEFT_API Conv1d : detail::Convolution<Conv1d, 1, ConvOptions> {
   Conv1d(int64_t in, int64_t out, const Dims& kernel, const ConvOptions& options = {}, Location where = {})
       : Convolution(in, out, kernel, options, where) {}
+  template <class = void>
+  Conv1d(int64_t, int64_t, const Dims&, ...) = delete;  // options have names and an order: {.stride = 2}
 };
 /// weft::conv2d with weight [out, in / groups, kernel, kernel].
 struct WEFT_API Conv2d : detail::Convolution<Conv2d, 2, ConvOptions> {
   Conv2d(int64_t in, int64_t out, const Dims& kernel, const ConvOptions& options = {}, Location where = {})
       : Convolution(in, out, kernel, options, where) {}
+  template <class = void>
+  Conv2d(int64_t, int64_t, const Dims&, ...) = delete;  // options have names and an order: {.stride = 2}
 };
 /// weft::conv3d.
 struct WEFT_API Conv3d : detail::Convolution<Conv3d, 3, ConvOptions> {
   Conv3d(int64_t in, int64_t out, const Dims& kernel, const ConvOptions& options = {}, Location where = {})
       : Convolution(in, out, kernel, options, where) {}
+  template <class = void>
+  Conv3d(int64_t, int64_t, const Dims&, ...) = delete;  // options have names and an order: {.stride = 2}
 };
 /// weft::conv_transpose1d with weight [in, out / groups, kernel...] and bias [out].
 struct WEFT_API ConvTranspose1d : detail::Convolution<ConvTranspose1d, 1, ConvTransposeOptions> {
   ConvTranspose1d(int64_t in, int64_t out, const Dims& kernel, const ConvTransposeOptions& options = {},
                   Location where = {})
       : Convolution(in, out, kernel, options, where) {}
+  template <class = void>
+  ConvTranspose1d(int64_t, int64_t, const Dims&, ...) = delete;  // options have names and an order: {.stride = 2}
 };
 /// weft::conv_transpose2d with weight [in, out / groups, kernel...] and bias [out].
 struct WEFT_API ConvTranspose2d : detail::Convolution<ConvTranspose2d, 2, ConvTransposeOptions> {
   ConvTranspose2d(int64_t in, int64_t out, const Dims& kernel, const ConvTransposeOptions& options = {},
                   Location where = {})
       : Convolution(in, out, kernel, options, where) {}
+  template <class = void>
+  ConvTranspose2d(int64_t, int64_t, const Dims&, ...) = delete;  // options have names and an order: {.stride = 2}
 };
 /// weft::conv_transpose3d with weight [in, out / groups, kernel...] and bias [out].
 struct WEFT_API ConvTranspose3d : detail::Convolution<ConvTranspose3d, 3, ConvTransposeOptions> {
   ConvTranspose3d(int64_t in, int64_t out, const Dims& kernel, const ConvTransposeOptions& options = {},
                   Location where = {})
       : Convolution(in, out, kernel, options, where) {}
+  template <class = void>
+  ConvTranspose3d(int64_t, int64_t, const Dims&, ...) = delete;  // options have names and an order: {.stride = 2}
 };
 
 extern template class detail::Convolution<Conv1d, 1, ConvOptions>;

@@ -18,6 +18,8 @@ namespace weft::nn {
 class WEFT_API Linear : public Layer<Linear> {
  public:
   Linear(int64_t in, int64_t out, bool bias = true, Location where = {});
+  template <class = void>
+  Linear(int64_t, int64_t, ...) = delete;  // bias is a bool: Linear(2, 16, false)
   Tensor forward(const Tensor& x, Location where) const;
 
   Parameter weight, bias;

@@ -37,6 +37,9 @@
 namespace weft::nn {
 
 namespace detail {
+template <class...>
+inline constexpr bool unmet = false;
+
 /// A registered member: its entry in the module's state, and all objects that refer to it.
 struct Slot;
 
@@ -271,6 +274,14 @@ class WEFT_API Module {
   /// As value_of, without incrementing the member's reference count: for a forward that is called often.
   MemberTensor borrowed(const ModuleTensor& member, Location where = {}) const;
 
+  /// For an error of the compiler: a Module has no `forward`, and a Layer hides this.
+  template <class... Arguments>
+  void operator()(Arguments&&...) const {
+    static_assert(detail::unmet<Arguments...>,
+                  "a Module cannot be called: derive `struct Net : nn::Layer<Net>` with a public forward(), and call "
+                  "the elements of a ModuleList or ModuleDict");
+  }
+
   /// True if both are copies of one module.
   bool same_as(const Module& other) const { return state_ == other.state_; }
 
@@ -377,9 +388,6 @@ M clone(const M& module) {
 }
 
 namespace detail {
-
-template <class...>
-inline constexpr bool unmet = false;
 
 /// The first argument of a module call, as its `forward` takes it, with the location of the call.
 template <class First>
@@ -547,13 +555,14 @@ class Layer : public Module {  // NOLINT(bugprone-crtp-constructor-accessibility
   template <class M = Self, class... More>
     requires(detail::ForwardTakes<M, More...> && !detail::ForwardTakes<const M, More...>)
   Tensor operator()(const detail::Argument<typename detail::CallOf<M>::First>&, More&&...) const {
-    static_assert(detail::unmet<M>, "forward() is not const: this module cannot be called where it is const");
+    static_assert(detail::unmet<M>,
+                  "forward() is not const, and the module is: write `Tensor forward(const Tensor& x) const`");
     return {};
   }
   template <class M = Self, class... Arguments>
     requires(!detail::Callable<M, Arguments...>::value)
   Tensor operator()(Arguments&&...) const {
-    static_assert(detail::unmet<Arguments...>, "forward() takes other arguments than these, or is not public");
+    static_assert(detail::unmet<Arguments...>, "forward() is missing, is not public, or takes other arguments");
     return {};
   }
 

@@ -102,6 +102,8 @@ class WEFT_API RecurrentBase : public Layer<Self> {
 class WEFT_API LSTM : public detail::RecurrentBase<LSTM> {
  public:
   LSTM(int64_t input_size, int64_t hidden_size, const LSTMOptions& options = {}, Location where = {});
+  template <class = void>
+  LSTM(int64_t, int64_t, ...) = delete;  // options have names and an order: {.num_layers = 2}
   LSTMResult forward(const RecurrentInput& x, Location where) const { return forward(x, LstmState(), where); }
   LSTMResult forward(const RecurrentInput& x, const LstmState& state, Location where) const;
 };
@@ -110,6 +112,8 @@ class WEFT_API LSTM : public detail::RecurrentBase<LSTM> {
 class WEFT_API GRU : public detail::RecurrentBase<GRU> {
  public:
   GRU(int64_t input_size, int64_t hidden_size, const RecurrentLayerOptions& options = {}, Location where = {});
+  template <class = void>
+  GRU(int64_t, int64_t, ...) = delete;  // options have names and an order: {.num_layers = 2}
   RNNResult forward(const RecurrentInput& x, Location where) const { return forward(x, Tensor(), where); }
   RNNResult forward(const RecurrentInput& x, const Tensor& state, Location where) const;
 };
@@ -118,6 +122,8 @@ class WEFT_API GRU : public detail::RecurrentBase<GRU> {
 class WEFT_API RNN : public detail::RecurrentBase<RNN> {
  public:
   RNN(int64_t input_size, int64_t hidden_size, const RNNOptions& options = {}, Location where = {});
+  template <class = void>
+  RNN(int64_t, int64_t, ...) = delete;  // options have names and an order: {.num_layers = 2}
   RNNResult forward(const RecurrentInput& x, Location where) const { return forward(x, Tensor(), where); }
   RNNResult forward(const RecurrentInput& x, const Tensor& state, Location where) const;
 

@@ -16,14 +16,15 @@
 
 namespace weft {
 
-/// Uninitialised elements.
+/// Elements are uninitialised, 0 or 1. Shape, dtype and device errors are those above.
 [[nodiscard]] WEFT_API Tensor empty(const Dims& shape, TensorOptions options = {}, Location where = {});
 [[nodiscard]] WEFT_API Tensor zeros(const Dims& shape, TensorOptions options = {}, Location where = {});
 [[nodiscard]] WEFT_API Tensor ones(const Dims& shape, TensorOptions options = {}, Location where = {});
 /// The dtype follows `value` (bool, i64, f32 or c64) unless given. ValueError where an integer dtype does not hold it,
 /// DTypeError for a complex value in a dtype that is not complex.
 [[nodiscard]] WEFT_API Tensor full(const Dims& shape, Scalar value, TensorOptions options = {}, Location where = {});
-/// The same with the shape, dtype and device of `like`; strides and requires_grad are not copied.
+/// The same with the shape, dtype and device of `like`; strides and requires_grad are not copied. LikeOptions override
+/// dtype and device. full_like raises the errors of full.
 [[nodiscard]] WEFT_API Tensor empty_like(const Tensor& like, Location where = {});
 [[nodiscard]] WEFT_API Tensor zeros_like(const Tensor& like, Location where = {});
 [[nodiscard]] WEFT_API Tensor ones_like(const Tensor& like, Location where = {});
@@ -33,7 +34,7 @@ namespace weft {
 [[nodiscard]] WEFT_API Tensor ones_like(const Tensor& like, const LikeOptions& options, Location where = {});
 [[nodiscard]] WEFT_API Tensor full_like(const Tensor& like, Scalar value, const LikeOptions& options,
                                         Location where = {});
-/// The same in another shape.
+/// The same in another shape, with the dtype and device of `like`. new_full raises the errors of full.
 [[nodiscard]] WEFT_API Tensor new_empty(const Tensor& like, const Dims& shape, const LikeOptions& options = {},
                                         Location where = {});
 [[nodiscard]] WEFT_API Tensor new_zeros(const Tensor& like, const Dims& shape, const LikeOptions& options = {},
@@ -51,7 +52,8 @@ namespace weft {
 /// a negative count.
 [[nodiscard]] WEFT_API Tensor linspace(Scalar first, Scalar last, int64_t count, TensorOptions options = {},
                                        Location where = {});
-/// [rows, columns], square unless columns are given: ones on the diagonal, zeros elsewhere.
+/// [rows, columns], square unless columns are given: ones on the diagonal, zeros elsewhere. Raises ShapeError for a
+/// negative size.
 [[nodiscard]] WEFT_API Tensor eye(int64_t rows, std::optional<int64_t> columns = {}, TensorOptions options = {},
                                   Location where = {});
 
@@ -209,6 +211,17 @@ Tensor tensor(std::span<const T> values, const Dims& shape, O options = {}, Loca
   if (static_cast<int64_t>(values.size()) != shape.product()) detail::raise_count(values.size(), shape, where);
   return detail::from_elements(values.data(), dtype_of<T>(), shape, detail::literal_options<T>(options), where);
 }
+
+// Common mistakes, for an error of the compiler that ends in the remedy.
+template <std::integral A, std::integral B, class... More>
+Tensor empty(A, B, const More&...) = delete;  // sizes in braces: empty({2, 3})
+template <std::integral A, std::integral B, class... More>
+Tensor zeros(A, B, const More&...) = delete;  // sizes in braces: zeros({2, 3})
+template <std::integral A, std::integral B, class... More>
+Tensor ones(A, B, const More&...) = delete;  // sizes in braces: ones({2, 3})
+template <detail::ElementType A, detail::ElementType B, class... More>
+Tensor tensor(A, B, const More&...) = delete;                // elements in braces: tensor({1, 2, 3})
+Tensor tensor(std::initializer_list<Scalar>, ...) = delete;  // elements of one type: tensor({1.0, 2.0})
 
 /// `tensor` with the dtype and the device of `like`, unless the options say otherwise.
 template <Arithmetic T>

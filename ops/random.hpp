@@ -13,6 +13,11 @@
 
 namespace weft {
 
+template <std::integral A, std::integral B, class... More>
+Tensor rand(A, B, const More&...) = delete;  // sizes in braces: rand({2, 3})
+template <std::integral A, std::integral B, class... More>
+Tensor randn(A, B, const More&...) = delete;  // sizes in braces: randn({2, 3})
+
 /// Uniform in [0, 1), of complex numbers each part. DTypeError for integer types.
 [[nodiscard]] WEFT_API Tensor rand(const Dims& shape, TensorOptions options = {}, Generator* generator = nullptr,
                                    Location where = {});
@@ -69,7 +74,8 @@ WEFT_API const Tensor& bernoulli_(const Tensor& x, double p = 0.5, Generator* ge
 [[nodiscard]] WEFT_API Tensor dropout(const Tensor& x, double p = 0.5, bool training = true,
                                       Generator* generator = nullptr, Location where = {});
 
-/// The exact state of a device's default generator as a u8 tensor on the CPU.
+/// The exact state of a device's default generator as a u8 tensor on the CPU. Raises DeviceError if the device does not
+/// exist.
 [[nodiscard]] WEFT_API Tensor get_rng_state(Device device = {}, Location where = {});
 /// Restores such a state. FormatError for any other tensor; the state then stays as it was.
 WEFT_API void set_rng_state(const Tensor& state, Device device = {}, Location where = {});

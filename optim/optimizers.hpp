@@ -259,6 +259,11 @@ class WEFT_API OptimizerOf : public Steps {
   template <std::same_as<std::vector<ParameterGroup<O>>> Groups>
   explicit OptimizerOf(const Groups& groups, O options = {}, Location where = {})
       : OptimizerOf(std::span<const ParameterGroup<O>>(groups), std::move(options), where) {}
+  template <class = void>
+  explicit OptimizerOf(std::vector<Tensor>, ...) = delete;  // options have names and an order: {.lr = 1e-3}
+  template <class Model>
+    requires(requires(const Model& model) { model.named_parameters(); })
+  explicit OptimizerOf(const Model&, ...) = delete;  // the parameters of the model: AdamW(net.parameters())
 
   void add_group(std::vector<Tensor> parameters, O options = {}, Location where = {});
   /// The result of Optimizer::option_info, without an optimizer.

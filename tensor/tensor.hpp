@@ -120,6 +120,8 @@ class WEFT_API Tensor {
     if (impl_ != nullptr) detail::retain(impl_);
   }
   Tensor(Tensor&& other) noexcept : impl_(std::exchange(other.impl_, nullptr)) {}
+  template <Arithmetic T, class... More>
+  explicit Tensor(T, const More&...) = delete;  // a tensor of elements: tensor({1, 2}); of a shape: zeros({1, 2})
   Tensor& operator=(const Tensor& other) {
     Tensor copy(other);
     std::swap(impl_, copy.impl_);
@@ -130,6 +132,8 @@ class WEFT_API Tensor {
     std::swap(impl_, moved.impl_);
     return *this;
   }
+  template <Arithmetic T>
+  Tensor& operator=(T) = delete;  // all elements: x.fill_(value); another tensor: x = tensor(value)
   ~Tensor() {
     if (impl_ != nullptr) detail::release(impl_);
   }
@@ -360,6 +364,18 @@ WEFT_API Tensor operator<(const Operand& a, const Operand& b);
 WEFT_API Tensor operator<=(const Operand& a, const Operand& b);
 WEFT_API Tensor operator>(const Operand& a, const Operand& b);
 WEFT_API Tensor operator>=(const Operand& a, const Operand& b);
+
+/// For an error of the compiler: `"loss " + loss` has no meaning.
+template <class Text>
+concept TextOperand = std::convertible_to<const Text&, const char*> || requires(const Text& text) {
+  text.c_str();
+};
+template <TextOperand Text>
+Tensor operator+(const Text&, const Tensor&) = delete;  // print a tensor: std::cout << "loss " << loss
+template <TextOperand Text>
+Tensor operator+(const Tensor&, const Text&) = delete;  // print a tensor: std::cout << loss << " is the loss"
+void begin(const Tensor&) = delete;
+void end(const Tensor&) = delete;  // the rows of a tensor: for (const Tensor& row : x.unbind())
 
 WEFT_API std::ostream& operator<<(std::ostream& out, const Tensor& tensor);
 

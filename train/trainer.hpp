@@ -37,6 +37,8 @@ class WEFT_API Trainer {
   /// parameters of the model, and for one with other parameters if checkpoints are saved; IoError if the folder is not
   /// writable.
   Trainer(nn::Module& model, optim::Optimizer& optimizer, TrainerOptions options, Location where = {});
+  template <class = void>
+  Trainer(nn::Module&, optim::Optimizer&, ...) = delete;  // options have names and an order: {.epochs = 10}
   ~Trainer();
   Trainer(const Trainer&) = delete;
 
@@ -46,7 +48,7 @@ class WEFT_API Trainer {
   void schedule(Scheduler& scheduler, Location where = {}) {
     static_assert(
         requires { scheduler.step(); },
-        "a schedule steps after each update; what steps with a figure, as ReduceOnPlateau, goes to keep(), and "
+        "a schedule steps after each update; pass a schedule that steps with a figure, as ReduceOnPlateau, to keep(), and "
         "is stepped in on_evaluate");
     keep("scheduler", scheduler, where);
     on_update([&scheduler, where] {

@@ -238,6 +238,8 @@ def described(d):
         return ("using", words[1], pretty(" ".join(words))) if "=" in words else None
     if words[:1] in (["static_assert"], ["template"]) and "static_assert" in words[:1] or "operator" in words:
         return None
+    if words[-2:] == ["=", "delete"]:
+        return None
     name = function_name(words)
     if name and words[:1] != [name] and "->" not in words and not ("=" in words and words.index("=") < words.index("(")):
         return "function", name, plain(d.words)

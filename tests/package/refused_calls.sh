@@ -43,7 +43,7 @@ if ! said=$(compile 'net(x); Tensor y = two(x, x); two(x, x[0], 2); reads(b); Co
   printf 'should compile:\n%s\n' "$said"
   failed=1
 fi
-others='forward() takes other arguments than these, or is not public'
+others='forward() is missing, is not public, or takes other arguments'
 refuse 'net(3);' "$others"
 refuse 'net(std::string("x"));' "$others"
 refuse 'net(x, x);' "$others"
@@ -55,9 +55,9 @@ refuse 'reads(x);' "$others"
 refuse 'empty(x);' "$others"
 refuse 'hides(x);' "$others"
 refuse 'nn::Linear(2, 2)(x, x, x);' "$others"
-refuse 'counts(x);' 'forward() is not const'
-refuse 'nn::Sequential(net, 3);' 'a layer makes one tensor of one tensor'
-refuse 'nn::Sequential{two};' 'a layer makes one tensor of one tensor'
-refuse 'nn::Sequential().append(reads);' 'a layer makes one tensor of one tensor'
+refuse 'counts(x);' 'write `Tensor forward(const Tensor& x) const`'
+refuse 'nn::Sequential(net, 3);' 'wrap other modules in a lambda'
+refuse 'nn::Sequential{two};' 'wrap other modules in a lambda'
+refuse 'nn::Sequential().append(reads);' 'wrap other modules in a lambda'
 refuse 'nn::Sequential(net)[0].as<int>();' 'names a class of modules'
 exit $failed
