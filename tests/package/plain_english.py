@@ -3,7 +3,8 @@
 usage: plain_english.py ROOT [--list N]   prints the figures, and the N densest comments; fails above a limit
 
 The habits are counted per 1,000 words in comments of C++ and Python (docstrings included) and in Markdown; sentences of
-more than 30 words as a share of all. CONTRIBUTING.md has the rules.
+more than 30 words as a share of all, in Markdown of those of at least four words. There a heading, a list item and a
+cell of a table are texts of their own. CONTRIBUTING.md has the rules.
 """
 import argparse
 import pathlib
@@ -16,11 +17,11 @@ HABITS = {
     "who": r"\b(?:who|whoever|whom|whose)\b",
     "stands": r"\b(?:stands?|lies?|(?:is|are) told|knows?|gives? back|goes? on|takes? over|hands? on|asks?)\b",
 }
-# The goal is 1.0, 0.5, 0.5 and 0 (4 % in documents) everywhere: a limit may only be lowered.
+# The goal is 1.0, 0.5, 0.5 and 0 everywhere: a limit may only be lowered.
 LIMITS = {
-    "product": {"what": 1.0, "who": 0.5, "stands": 0.5, "long": 0.4},
-    "documents": {"what": 1.0, "who": 0.5, "stands": 0.5, "long": 6.2},
-    "tests": {"what": 1.0, "who": 0.5, "stands": 0.5, "long": 0.6},
+    "product": {"what": 0.5, "who": 0.5, "stands": 0.25, "long": 0.25},
+    "documents": {"what": 0.5, "who": 0.5, "stands": 0.25, "long": 0.25},
+    "tests": {"what": 0.9, "who": 0.4, "stands": 0.35, "long": 0.6},
 }
 GENERATED = ("docs/ops.md", "docs/names.md", "docs/pytorch.md", "examples/data/", "benchmarks/results/", "tests/indexing_cases/")
 
@@ -44,12 +45,31 @@ def python_comments(text):
             yield text.count("\n", 0, found.start()) + 1, found.group(1)
 
 
+def markdown_texts(text):
+    """(line, text) of each paragraph, heading, list item and table cell outside of blocks of code."""
+    text = re.sub(r"^( *)```.*?^\1```", lambda code: "\n" * code.group(0).count("\n"), text, flags=re.S | re.M)
+    block, start = [], 0
+    for number, line in enumerate([*text.split("\n"), ""], 1):
+        begins = re.match(r"\s*(?:[-*]|\d+\.)\s|#", line)
+        is_cells = line.startswith("|")
+        if block and (begins or is_cells or not line.strip()):
+            yield start, " ".join(block)
+            block = []
+        if is_cells:
+            yield from ((number, cell.strip()) for cell in line.strip("|").split("|"))
+        elif line.startswith("#"):
+            yield number, line
+        elif line.strip():
+            start = start if block else number
+            block.append(line.strip())
+
+
 def comments(path, text):
     if path.suffix in (".hpp", ".cpp", ".h", ".inc", ".cu"):
         return cpp_comments(text)
     if path.suffix == ".py":
         return python_comments(text)
-    return [(1, re.sub(r"```.*?```", " ", text, flags=re.S))] if path.suffix == ".md" else []
+    return markdown_texts(text) if path.suffix == ".md" else []
 
 
 def main():
@@ -71,6 +91,8 @@ def main():
             count, words = counts[kind], len(comment.split())
             hits = {habit: len(re.findall(pattern, comment, re.I)) for habit, pattern in HABITS.items()}
             sentences = [len(sentence.split()) for sentence in re.split(r"(?<=[.:;!?])\s", comment)]
+            if kind == "documents":  # not the numbers and names in tables
+                sentences = [length for length in sentences if length >= 4]
             count["words"] += words
             count["sentences"] += len(sentences)
             count["long"] += sum(length > 30 for length in sentences)
