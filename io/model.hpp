@@ -54,7 +54,7 @@ struct SaveModelOptions {
 WEFT_API void save_model(const Path& folder, const nn::Module& module, const SaveModelOptions& options = {},
                          Location where = {});
 
-/// Writes an assembled tree and the tensors that it names.
+/// Writes an assembled tree and the tensors that it names. Errors as above, except those about types.
 WEFT_API void save_model(const Path& folder, const nn::ModuleDescription& tree, const TensorMap& weights,
                          const SaveModelOptions& options = {}, Location where = {});
 

@@ -82,9 +82,9 @@ struct LoadShardedOptions {
 /// Loads a folder that save_sharded or a compatible program wrote. With Offload::cpu at most one file is mapped at a
 /// time. Everything except the elements is checked before the first tensor is created.
 ///
-/// Raises IoError if the folder has neither an index nor a single file. Raises FormatError for a malformed index, for a
-/// file that is missing or named by an absolute path or "..", and for a total_size that differs from the number of
-/// bytes. Raises FormatError also if the names in a file differ from those in the index. Raises ValueError if both an
+/// Raises IoError if the folder has neither an index nor a single file. Raises FormatError for a malformed index, and
+/// for a total_size that differs from the number of bytes. Also for a file that is missing or named by an absolute path
+/// or "..". Raises FormatError also if the names in a file differ from those in the index. Raises ValueError if both an
 /// index and a single file exist. Raises KeyError for a key of `device_map` that matches no tensor, DTypeError for a
 /// `dtype` that is not floating-point, and the errors of load_file and Mapping::apply.
 WEFT_API TensorMap load_sharded(const Path& folder, const LoadShardedOptions& options = {}, Location where = {});

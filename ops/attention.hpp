@@ -35,7 +35,7 @@ WEFT_API std::vector<double> alibi_slopes(int64_t n, Location where = {});
 /// How attention is computed: by the fastest way that is eligible; by public ops, with all weights in memory; or by one
 /// kernel without them, forward and backward.
 enum class AttentionBackend : uint8_t { automatic, math, fused };
-/// "auto", "math", "fused".
+/// Returns "auto", "math" or "fused".
 WEFT_API const char* name(AttentionBackend backend);
 
 /// The number of keys that a query sees before and after its own position; -1: all.
@@ -59,8 +59,8 @@ struct AttentionArguments {
   AttentionWindow window = {};
   AttentionBackend backend = AttentionBackend::automatic;
 };
-/// softmax(scale · q · kᵀ + alibi + mask) · v for q [B, Sq, H, D], k [B, Sk, Hkv, D] and v [B, Sk, Hkv, Dv], where Hkv
-/// divides H: [B, Sq, H, Dv] in q's dtype. Each head of k and v serves H / Hkv consecutive heads of q. The mathematics
+/// softmax(scale · q · kᵀ + alibi + mask) · v: [B, Sq, H, Dv] in q's dtype. q is [B, Sq, H, D], k [B, Sk, Hkv, D] and v
+/// [B, Sk, Hkv, Dv], where Hkv divides H. Each head of k and v serves H / Hkv consecutive heads of q. The mathematics
 /// is the same on every backend; scores of 16-bit floats are computed in f32. A query that sees no key gives zeros and
 /// zero gradients. ShapeError, DTypeError; ValueError, with all reasons, for a backend that is not eligible.
 [[nodiscard]] WEFT_API Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v,
@@ -73,7 +73,7 @@ struct WeightedAttention {
   Tensor weights;
   auto tensors() { return std::tie(output, weights); }
 };
-/// The same with the weights, which the math backend alone has.
+/// attention() and its weights, which only the math backend computes. Errors as attention(): ValueError for `fused`.
 WEFT_API WeightedAttention attention_with_weights(const Tensor& q, const Tensor& k, const Tensor& v,
                                                   const AttentionArguments& arguments = {}, Location where = {});
 

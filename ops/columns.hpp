@@ -19,11 +19,11 @@ struct ColumnOptions {
 };
 
 /// x [N, C, H, W] or [C, H, W] as [N, C * block, L] or [C * block, L]: a column for each block, in row-major order.
+/// Raises ShapeError for other ranks, ValueError for a kernel size, dilation or stride below 1 and a negative padding.
 [[nodiscard]] WEFT_API Tensor im2col(const Tensor& x, const Dims& kernel_size, const ColumnOptions& options = {},
                                      Location where = {});
-/// The image [N, C, H, W] of output_size [H, W] in which each element is the sum of its entries in the columns x [N, C
-/// * block, L] or [C * block, L]. 16-bit floats are summed in f32. Raises ShapeError if x does not fit, DTypeError for
-/// bool.
+/// The image [N, C, H, W] of output_size [H, W]. Each element is the sum of its entries in the columns x [N, C * block,
+/// L] or [C * block, L]. 16-bit floats are summed in f32. Raises ShapeError if x does not fit, DTypeError for bool.
 [[nodiscard]] WEFT_API Tensor col2im(const Tensor& x, const Dims& output_size, const Dims& kernel_size,
                                      const ColumnOptions& options = {}, Location where = {});
 

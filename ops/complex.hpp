@@ -22,13 +22,13 @@ namespace weft {
 /// A new complex tensor of its parts, which broadcast. DTypeError unless both are f32 or both f64; 16-bit floats are
 /// widened to f32.
 [[nodiscard]] WEFT_API Tensor complex(const Tensor& re, const Tensor& im, Location where = {});
-/// length * (cos(angle) + i sin(angle)). As `complex`.
+/// length * (cos(angle) + i sin(angle)). Dtypes, broadcasting and errors as `complex`.
 [[nodiscard]] WEFT_API Tensor polar(const Tensor& length, const Tensor& angle, Location where = {});
 
-/// The angle of z in (-pi, pi]; of a real number 0 or pi, NaN for NaN. Integers are converted to floats. The gradient
-/// at 0 is 0.
+/// The angle of z in (-pi, pi]; 0 or pi for a real number, NaN for NaN. Complex x gives its real dtype, integers and
+/// bool give the default dtype. The gradient at 0 is 0.
 [[nodiscard]] WEFT_API Tensor angle(const Tensor& x, Location where = {});
-/// z / |z|, 0 at 0; sign of a real x. Its gradient at 0 is 0.
+/// z / |z|, 0 at 0; sign(x) of a real x. The dtype is that of x, and the gradient at 0 is 0.
 [[nodiscard]] WEFT_API Tensor sgn(const Tensor& x, Location where = {});
 
 }  // namespace weft

@@ -44,10 +44,11 @@ struct ConvolutionOptions {
 /// groups below 1, a negative padding, and "same" with a stride.
 [[nodiscard]] WEFT_API Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
                                      ConvolutionOptions options = {}, Location where = {});
-/// The same for x [N, C, H, W] or [C, H, W] and weight [O, C / groups, KH, KW].
+/// conv1d in two dimensions, with its dtypes and errors: x [N, C, H, W] or [C, H, W], weight [O, C / groups, KH, KW].
 [[nodiscard]] WEFT_API Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
                                      ConvolutionOptions options = {}, Location where = {});
-/// The same for x [N, C, D, H, W] or [C, D, H, W] and weight [O, C / groups, KD, KH, KW].
+/// conv1d in three dimensions, with its dtypes and errors: x [N, C, D, H, W] or [C, D, H, W], weight [O, C / groups,
+/// KD, KH, KW].
 [[nodiscard]] WEFT_API Tensor conv3d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
                                      ConvolutionOptions options = {}, Location where = {});
 

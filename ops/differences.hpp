@@ -19,7 +19,7 @@ namespace weft {
 /// The same for samples at the points `x`: 1-d with one for each sample (else ShapeError), or of a shape that
 /// broadcasts with y's after dim is one shorter in both.
 [[nodiscard]] WEFT_API Tensor trapezoid(const Tensor& y, const Tensor& x, int dim = -1, Location where = {});
-/// The integrals up to each sample but the first: size(dim) is one smaller. Dtypes and errors as trapezoid.
+/// The integrals from the first sample to each later one: size(dim) is one smaller. Dtypes and errors as trapezoid.
 [[nodiscard]] WEFT_API Tensor cumulative_trapezoid(const Tensor& y, double dx = 1, int dim = -1, Location where = {});
 [[nodiscard]] WEFT_API Tensor cumulative_trapezoid(const Tensor& y, const Tensor& x, int dim = -1, Location where = {});
 

@@ -17,11 +17,13 @@ struct NormalizeOptions {
 /// x over its p-norm along `dims`, or over eps where that is larger. IndexError for a dimension that x lacks.
 [[nodiscard]] WEFT_API Tensor normalize(const Tensor& x, const NormalizeOptions& options = {}, Location where = {});
 
-/// The sum of a b along `dim` over the Euclidean norms of a and b, each of them at least eps; a and b broadcast.
+/// The sum of a b along `dim` over the Euclidean norms of a and b, each of them at least eps; a and b broadcast. Raises
+/// ShapeError if shapes do not broadcast, IndexError for a dimension that the result of broadcasting lacks.
 [[nodiscard]] WEFT_API Tensor cosine_similarity(const Operand& a, const Operand& b, int dim = 1, double eps = 1e-8,
                                                 Location where = {});
 
 /// The p-norm of a - b + eps along the last dimension; a and b broadcast. A 0-d tensor counts as one of shape [1].
+/// Raises ShapeError if shapes do not broadcast, ValueError if p is NaN.
 [[nodiscard]] WEFT_API Tensor pairwise_distance(const Operand& a, const Operand& b, double p = 2, double eps = 1e-6,
                                                 bool keepdim = false, Location where = {});
 

@@ -22,15 +22,17 @@ struct Options {
   Norm norm = Norm::backward;
 };
 
-/// Complex [..., n, ...] of real or complex x.
+/// Complex [..., n, ...] of real or complex x. Errors as above.
 [[nodiscard]] WEFT_API Tensor fft(const Tensor& x, Options options = {}, Location where = {});
 [[nodiscard]] WEFT_API Tensor ifft(const Tensor& x, Options options = {}, Location where = {});
 /// The first n / 2 + 1 elements of the transform of real x; the others are their conjugates. Raises DTypeError for
 /// complex x.
 [[nodiscard]] WEFT_API Tensor rfft(const Tensor& x, Options options = {}, Location where = {});
-/// The real inverse of rfft: of x the first n / 2 + 1 numbers are read, and no imaginary part of x[0] and x[n / 2].
+/// The real inverse of rfft. Reads the first n / 2 + 1 elements of x, and ignores the imaginary parts of x[0] and x[n /
+/// 2]. Errors as above.
 [[nodiscard]] WEFT_API Tensor irfft(const Tensor& x, Options options = {}, Location where = {});
-/// The real transform of a signal x[-t] = conj(x[t]) of which x is the first half; and back.
+/// The real transform of a signal with x[-t] = conj(x[t]), of which x is the first half; and its inverse. Errors as
+/// above.
 [[nodiscard]] WEFT_API Tensor hfft(const Tensor& x, Options options = {}, Location where = {});
 [[nodiscard]] WEFT_API Tensor ihfft(const Tensor& x, Options options = {}, Location where = {});
 
@@ -60,7 +62,8 @@ struct ManyOptions {
 /// The frequencies of the numbers of fft and of rfft, in cycles per unit of the spacing d. ValueError for n < 1.
 [[nodiscard]] WEFT_API Tensor fftfreq(int64_t n, double d = 1, TensorOptions options = {}, Location where = {});
 [[nodiscard]] WEFT_API Tensor rfftfreq(int64_t n, double d = 1, TensorOptions options = {}, Location where = {});
-/// x with the number of frequency 0 in the middle of `dims` (all of them unless given), and back.
+/// x with frequency 0 in the middle of `dims` (all of them unless given), and the inverse. Any dtype. Raises IndexError
+/// for a dimension that x lacks.
 [[nodiscard]] WEFT_API Tensor fftshift(const Tensor& x, const std::optional<Dims>& dims = {}, Location where = {});
 [[nodiscard]] WEFT_API Tensor ifftshift(const Tensor& x, const std::optional<Dims>& dims = {}, Location where = {});
 

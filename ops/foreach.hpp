@@ -39,7 +39,7 @@ WEFT_FOREACH_UNARY(WEFT_DECLARE_FOREACH)
 WEFT_FOREACH_BINARY(WEFT_DECLARE_FOREACH)
 #undef WEFT_DECLARE_FOREACH
 
-/// tensor + alpha * other and tensor - alpha * other.
+/// tensor + alpha * other and tensor - alpha * other. Errors as add.
 [[nodiscard]] WEFT_API std::vector<Tensor> foreach_add(TensorList tensors, TensorList others, Scalar alpha = 1,
                                                        Location where = {});
 [[nodiscard]] WEFT_API std::vector<Tensor> foreach_add(TensorList tensors, const Operand& other);
@@ -51,7 +51,7 @@ WEFT_API void foreach_add_(TensorList tensors, const Operand& other);
 WEFT_API void foreach_sub_(TensorList tensors, TensorList others, Scalar alpha = 1, Location where = {});
 WEFT_API void foreach_sub_(TensorList tensors, const Operand& other);
 
-/// a + value * b * c, a + value * b / c, and a + weight * (b - a).
+/// a + value * b * c, a + value * b / c, and a + weight * (b - a). Errors as addcmul, addcdiv and lerp.
 [[nodiscard]] WEFT_API std::vector<Tensor> foreach_addcmul(TensorList a, TensorList b, TensorList c, Scalar value = 1,
                                                            Location where = {});
 WEFT_API void foreach_addcmul_(TensorList a, TensorList b, TensorList c, Scalar value = 1, Location where = {});
@@ -61,7 +61,7 @@ WEFT_API void foreach_addcdiv_(TensorList a, TensorList b, TensorList c, Scalar 
 [[nodiscard]] WEFT_API std::vector<Tensor> foreach_lerp(TensorList a, TensorList b, Scalar weight, Location where = {});
 WEFT_API void foreach_lerp_(TensorList a, TensorList b, Scalar weight, Location where = {});
 
-/// The norm of each tensor, 0-d.
+/// The norm of each tensor, 0-d. Errors as vector_norm.
 [[nodiscard]] WEFT_API std::vector<Tensor> foreach_norm(TensorList tensors, double order = 2, Location where = {});
 WEFT_API void foreach_zero_(TensorList tensors, Location where = {});
 WEFT_API void foreach_copy_(TensorList tensors, TensorList sources, Location where = {});

@@ -24,16 +24,19 @@ WEFT_API std::tuple<Tensor, Tensor> fused_rms_norm_residual(const Tensor& x, con
                                         bool transposed_weights = false, Activation activation = Activation::silu,
                                         Location where = {});
 
-/// fused_mlp(rms_norm(x, ln_weight, eps), proj, {}, down), proj with gate and up.
+/// fused_mlp(rms_norm(x, ln_weight, eps), proj, {}, down): proj contains gate and up, ln_weight is [H]. Shapes, dtypes
+/// and errors as fused_mlp.
 [[nodiscard]] WEFT_API Tensor fused_rms_mlp(const Tensor& x, const Tensor& ln_weight, const Tensor& proj,
                                             const Tensor& down, double eps, bool transposed_weights = false,
                                             Location where = {});
 
-/// r = x + residual, rounded to their dtype: (fused_rms_mlp(r), r), the same bits as of the two ops.
+/// r = x + residual, rounded to their dtype: (fused_rms_mlp(r), r), with the bits of the two ops. Raises ShapeError
+/// unless x and residual have one shape, and the errors of fused_mlp.
 WEFT_API std::tuple<Tensor, Tensor> fused_rms_mlp_res(const Tensor& x, const Tensor& ln_weight, const Tensor& proj,
                                                       const Tensor& down, const Tensor& residual, double eps,
                                                       bool transposed_weights = false, Location where = {});
-/// The same with r written into `residual`. Shapes and dtypes are checked before; errors as of an in-place op.
+/// The same with r written into `residual`. Errors are raised before the write: those of fused_rms_mlp_res, and those
+/// of in-place ops.
 [[nodiscard]] WEFT_API Tensor fused_rms_mlp_res_(const Tensor& x, const Tensor& ln_weight, const Tensor& proj,
                                                  const Tensor& down, const Tensor& residual, double eps,
                                                  bool transposed_weights = false, Location where = {});

@@ -26,7 +26,8 @@ namespace weft {
 WEFT_API const Tensor& index_add_(const Tensor& x, int dim, const Tensor& index, const Tensor& source, Scalar alpha = 1,
                                   Location where = {});
 /// x with the slices at `index` replaced by those of `source`, shaped as for index_add; the last of duplicates wins.
-/// Any dtype. The gradient of x is 0 there; slices of source that were overwritten get no gradient.
+/// Any dtype. The gradient of x is 0 there; slices of source that were overwritten get no gradient. Raises ShapeError
+/// for a source of another shape.
 [[nodiscard]] WEFT_API Tensor index_copy(const Tensor& x, int dim, const Tensor& index, const Tensor& source,
                                          Location where = {});
 WEFT_API const Tensor& index_copy_(const Tensor& x, int dim, const Tensor& index, const Tensor& source,
@@ -37,7 +38,8 @@ WEFT_API const Tensor& index_copy_(const Tensor& x, int dim, const Tensor& index
 WEFT_API const Tensor& index_fill_(const Tensor& x, int dim, const Tensor& index, const Operand& value);
 
 /// x's slices at an `index` of any shape along `axis`: x.shape[:axis] + index.shape + x.shape[axis + 1:]. Without an
-/// axis, elements of x flattened in row-major order, in index's shape. Duplicates add in the gradient.
+/// axis, elements of x flattened in row-major order, in index's shape. Duplicates add in the gradient. Raises
+/// IndexError for an axis that x lacks.
 [[nodiscard]] WEFT_API Tensor take(const Tensor& x, const Tensor& index, std::optional<int64_t> axis = {},
                                    Location where = {});
 /// x with the elements of `source` at `index`, or with `accumulate` added there; the indices count x's elements in

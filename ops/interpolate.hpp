@@ -46,8 +46,8 @@ struct GridSampleOptions {
 [[nodiscard]] WEFT_API Tensor grid_sample(const Tensor& x, const Tensor& grid, GridSampleOptions options = {},
                                           Location where = {});
 
-/// The grid for grid_sample of the affine maps theta [N, 2, 3] (or [N, 3, 4]), for a result of `size` [N, C, H, W] (or
-/// [N, C, D, H, W]). Raises ShapeError if they do not fit, DTypeError unless theta is floating.
+/// The grid for grid_sample of the affine maps theta [N, 2, 3], for a result of `size` [N, C, H, W]; or of theta [N, 3,
+/// 4] for [N, C, D, H, W]. Raises ShapeError if they do not fit, DTypeError unless theta is floating.
 [[nodiscard]] WEFT_API Tensor affine_grid(const Tensor& theta, const Dims& size, bool align_corners = false,
                                           Location where = {});
 

@@ -50,10 +50,10 @@ struct NllOptions {
 [[nodiscard]] WEFT_API Tensor nll_loss(const Operand& log_probabilities, const Operand& targets,
                                        NllOptions options = {}, Location where = {});
 
-/// (x - y)²; x and y broadcast.
+/// (x - y)²; x and y broadcast. The dtypes promote. Errors as above.
 [[nodiscard]] WEFT_API Tensor mse_loss(const Operand& x, const Operand& y, LossOptions options = {},
                                        Location where = {});
-/// |x - y|; x and y broadcast.
+/// |x - y|; x and y broadcast. The dtypes promote. Errors as above.
 [[nodiscard]] WEFT_API Tensor l1_loss(const Operand& x, const Operand& y, LossOptions options = {},
                                       Location where = {});
 
@@ -80,7 +80,8 @@ struct BinaryCrossEntropyOptions {
   Tensor pos_weight = {};
   LossReduction reduction = LossReduction::mean;
 };
-/// -(pos_weight y log σ(x) + (1 - y) log(1 - σ(x))) weight from logits x without overflow; x and y broadcast.
+/// -(pos_weight y log σ(x) + (1 - y) log(1 - σ(x))) weight from logits x without overflow; x and y broadcast. Errors as
+/// above.
 [[nodiscard]] WEFT_API Tensor binary_cross_entropy_with_logits(const Operand& x, const Operand& y,
                                                                BinaryCrossEntropyOptions options = {},
                                                                Location where = {});
@@ -127,7 +128,8 @@ struct PoissonNllOptions {
   /// Added to the rate before its logarithm is taken.
   double eps = 1e-8;
 };
-/// exp(x) - y x, or x - y log(x + eps): the negative log-likelihood of counts y under a Poisson distribution.
+/// exp(x) - y x, or x - y log(x + eps): the negative log-likelihood of counts y under a Poisson distribution. x and y
+/// broadcast. Errors as above.
 [[nodiscard]] WEFT_API Tensor poisson_nll_loss(const Operand& x, const Operand& y, PoissonNllOptions options = {},
                                                Location where = {});
 
@@ -143,14 +145,14 @@ struct HingeOptions {
   LossReduction reduction = LossReduction::mean;
   double margin = 1;
 };
-/// x where y is 1, max(0, margin - x) where y is -1, the sum of both elsewhere; x and y broadcast.
+/// x where y is 1, max(0, margin - x) where y is -1, the sum of both elsewhere; x and y broadcast. Errors as above.
 [[nodiscard]] WEFT_API Tensor hinge_embedding_loss(const Operand& x, const Operand& y, HingeOptions options = {},
                                                    Location where = {});
 /// max(0, margin - y (a - b)): a is to be above b where y is 1, below where it is -1. The three broadcast and have one
 /// rank (else ShapeError).
 [[nodiscard]] WEFT_API Tensor margin_ranking_loss(const Operand& a, const Operand& b, const Operand& y,
                                                   MarginOptions options = {}, Location where = {});
-/// log(1 + exp(-y x)) without overflow; y is 1 or -1; x and y broadcast.
+/// log(1 + exp(-y x)) without overflow; y is 1 or -1; x and y broadcast. Errors as above.
 [[nodiscard]] WEFT_API Tensor soft_margin_loss(const Operand& x, const Operand& y, LossOptions options = {},
                                                Location where = {});
 

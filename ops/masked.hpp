@@ -16,12 +16,12 @@ namespace weft {
 /// x's dtype.
 [[nodiscard]] WEFT_API Tensor masked_scatter(const Tensor& x, const Tensor& mask, const Tensor& source,
                                              Location where = {});
-/// In place; `mask` must broadcast to x. Returns x.
+/// In place; returns x. Raises ShapeError unless `mask` broadcasts to x, and the errors of masked_scatter.
 WEFT_API const Tensor& masked_scatter_(const Tensor& x, const Tensor& mask, const Tensor& source, Location where = {});
 
 /// The coordinates of the non-zero elements (NaN is one), in row-major order: i64 [count, rank of x].
 [[nodiscard]] WEFT_API Tensor nonzero(const Tensor& x, Location where = {});
-/// As nonzero.
+/// Another name of nonzero.
 [[nodiscard]] WEFT_API Tensor argwhere(const Tensor& x, Location where = {});
 /// The number of non-zero elements (NaN is one) over `dims`, or over all where the list is empty: i64. Dimensions and
 /// errors as in <weft/ops/reduce.hpp>.

@@ -99,7 +99,7 @@ struct MoeOptions {
 /// Sums are made in f32 (f64 for f64) in ascending order of expert and rounded once. amax [N] is the largest
 /// |activation(gate) up| of each expert in f32 (f64), and 0 for an expert without tokens; [0] if it is not measured.
 /// Gradients of h, weights, gate_up and down. ShapeError and DTypeError where operands do not fit, IndexError for ids
-/// beyond total_experts or below -1, ValueError for other activations and for ranges that the weights do not fill,
+/// beyond total_experts or below -1. ValueError for other activations and for ranges that the weights do not fill,
 /// NotImplementedError for quantised weights. Routing is read on the host.
 WEFT_API std::tuple<Tensor, Tensor> mixture_of_experts(const Tensor& h, const Tensor& routing, const Tensor& weights,
                                                        std::span<const Tensor> gate_up, std::span<const Tensor> down,

@@ -26,6 +26,7 @@ WEFT_API std::pair<Tensor, Tensor> pad_packed_sequence(const Tensor& data, const
                                                        bool batch_first = false, double padding_value = 0,
                                                        std::optional<int64_t> total_length = {}, Location where = {});
 /// [longest, count, ...] of tensors [length, ...] that differ in length alone; padding_side is "right" or "left".
+/// Raises ValueError for an empty list and another side, ShapeError if other sizes differ.
 [[nodiscard]] WEFT_API Tensor pad_sequence(std::span<const Tensor> sequences, bool batch_first = false,
                                            double padding_value = 0, std::string_view padding_side = "right",
                                            Location where = {});

@@ -25,7 +25,7 @@ namespace weft {
 /// the same bits. `sum` and `prod` take every dtype but bool, `avg` the floating ones, `max` and `min` all (NaN wins).
 /// `any` and `all` give bool: whether elements are not 0.
 enum class ReduceOp : uint8_t { sum, avg, max, min, prod, any, all };
-/// "sum", "avg", …
+/// Returns "sum", "avg", …
 WEFT_API const char* name(ReduceOp op);
 
 /// In which tensors an op is linear, so that partial sums may stay such. Partial averages pass as sums do.

@@ -20,7 +20,8 @@ namespace weft {
 /// sections > 0, ShapeError for more than 2^24.
 [[nodiscard]] WEFT_API std::vector<Tensor> tensor_split(const Tensor& x, int64_t sections, int dim = 0,
                                                         Location where = {});
-/// The pieces between the indices: [0, indices[0]), [indices[0], indices[1]), … with bounds as in Python.
+/// The pieces between the indices: [0, indices[0]), [indices[0], indices[1]), … with bounds as in Python. Errors as
+/// above.
 [[nodiscard]] WEFT_API std::vector<Tensor> tensor_split(const Tensor& x, std::span<const int64_t> indices, int dim = 0,
                                                         Location where = {});
 [[nodiscard]] WEFT_API std::vector<Tensor> tensor_split(const Tensor& x, std::initializer_list<int64_t> indices,
@@ -33,13 +34,15 @@ namespace weft {
                                                   Location where = {});
 [[nodiscard]] WEFT_API std::vector<Tensor> hsplit(const Tensor& x, std::initializer_list<int64_t> indices,
                                                   Location where = {});
-/// tensor_split along dimension 0 of a tensor of rank 2 or more.
+/// tensor_split along dimension 0 of a tensor of rank 2 or more (else ShapeError). Raises ShapeError unless the
+/// sections have equal sizes.
 [[nodiscard]] WEFT_API std::vector<Tensor> vsplit(const Tensor& x, int64_t sections, Location where = {});
 [[nodiscard]] WEFT_API std::vector<Tensor> vsplit(const Tensor& x, std::span<const int64_t> indices,
                                                   Location where = {});
 [[nodiscard]] WEFT_API std::vector<Tensor> vsplit(const Tensor& x, std::initializer_list<int64_t> indices,
                                                   Location where = {});
-/// tensor_split along dimension 2 of a tensor of rank 3 or more.
+/// tensor_split along dimension 2 of a tensor of rank 3 or more (else ShapeError). Raises ShapeError unless the
+/// sections have equal sizes.
 [[nodiscard]] WEFT_API std::vector<Tensor> dsplit(const Tensor& x, int64_t sections, Location where = {});
 [[nodiscard]] WEFT_API std::vector<Tensor> dsplit(const Tensor& x, std::span<const int64_t> indices,
                                                   Location where = {});

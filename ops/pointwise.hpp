@@ -46,9 +46,10 @@ WEFT_INTEGER_OPS(WEFT_DECLARE_BINARY)
 /// How div rounds its quotient: not at all, down, or towards zero.
 enum class Rounding : uint8_t { none, floor, trunc };
 /// a / b with its quotient rounded: div, floor_divide or trunc_divide. Integers stay integers unless rounding is none.
+/// Errors as these three.
 [[nodiscard]] WEFT_API Tensor div(const Operand& a, const Operand& b, Rounding rounding);
 WEFT_API const Tensor& div_(const Tensor& a, const Operand& b, Rounding rounding);
-/// remainder(a, b): as in Python, with the sign of b.
+/// remainder(a, b): as in Python, with the sign of b. Raises ZeroDivisionError for integers modulo 0.
 WEFT_API Tensor operator%(const Operand& a, const Operand& b);
 
 #define WEFT_DECLARE_COMPARE(name, ...) WEFT_API Tensor name(const Operand& a, const Operand& b);
@@ -97,7 +98,7 @@ WEFT_API const Tensor& sub_(const Tensor& x, const Operand& other, Scalar alpha)
 /// complex numbers each part by itself. Integers and bool stay as they are.
 [[nodiscard]] WEFT_API Tensor nan_to_num(const Operand& x, double nan = 0, std::optional<double> posinf = {},
                                          std::optional<double> neginf = {});
-/// pow computed in float64 for all dtypes.
+/// pow computed in f64, or in c128 for complex operands. Accepts integers with negative exponents.
 [[nodiscard]] WEFT_API Tensor float_power(const Operand& a, const Operand& b);
 /// a * 2 ** b, in float32 where both are integers.
 [[nodiscard]] WEFT_API Tensor ldexp(const Operand& a, const Operand& b);
@@ -114,7 +115,7 @@ enum class Approximate : uint8_t { none, tanh };
 /// x with `value`, a number or 0-d tensor (else ShapeError) that is converted to x's dtype, where `mask` (bool, else
 /// DTypeError) holds; x and mask broadcast. ValueError where an integer dtype does not hold a number.
 [[nodiscard]] WEFT_API Tensor masked_fill(const Operand& x, const Operand& mask, const Operand& value);
-/// In place; `mask` must broadcast to x.
+/// In place; `mask` must broadcast to x. Raises ShapeError otherwise, and the errors of masked_fill.
 WEFT_API const Tensor& masked_fill_(const Tensor& x, const Tensor& mask, const Operand& value);
 
 /// x limited to [low, high]; either may be left out. ValueError where both are, and for a bound beyond an integer dtype
@@ -126,7 +127,7 @@ WEFT_API const Tensor& masked_fill_(const Tensor& x, const Tensor& mask, const O
 /// where x saturates. The 8-bit formats are those of the OCP 8-bit floating point specification.
 [[nodiscard]] WEFT_API Tensor cast(const Operand& x, DType dtype, Overflow overflow = Overflow::by_format);
 
-/// True where x is zero; bool.
+/// True where x is 0; bool.
 [[nodiscard]] WEFT_API Tensor logical_not(const Operand& x);
 /// For any dtype, the 8-bit floats included; bool.
 [[nodiscard]] WEFT_API Tensor isnan(const Operand& x);
@@ -134,7 +135,7 @@ WEFT_API const Tensor& masked_fill_(const Tensor& x, const Tensor& mask, const O
 [[nodiscard]] WEFT_API Tensor isfinite(const Operand& x);
 [[nodiscard]] WEFT_API Tensor isposinf(const Operand& x);
 [[nodiscard]] WEFT_API Tensor isneginf(const Operand& x);
-/// True everywhere: no dtype here is complex.
+/// True where the imaginary part is 0, so everywhere in a real x; bool.
 [[nodiscard]] WEFT_API Tensor isreal(const Operand& x);
 /// True where x is negative, -0 and NaNs with a sign included; bool.
 [[nodiscard]] WEFT_API Tensor signbit(const Operand& x);
@@ -143,10 +144,11 @@ WEFT_API const Tensor& masked_fill_(const Tensor& x, const Tensor& mask, const O
 /// `equal_nan`. Integers are compared exactly before they are float64. ValueError for a negative tolerance.
 [[nodiscard]] WEFT_API Tensor isclose(const Operand& a, const Operand& b, double relative = 1e-5,
                                       double absolute = 1e-8, bool equal_nan = false);
-/// Whether isclose holds everywhere. Waits for the device.
+/// Whether isclose holds everywhere. Waits for the device. Errors as isclose.
 WEFT_API bool allclose(const Tensor& a, const Tensor& b, double relative = 1e-5, double absolute = 1e-8,
                        bool equal_nan = false, Location where = {});
-/// Whether both have the same shape and equal elements; dtypes may differ. Waits for the device.
+/// Whether both have the same shape and equal elements; dtypes may differ. Tensors of different shapes are not equal,
+/// without an error. Waits for the device.
 WEFT_API bool equal(const Tensor& a, const Tensor& b, Location where = {});
 
 /// The common type of two operands by PyTorch's rules: tensors of rank 1 and above decide first, then 0-d ones, then

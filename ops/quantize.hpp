@@ -56,7 +56,8 @@ struct Quantized {
 struct QuantizedSplits {
   std::vector<Tensor> out, scale;
 };
-/// dequant_blockwise of rows of blocks, scale [m, ⌈n / 128⌉], to bf16.
+/// dequant_blockwise of rows of blocks to bf16: q [m, n], scale [m, ⌈n / 128⌉] in f32. Raises ShapeError for other
+/// shapes, DTypeError for other dtypes.
 [[nodiscard]] WEFT_API Tensor fused_act_dequant(const Tensor& q, const Tensor& scale, Location where = {});
 /// The transpose of each expert's rows of x [m, k], quantised along 128 tokens: out [k, t], scale [t / 128, k], for
 /// each t of tokens_per_expert. x is bf16, f16 or f32, or an 8-bit float with a scale [m, ⌈k / 128⌉], which is rounded
@@ -75,6 +76,7 @@ struct RequantOptions {
   bool pad_to_8 = false;
 };
 /// The transpose of fused_act_dequant(q, scale), quantised in rows of blocks: [n, m] and [n, ⌈m / 128⌉], in q's dtype.
+/// Errors as fused_act_dequant.
 WEFT_API Quantized fused_act_dequant_transpose_act_quant(const Tensor& q, const Tensor& scale,
                                                          const RequantOptions& options = {}, Location where = {});
 /// swiglu(x's left half, x's right half) · prob, rounded to x's dtype once and quantised in rows of blocks: x [m, 2n],
@@ -154,7 +156,9 @@ struct QuantizedLinearOptions {
   int64_t bits = 8;
   int64_t group_size = 128;
 };
-/// The weight [n, k] decoded from codes, scale and zero, in a floating dtype.
+/// The weight [n, k] decoded from codes, scale and zero, in a floating dtype. Raises ShapeError if codes, scale or zero
+/// do not fit, DTypeError unless codes are u8 and the others f32 or f64. Raises ValueError for other numbers of bits
+/// and for group sizes that do not fit.
 [[nodiscard]] WEFT_API Tensor dequantize_weight(const Tensor& codes, const Tensor& scale, int64_t columns,
                                                 const QuantizedLinearOptions& options = {}, DType dtype = DType::f32,
                                                 Location where = {});

@@ -286,8 +286,8 @@ template <>
 struct Unbox<int> {
   static constexpr ArgumentType type{ArgumentType::Kind::integer};
   static int from(const Value& v) {
-    constexpr int64_t most = std::numeric_limits<int>::max();
-    return static_cast<int>(std::clamp(integer_in(v), -most, most));
+    constexpr int64_t limit = std::numeric_limits<int>::max();
+    return static_cast<int>(std::clamp(integer_in(v), -limit, limit));
   }
 };
 template <>

@@ -41,7 +41,8 @@ WEFT_API RecurrentOutput lstm(const Tensor& x, const Tensor& h0, const Tensor& c
 /// h (Cho et al. 2014).
 WEFT_API RecurrentOutput gru(const Tensor& x, const Tensor& h0, std::span<const Tensor> parameters,
                              const RecurrentOptions& options = {}, Location where = {});
-/// h = tanh(W_ih x + b_ih + W_hh h + b_hh) (Elman 1990), or relu of it.
+/// h = tanh(W_ih x + b_ih + W_hh h + b_hh) (Elman 1990), or relu of it. Shapes and errors as lstm, with weights
+/// [hidden, …].
 WEFT_API RecurrentOutput rnn_tanh(const Tensor& x, const Tensor& h0, std::span<const Tensor> parameters,
                                   const RecurrentOptions& options = {}, Location where = {});
 WEFT_API RecurrentOutput rnn_relu(const Tensor& x, const Tensor& h0, std::span<const Tensor> parameters,
@@ -50,7 +51,8 @@ WEFT_API RecurrentOutput rnn_relu(const Tensor& x, const Tensor& h0, std::span<c
 struct LstmState {
   Tensor hidden, cell;
 };
-/// One step of a layer: x [batch, inputs] and the states [batch, hidden], or all without the batch.
+/// One step of a layer: x [batch, inputs] and the states [batch, hidden], or all without the batch. Raises ShapeError
+/// if a weight, bias or state does not fit.
 WEFT_API LstmState lstm_cell(const Tensor& x, const Tensor& h, const Tensor& c, const Tensor& weight_ih,
                              const Tensor& weight_hh, const Tensor& bias_ih = {}, const Tensor& bias_hh = {},
                              Location where = {});

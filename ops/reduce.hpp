@@ -29,23 +29,25 @@ namespace weft {
 [[nodiscard]] WEFT_API Tensor prod(const Tensor& x, const Dims& dims, bool keepdim = false,
                                    std::optional<DType> dtype = {}, Location where = {});
 
-/// The largest (smallest) element, 0-d; NaN wins. Equal extremes share the gradient.
+/// The largest (smallest) element, 0-d; NaN wins. Equal extremes share the gradient. Raises ValueError for no elements.
 [[nodiscard]] WEFT_API Tensor max(const Tensor& x, Location where = {});
 [[nodiscard]] WEFT_API Tensor min(const Tensor& x, Location where = {});
 /// Elements and their indices along a dimension (i64): `auto [values, indices] = x.max(1)`.
 struct ValuesAndIndices {
   Tensor values, indices;
 };
-/// The largest (smallest) along one dimension and its first index; the gradient goes to that element alone.
+/// The largest (smallest) element along one dimension and its first index; the gradient goes to that element alone.
+/// Raises ValueError if the dimension has size 0.
 [[nodiscard]] WEFT_API ValuesAndIndices max(const Tensor& x, int dim, bool keepdim = false, Location where = {});
 [[nodiscard]] WEFT_API ValuesAndIndices min(const Tensor& x, int dim, bool keepdim = false, Location where = {});
-/// Elementwise: maximum and minimum.
+/// Elementwise: maximum and minimum. Dtypes promote, and shapes broadcast (else ShapeError).
 [[nodiscard]] WEFT_API Tensor max(const Tensor& a, const Tensor& b, Location where = {});
 [[nodiscard]] WEFT_API Tensor min(const Tensor& a, const Tensor& b, Location where = {});
 /// The largest (smallest) over several dimensions; NaN wins, equal extremes share the gradient.
 [[nodiscard]] WEFT_API Tensor amax(const Tensor& x, const Dims& dims = {}, bool keepdim = false, Location where = {});
 [[nodiscard]] WEFT_API Tensor amin(const Tensor& x, const Dims& dims = {}, bool keepdim = false, Location where = {});
 /// Index (i64) of the first largest (smallest) element along `dim`, or in the flattened tensor; NaN wins. No gradient.
+/// Raises IndexError for a dimension that x lacks, ValueError for no elements.
 [[nodiscard]] WEFT_API Tensor argmax(const Tensor& x, std::optional<int64_t> dim = {}, bool keepdim = false,
                                      Location where = {});
 [[nodiscard]] WEFT_API Tensor argmin(const Tensor& x, std::optional<int64_t> dim = {}, bool keepdim = false,
@@ -64,7 +66,7 @@ struct ValuesAndIndices {
 [[nodiscard]] WEFT_API Tensor var(const Tensor& x, const Dims& dims, double correction = 1, bool keepdim = false,
                                   Location where = {});
 /// Standard deviation, the root of `var`. Where it is 0 so is the gradient. Beside `using namespace weft` write
-/// `x.std()` or `weft::std(x)`: `std` alone names the standard library.
+/// `x.std()` or `weft::std(x)`: `std` alone names the standard library. Raises DTypeError unless x is floating.
 [[nodiscard]] WEFT_API Tensor std(const Tensor& x, Location where = {});
 [[nodiscard]] WEFT_API Tensor std(const Tensor& x, const Dims& dims, double correction = 1, bool keepdim = false,
                                   Location where = {});
@@ -78,7 +80,7 @@ struct ValuesAndIndices {
 [[nodiscard]] WEFT_API Tensor vector_norm(const Tensor& x, double order = 2, const Dims& dims = {},
                                           bool keepdim = false, std::optional<DType> dtype = {}, Location where = {});
 /// The Euclidean norm. A list names dimensions, a number the order: norm(x, {1}) is over dimension 1, norm(x, 1) the
-/// sum of all magnitudes.
+/// sum of all magnitudes. Raises DTypeError for integers.
 [[nodiscard]] WEFT_API Tensor norm(const Tensor& x, Location where = {});
 [[nodiscard]] WEFT_API Tensor norm(const Tensor& x, const Dims& dims, Location where = {});
 template <std::same_as<bool> B>

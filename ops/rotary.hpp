@@ -17,7 +17,7 @@ namespace weft {
 /// (YaRN, Peng et al. 2023); the same by wavelength (Llama 3.1).
 enum class RopeScaling : uint8_t { none, linear, dynamic_ntk, yarn, llama3 };
 
-/// "none", "linear", "dynamic", "yarn", "llama3".
+/// Returns "none", "linear", "dynamic", "yarn" or "llama3".
 WEFT_API const char* name(RopeScaling scaling);
 /// ValueError for another name.
 WEFT_API RopeScaling rope_scaling_named(std::string_view name, Location where = {});

@@ -20,13 +20,13 @@ WEFT_API const Tensor& cumsum_(const Tensor& x, int64_t dim, bool exclusive = fa
                                Location where = {});
 
 /// Prefix products along `dim`; dtypes as cumsum, 16-bit floats multiply in f32 and round each prefix once, f32 on the
-/// CPU in double. The gradient is exact where elements are 0.
+/// CPU in double. The gradient is exact where elements are 0. Errors as cumsum.
 [[nodiscard]] WEFT_API Tensor cumprod(const Tensor& x, int dim, std::optional<DType> dtype = {}, Location where = {});
 /// log of the prefix sums of exp(x) along `dim`, without overflow. 16-bit floats are computed in f32. DTypeError unless
 /// x is floating.
 [[nodiscard]] WEFT_API Tensor logcumsumexp(const Tensor& x, int dim, Location where = {});
 /// The largest (smallest) element up to each along `dim`, and the index of the last such one; from a NaN on it is NaN.
-/// The gradient goes to that element alone.
+/// The gradient goes to that element alone. Errors as cumsum.
 [[nodiscard]] WEFT_API ValuesAndIndices cummax(const Tensor& x, int dim, Location where = {});
 [[nodiscard]] WEFT_API ValuesAndIndices cummin(const Tensor& x, int dim, Location where = {});
 

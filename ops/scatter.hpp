@@ -12,10 +12,11 @@
 
 namespace weft {
 
-/// out[i][j] = x[index[i][j]][j] for dim 0, and so on; the result has index's shape.
+/// out[i][j] = x[index[i][j]][j] for dim 0, and so on; the result has index's shape. Raises ShapeError if index is
+/// larger than x outside dim.
 [[nodiscard]] WEFT_API Tensor gather(const Tensor& x, int dim, const Tensor& index, Location where = {});
 /// gather where x and indices first broadcast in every dimension but dim; without a dim, both are flattened. Negative
-/// indices count from the end.
+/// indices count from the end. Raises ShapeError unless ranks are equal and the other dimensions broadcast.
 [[nodiscard]] WEFT_API Tensor take_along_dim(const Tensor& x, const Tensor& indices, std::optional<int64_t> dim = {},
                                              Location where = {});
 
@@ -24,7 +25,7 @@ namespace weft {
 /// source that were overwritten get no gradient.
 [[nodiscard]] WEFT_API Tensor scatter(const Tensor& x, int dim, const Tensor& index, const Operand& source);
 WEFT_API const Tensor& scatter_(const Tensor& x, int dim, const Tensor& index, const Operand& source);
-/// x with `source` added at index; duplicates add, in row-major order.
+/// x with `source` added at index; duplicates add, in row-major order. Dtypes and errors as above.
 [[nodiscard]] WEFT_API Tensor scatter_add(const Tensor& x, int dim, const Tensor& index, const Tensor& source,
                                           Location where = {});
 WEFT_API const Tensor& scatter_add_(const Tensor& x, int dim, const Tensor& index, const Tensor& source,

@@ -19,7 +19,7 @@ namespace weft {
 // Windows of `length` samples. Periodic ones are the first `length` of a window of length + 1, so that the next period
 // follows without a repeated sample. A window of length 1 is 1. DTypeError unless the dtype is floating.
 
-/// (1 - cos(2 pi n / N)) / 2
+/// (1 - cos(2 pi n / N)) / 2. All windows raise ValueError for a negative length.
 [[nodiscard]] WEFT_API Tensor hann_window(int64_t length, bool periodic = true, TensorOptions options = {},
                                           Location where = {});
 /// alpha - beta cos(2 pi n / N)

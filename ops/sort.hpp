@@ -11,12 +11,12 @@
 
 namespace weft {
 
-/// The elements of each line along `dim` in ascending order, or in descending order, and the index of each in x.
+/// The elements of each line along `dim` in ascending or descending order, and the index of each in x. Errors as above.
 [[nodiscard]] WEFT_API ValuesAndIndices sort(const Tensor& x, int dim = -1, bool descending = false,
                                              Location where = {});
-/// The indices that sort gives.
+/// The indices of sort. Errors as above.
 [[nodiscard]] WEFT_API Tensor argsort(const Tensor& x, int dim = -1, bool descending = false, Location where = {});
-/// The values that sort gives along dimension 0.
+/// The values of sort along dimension 0. Takes any shape.
 [[nodiscard]] WEFT_API Tensor msort(const Tensor& x, Location where = {});
 /// The k largest elements of each line along `dim` in descending order, or its k smallest in ascending order, and their
 /// indices; of equal elements the first are taken. ValueError unless 0 <= k <= size(dim).
@@ -35,7 +35,7 @@ namespace weft {
 /// The lower median of each line along `dim`, or its first NaN, and its index; of equal elements the one that a stable
 /// order puts in the middle. ValueError for a line without elements.
 [[nodiscard]] WEFT_API ValuesAndIndices median(const Tensor& x, int dim, bool keepdim = false, Location where = {});
-/// median of the elements that are not NaN; NaN where all are.
+/// median of the elements that are not NaN; NaN if all are. Errors as median.
 [[nodiscard]] WEFT_API Tensor nanmedian(const Tensor& x, Location where = {});
 [[nodiscard]] WEFT_API ValuesAndIndices nanmedian(const Tensor& x, int dim, bool keepdim = false, Location where = {});
 
@@ -49,7 +49,7 @@ enum class QuantileInterpolation : uint8_t { linear, lower, higher, midpoint, ne
 [[nodiscard]] WEFT_API Tensor quantile(const Tensor& x, const Operand& q, std::optional<int64_t> dim = {},
                                        bool keepdim = false,
                                        QuantileInterpolation interpolation = QuantileInterpolation::linear);
-/// quantile of the elements that are not NaN; NaN where all are.
+/// quantile of the elements that are not NaN; NaN if all are. Errors as quantile.
 [[nodiscard]] WEFT_API Tensor nanquantile(const Tensor& x, const Operand& q, std::optional<int64_t> dim = {},
                                           bool keepdim = false,
                                           QuantileInterpolation interpolation = QuantileInterpolation::linear);

@@ -13,12 +13,12 @@
 
 namespace weft {
 
-/// The sparse matrix [rows, k] of `values` [n] times dense [k, m] or [k]: [rows, m] or [rows].
+/// The sparse matrix [rows, k] of `values` [n] times dense [k, m] or [k]: [rows, m] or [rows]. Errors as above.
 [[nodiscard]] WEFT_API Tensor csr_matmul(const Tensor& row_starts, const Tensor& columns, const Tensor& values,
                                          const Tensor& dense, Location where = {});
 
-/// Of the product of a [rows, m] and b [k, m] transposed those elements that a sparse matrix has: for each in row r and
-/// column c the sum of a[r] * b[c], [n].
+/// The elements of the product of a [rows, m] and the transpose of b [k, m] that a sparse matrix stores: [n]. Each, in
+/// row r and column c, is the sum of a[r] * b[c]. Errors as above.
 [[nodiscard]] WEFT_API Tensor csr_sampled_product(const Tensor& row_starts, const Tensor& columns, const Tensor& a,
                                                   const Tensor& b, Location where = {});
 

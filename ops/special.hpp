@@ -31,7 +31,7 @@ WEFT_API MantissaAndExponent frexp(const Operand& x);
 /// Every bit of an integer turned over, which is -1 - x of signed ones; not, for bool. DTypeError for floats.
 [[nodiscard]] WEFT_API Tensor bitwise_not(const Operand& x);
 WEFT_API const Tensor& bitwise_not_(const Tensor& x, Location where = {});
-/// bitwise_and, bitwise_or, bitwise_xor and bitwise_not.
+/// bitwise_and, bitwise_or, bitwise_xor and bitwise_not, with their errors.
 WEFT_API Tensor operator&(const Operand& a, const Operand& b);
 WEFT_API Tensor operator|(const Operand& a, const Operand& b);
 WEFT_API Tensor operator^(const Operand& a, const Operand& b);

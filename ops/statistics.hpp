@@ -19,20 +19,20 @@ struct MinMax {
   Tensor min, max;
 };
 /// amin and amax, also of bool: of all elements, or along `dim`. Where NaN wins it gets the gradient; PyTorch gives NaN
-/// to every element.
+/// to every element. Raises ValueError for no elements, IndexError for a dimension that x lacks.
 [[nodiscard]] WEFT_API MinMax aminmax(const Tensor& x, std::optional<int64_t> dim = {}, bool keepdim = false,
                                       Location where = {});
 
 struct DispersionAndMean {
   Tensor dispersion, mean;
 };
-/// var and mean; std and mean.
+/// var and mean; std and mean. Errors as var.
 [[nodiscard]] WEFT_API DispersionAndMean var_mean(const Tensor& x, const Dims& dims = {}, double correction = 1,
                                                   bool keepdim = false, Location where = {});
 [[nodiscard]] WEFT_API DispersionAndMean std_mean(const Tensor& x, const Dims& dims = {}, double correction = 1,
                                                   bool keepdim = false, Location where = {});
 
-/// vector_norm(x - y, p), 0-d; x and y broadcast.
+/// vector_norm(x - y, p), 0-d; x and y broadcast (else ShapeError). Raises ValueError if p is NaN.
 [[nodiscard]] WEFT_API Tensor dist(const Tensor& x, const Tensor& y, double p = 2, Location where = {});
 /// x with each slice along `dim` of p-norm above `maxnorm` scaled by maxnorm / (norm + 1e-7). ShapeError for rank 0 and
 /// 1, ValueError unless p > 0 and maxnorm >= 0. DTypeError unless x is floating.
@@ -44,7 +44,7 @@ struct DispersionAndMean {
 /// multiplied by sum(w aweights) / sum(w). ShapeError for rank 3 and above, DTypeError for bool.
 [[nodiscard]] WEFT_API Tensor cov(const Tensor& x, int64_t correction = 1, const Tensor& fweights = {},
                                   const Tensor& aweights = {}, Location where = {});
-/// Pearson's correlations of the rows of x, held in [-1, 1].
+/// Pearson's correlations of the rows of x, limited to [-1, 1]. Errors as cov.
 [[nodiscard]] WEFT_API Tensor corrcoef(const Tensor& x, Location where = {});
 
 /// The number of elements in each of `bins` equal intervals of [low, high], in x's dtype. An interval includes its
@@ -64,7 +64,8 @@ struct HistogramOptions {
   /// Normalises the result to a density with integral 1 over the bins.
   bool density = false;
 };
-/// histc with its edges: [bins] and [bins + 1], in x's dtype.
+/// histc with its edges: [bins] and [bins + 1], in x's dtype. Raises DTypeError unless x is floating, and the errors of
+/// histc.
 [[nodiscard]] WEFT_API HistogramResult histogram(const Tensor& x, int64_t bins, const HistogramOptions& options = {},
                                                  Location where = {});
 /// The same between given edges, ascending and of x's dtype, 1-d (else ShapeError).

@@ -20,7 +20,7 @@
 
 namespace weft {
 
-/// x[index].
+/// x[index]: a view or a copy, as above. Errors as above.
 [[nodiscard]] WEFT_API Tensor getitem(const Tensor& x, std::span<const Index> index, Location where = {});
 
 /// x[index] = value; returns x. The value is broadcast to the selection (leading sizes of 1 beyond its rank are
@@ -31,7 +31,7 @@ namespace weft {
 WEFT_API const Tensor& setitem(const Tensor& x, std::span<const Index> index, const Operand& value,
                                Location where = {});
 
-/// x[index]; a missing tensor is a full slice.
+/// x[index], where an undefined tensor is a full slice. Errors as above.
 [[nodiscard]] WEFT_API Tensor index(const Tensor& x, const IndexList& index);
 [[nodiscard]] WEFT_API Tensor index(const Tensor& x, std::span<const std::optional<Tensor>> index, Location where = {});
 
@@ -54,14 +54,14 @@ WEFT_API const Tensor& index_put_(const Tensor& x, std::span<const std::optional
 /// for an axis that x lacks.
 [[nodiscard]] WEFT_API Tensor set_value(const Tensor& x, const Operand& value, const Dims& starts, const Dims& ends,
                                         const Dims& steps, const Dims& axes, Location where = {});
-/// In place; returns x.
+/// The in-place form of set_value, with its errors. Returns x.
 WEFT_API const Tensor& set_value_(const Tensor& x, const Operand& value, const Dims& starts, const Dims& ends,
                                   const Dims& steps, const Dims& axes, Location where = {});
 
 /// A view of x from starts to ends along `axes`, bounds as in x[Slice(start, end)]; errors as set_value.
 [[nodiscard]] WEFT_API Tensor slice(const Tensor& x, const Dims& axes, const Dims& starts, const Dims& ends,
                                     Location where = {});
-/// The same by steps, negative ones included.
+/// The same with steps, negative ones included. Errors as set_value.
 [[nodiscard]] WEFT_API Tensor strided_slice(const Tensor& x, const Dims& axes, const Dims& starts, const Dims& ends,
                                             const Dims& steps, Location where = {});
 

@@ -37,7 +37,7 @@ inline double cubic_minimum(const LinePoint& p, const LinePoint& q) {
 /// element of the direction.
 template <class Evaluate>
 LineResult strong_wolfe(Evaluate&& evaluate, LinePoint start, double length, double extent, double tolerance_change,
-                        int64_t most) {
+                        int64_t max_tries) {
   constexpr double enough = 1e-4, flat = 0.9;
   start.at = 0;
   const auto too_high = [&](const LinePoint& p) { return p.value > start.value + enough * p.at * start.slope; };
@@ -47,7 +47,7 @@ LineResult strong_wolfe(Evaluate&& evaluate, LinePoint start, double length, dou
   LinePoint before = start, now = evaluate(length), low = start, high = start;
   int64_t evaluations = 1, tries = 0;
   bool is_between = false;
-  for (; tries < most; ++tries) {
+  for (; tries < max_tries; ++tries) {
     if (too_high(now) || (tries > 1 && now.value >= before.value) || (now.slope >= 0 && !is_flat(now))) {
       low = before, high = now, is_between = true;
       break;
@@ -63,7 +63,7 @@ LineResult strong_wolfe(Evaluate&& evaluate, LinePoint start, double length, dou
 
   // Zoom phase: `low` is the lower end.
   bool stalls = false;
-  for (; tries < most; ++tries) {
+  for (; tries < max_tries; ++tries) {
     if (std::abs(high.at - low.at) * extent < tolerance_change) break;
     const double left = std::min(low.at, high.at), right = std::max(low.at, high.at), margin = 0.1 * (right - left);
     double next = cubic_minimum(low, high);

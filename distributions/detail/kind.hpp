@@ -78,7 +78,6 @@ struct Body {
 };
 
 bool never(const Body&);
-/// Machine epsilon of the dtype.
 double epsilon_of(DType dtype);
 Dims joined(const Dims& a, const Dims& b);
 /// a without its last `count` dimensions.

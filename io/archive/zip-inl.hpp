@@ -36,7 +36,6 @@ class ZipReader {
   const std::vector<ZipEntry>& entries() const { return entries_; }
   /// Returns null if it does not exist.
   const ZipEntry* find(std::string_view name) const;
-  /// Reads a whole entry.
   std::string read(const ZipEntry& entry) const;
   /// Raises FormatError with the archive's path.
   [[noreturn]] void fail(std::string problem, std::string remedy = {}) const;
@@ -57,7 +56,6 @@ class ZipReader {
   std::map<std::string_view, const ZipEntry*> by_name_;
 };
 
-/// Sequential reader of one entry.
 class ZipStream {
  public:
   ZipStream(const ZipReader& archive, const ZipEntry& entry);

@@ -41,15 +41,15 @@ inline bool is_utf8(std::string_view text) {
 
 /// Quotes a name from a file for a one-line error: unprintable characters are escaped, long names are truncated.
 inline std::string quoted(std::string_view text) {
-  constexpr size_t most = 80;
+  constexpr size_t limit = 80;
   constexpr const char* digits = "0123456789abcdef";
   std::string out = "\"";
-  for_each_character(text.substr(0, most), [&](std::string_view c) {
+  for_each_character(text.substr(0, limit), [&](std::string_view c) {
     const auto first = static_cast<unsigned char>(c[0]);
     if (c.size() > 1 || (first >= 0x20 && first < 0x7F)) out += c;
     else out.append("\\x").append(1, digits[first >> 4]).append(1, digits[first & 15]);
   });
-  return out + (text.size() > most ? "…\"" : "\"");
+  return out + (text.size() > limit ? "…\"" : "\"");
 }
 
 }  // namespace weft::io

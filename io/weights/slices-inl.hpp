@@ -27,7 +27,6 @@ struct SlicedTensor {
   std::vector<Slice> slices;
 };
 
-/// The whole tensor of a store.
 SlicedTensor whole_of(const std::string& name, const TensorStore::Info& info);
 
 /// `permutation` has the tensor's rank.

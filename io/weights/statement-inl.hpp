@@ -41,7 +41,6 @@ struct Statement {
   std::vector<NamePattern> sources, destinations;
   std::vector<Attribute> attributes;
   int line = 0;
-  /// Source text, for errors.
   std::string text;
 
   bool leaves() const { return sources.front().is_nothing(); }

@@ -42,7 +42,6 @@ struct AttentionOutput {
 AttentionOutput attention_by_ops(const AttentionOperands& in, double dropout);
 /// Recorded for q, k and v. The output has the compute type.
 Tensor attention_by_kernel(const AttentionOperands& in);
-/// The plan with its views.
 AttentionPlan kernel_plan(const AttentionOperands& in);
 /// 4-d operands as kernels read them.
 View heads_first(const AttentionOperands& in, const Tensor& t);

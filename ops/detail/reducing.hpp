@@ -5,7 +5,6 @@
 
 namespace weft {
 
-/// The shapes of a reduction's result.
 struct Reduced {
   Dims kept;          ///< x's sizes with 1 for each reduced dimension
   Dims shape;         ///< the result's: `kept`, or without the reduced dimensions

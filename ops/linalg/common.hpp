@@ -55,8 +55,9 @@ Tensor in_lower(std::span<const Tensor> operands, F&& f) {
 
 /// Where elements of matrices are 0 but for rounding, beside a scale that broadcasts.
 Tensor are_negligible(const Tensor& x, const Tensor& scale);
-/// x / (v_j - v_i) of eigenvalues v, 0 on the diagonal. If two values are equal up to rounding and `influence` is
-/// negligible there beside the diagonal of `scale`, the loss does not depend on their vectors, and the result is 0.
+/// x / (v_j - v_i) of eigenvalues v, 0 on the diagonal. Two values may be equal up to rounding, with an `influence`
+/// that is negligible beside the diagonal of `scale`. Then the loss does not depend on their vectors, and the result is
+/// 0.
 Tensor over_differences(const Tensor& x, const Tensor& values, const Tensor& influence, const Tensor& scale);
 
 /// The dimensions before the last two, and the same with others behind.

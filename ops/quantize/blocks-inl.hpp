@@ -18,7 +18,6 @@ struct BlockSides {
   int64_t rows, columns;
 };
 BlockSides sides_of(QuantBlock block, int64_t m, int64_t n);
-/// The shape of scales of blocks.
 Dims scale_shape(BlockSides sides, int64_t m, int64_t n);
 
 inline bool is_fp8(DType t) { return t == DType::f8_e4m3fn || t == DType::f8_e5m2; }

@@ -4,8 +4,8 @@
 //   split    n = rows * columns: transforms of the columns, a twist, transforms of the rows (Bailey 1990)
 //   convolve n with a large prime factor: as a convolution by a power of two (Bluestein 1970)
 //
-// The transforms are written here because FFTW is under the GPL, kissfft uses no SIMD, and pocketfft and ducc have
-// no Debian package with headers. docs/performance.md has the times.
+// The transforms are written here because FFTW is under the GPL and kissfft uses no SIMD. pocketfft and ducc have no
+// Debian package with headers. docs/performance.md has the times.
 #pragma once
 
 #include <cstdint>
