@@ -75,7 +75,7 @@ struct Scratch {
   std::vector<Edge> roots;  // counted: they keep every node of the run alive
   std::vector<Node*> claimed;
   std::vector<Ready> heap;
-  bool taken = false;
+  bool is_in_use = false;
 };
 thread_local Scratch thread_scratch;
 
@@ -101,7 +101,7 @@ class GraphRun {
     if (WEFT_UNLIKELY(foreign_ != nullptr)) leave_foreign();
     scratch_.heap.clear();
     scratch_.roots.clear();
-    scratch_.taken = false;
+    scratch_.is_in_use = false;
     if (WEFT_UNLIKELY(&scratch_ != &thread_scratch)) delete &scratch_;
   }
 
@@ -173,8 +173,8 @@ class GraphRun {
 
   // The thread's, but for a run inside another one.
   static Scratch& take_scratch() {
-    Scratch& scratch = WEFT_LIKELY(!thread_scratch.taken) ? thread_scratch : *new Scratch;
-    scratch.taken = true;
+    Scratch& scratch = WEFT_LIKELY(!thread_scratch.is_in_use) ? thread_scratch : *new Scratch;
+    scratch.is_in_use = true;
     return scratch;
   }
 

@@ -230,10 +230,10 @@ GeneralNode::GeneralNode(int edge_count_, int output_count_, Backward backward_)
 }
 
 GeneralNode* make_general_node(std::span<const Tensor> inputs, int output_count, GeneralNode::Backward backward) {
-  constexpr size_t most = std::numeric_limits<uint16_t>::max();
-  if (WEFT_UNLIKELY(inputs.size() > most || static_cast<size_t>(output_count) > most)) {
+  constexpr size_t limit = std::numeric_limits<uint16_t>::max();
+  if (WEFT_UNLIKELY(inputs.size() > limit || static_cast<size_t>(output_count) > limit)) {
     raise<AutogradError>({.problem = fmt::format("{} inputs and {} results are too many to be recorded, at most {}",
-                                                 inputs.size(), output_count, most),
+                                                 inputs.size(), output_count, limit),
                           .remedy = "call it in parts, or under NoGradGuard"});
   }
   auto* node = new GeneralNode(static_cast<int>(inputs.size()), output_count, std::move(backward));

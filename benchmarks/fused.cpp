@@ -87,7 +87,7 @@ Tensor composed_rotation(const Tensor& x, const Tensor& rope) {
 
 void add_qkv_cases(const Text& t) {
   constexpr int64_t size = 128;
-  const int64_t heads = t.width / size, fewer = heads / 4, rows = (heads + 2 * fewer) * size;
+  const int64_t heads = t.width / size, kv_heads = heads / 4, rows = (heads + 2 * kv_heads) * size;
   const auto make = [=] {
     return QkvInputs{t.random({1, t.tokens, t.width}), ones({t.width}, t.dtype), t.random({rows, t.width}),
                      rope_table(arange(0, t.tokens, 1, i64), size).to(t.dtype)};
@@ -97,10 +97,10 @@ void add_qkv_cases(const Text& t) {
       [=](const QkvInputs& in) { fused_rms_qkv_rope(in.src, in.norm, in.weight, in.rope, 1e-5, size, heads); },
       [=](const QkvInputs& in) {
         const Tensor all = linear(rms_norm(in.src, {in.src.size(2)}, in.norm, 1e-5), in.weight)
-                               .reshape({1, t.tokens, heads + 2 * fewer, size});
+                               .reshape({1, t.tokens, heads + 2 * kv_heads, size});
         composed_rotation(all.narrow(2, 0, heads), in.rope);
-        composed_rotation(all.narrow(2, heads, fewer), in.rope);
-        all.narrow(2, heads + fewer, fewer).contiguous();
+        composed_rotation(all.narrow(2, heads, kv_heads), in.rope);
+        all.narrow(2, heads + kv_heads, kv_heads).contiguous();
       },
       2.0 * static_cast<double>(t.tokens * t.width * rows), Rate::flops);
 }

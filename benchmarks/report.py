@@ -145,7 +145,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="+", metavar="FILE", help="results of both libraries")
     parser.add_argument("--name", required=True, help="the file in benchmarks/results/, such as zen4-1t")
-    parser.add_argument("--machine", required=True, help="what was measured on, in a few words")
+    parser.add_argument("--machine", required=True, help="the machine, in a few words")
     parser.add_argument("--threads", type=int, choices=[1, 2], default=1)
     parser.add_argument("--dry-run", action="store_true")
     options = parser.parse_args()

@@ -47,7 +47,7 @@ struct CsvOptions {
 /// its column's type, and for duplicate column names. Raises ValueError for options that contradict each other, and
 /// KeyError for types of unknown columns.
 WEFT_API Table read_csv(const io::Path& path, const CsvOptions& options = {}, Location where = {});
-/// Same, from memory.
+/// Same, from memory. Raises the errors of read_csv, except IoError.
 WEFT_API Table parse_csv(std::string_view text, const CsvOptions& options = {}, Location where = {});
 
 /// Reads a table in chunks of up to `rows` rows, from a file that may be larger than memory. The concatenated chunks

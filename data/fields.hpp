@@ -34,11 +34,11 @@ template <class T, size_t... i>
 constexpr bool takes(std::index_sequence<i...>) {
   return requires { T{(static_cast<void>(i), Anything{})...}; };
 }
-template <class T, size_t most = 6>
+template <class T, size_t max_count = 6>
 constexpr size_t count_members() {
-  if constexpr (takes<T>(std::make_index_sequence<most>())) return most;
-  else if constexpr (most == 0) return 0;
-  else return count_members<T, most - 1>();
+  if constexpr (takes<T>(std::make_index_sequence<max_count>())) return max_count;
+  else if constexpr (max_count == 0) return 0;
+  else return count_members<T, max_count - 1>();
 }
 
 /// A struct without constructors, which structured bindings can decompose.

@@ -175,7 +175,7 @@ struct PlanSearch {
   int most_stages = 64, most_tensor_parallel = 64;
 };
 /// The fastest plans that fit into memory, fastest first. Tries all dp · pp · tp with this number of devices, with and
-/// without sequence parallelism and checkpoints, micro-batches of 1, 2, 4 and 8 sequences, one or two chunks, and
+/// without sequence parallelism and checkpoints. Tries micro-batches of 1, 2, 4 and 8 sequences, one or two chunks, and
 /// sharded optimizers (stages 2 and 3 only without a pipeline). Empty if none fits.
 WEFT_API std::vector<StepCost> best_plans(const TransformerSizes& model, int devices, const PlanSearch& search,
                                           const Machine& machine, Location where = {});

@@ -113,9 +113,9 @@ struct PipelineStep {
 class WEFT_API Pipeline {
  public:
   /// Called by all ranks of the group. Broadcasts each shared weight from its owner. Raises the ValueErrors of
-  /// plan_pipeline, and ValueError for a chunk without a function, if ranks differ in schedule, micro-batches, or the
-  /// number of chunks or of shared weights, and if a shared weight is missing on one of its ranks or defined on
-  /// another.
+  /// plan_pipeline, and ValueError for a chunk without a function. Also raises ValueError if ranks differ in schedule,
+  /// micro-batches, or the number of chunks or of shared weights, and if a shared weight is missing on one of its ranks
+  /// or defined on another.
   Pipeline(std::vector<PipelineChunk> chunks, PipelineOptions options, Location where = {});
 
   /// Adds the gradients of the weighted mean of the micro-batches' losses to every stage's parameters; gradients of

@@ -64,7 +64,7 @@ class WEFT_API RngTracker::Guard {
 };
 
 /// Seeds the default generators with `seed`, the same on every rank, and returns a tracker with the stream "local". Its
-/// seed is seed + 1 + t · stages + p on rank t of the tensor-parallel group and stage p of the pipeline, so that only
+/// seed is seed + 1 + t · stages + p on rank t of the tensor-parallel group and stage p of the pipeline. So only
 /// data-parallel replicas draw the same numbers from it.
 WEFT_API RngTracker model_parallel_seed(uint64_t seed, const Group& tensor_parallel = world(),
                                         const std::optional<Group>& pipeline = {}, Location where = {});

@@ -11,8 +11,8 @@
 // may have its own mesh, such as that of the pipeline stage that consumes it; on other ranks local() is undefined.
 //
 // Every rank runs a loader with the same dataset, options and seed, makes the same whole batches and keeps its shard.
-// So ranks with the same position along the sharded dimensions have the same samples with the same random numbers,
-// epochs have the order of one process, and a saved position does not depend on the number of ranks. If reading is
+// So ranks with the same position along the sharded dimensions have the same samples with the same random numbers.
+// Epochs have the order of one process, and a saved position does not depend on the number of ranks. If reading is
 // expensive, use `already_split`: each rank then reads only its own samples.
 #pragma once
 
@@ -211,9 +211,9 @@ class ShardDataLoader {
       decltype(detail::cut_tensors<true>(std::declval<typename Loader::Batch>(), std::declval<detail::BatchParts&>()));
 
   /// Takes the loader, and one mesh for all inputs, or one for each. Raises KeyError for a dimension that a mesh lacks;
-  /// IndexError for a negative axis; ValueError if the numbers of meshes, shard_dims, keys and inputs do not fit, if a
-  /// mesh dimension cuts an input twice, for keys of batches that are not maps, and if `already_split` contradicts the
-  /// loader's rank and world.
+  /// IndexError for a negative axis; ValueError if the numbers of meshes, shard_dims, keys and inputs do not fit, and
+  /// if a mesh dimension cuts an input twice. Also for keys of batches that are not maps, and if `already_split`
+  /// contradicts the loader's rank and world.
   ShardDataLoader(Loader loader, std::vector<Mesh> meshes, ShardDataLoaderOptions options = {}, Location where = {})
       : loader_(std::move(loader)), parts_(std::move(meshes), std::move(options), where) {
     using Whole = typename Loader::Batch;

@@ -63,8 +63,8 @@ struct ClipScope {
 class WEFT_API ShardedOptimizer {
  public:
   /// `optimizer` must work elementwise and not have stepped; its groups and their options are kept. Raises ValueError
-  /// for an unknown stage, a parameter that is not contiguous, modules in stages other than 3, a module that contains
-  /// another one or has a trainable parameter that the optimizer lacks; and the errors of DataParallel.
+  /// for an unknown stage, a parameter that is not contiguous, and modules in stages other than 3; for a module that
+  /// contains another one or has a trainable parameter that the optimizer lacks; and the errors of DataParallel.
   template <std::derived_from<optim::ElementwiseOptimizer> Optimizer>
   explicit ShardedOptimizer(Optimizer optimizer, ShardedOptimizerOptions options = {}, Location where = {})
       : ShardedOptimizer(std::unique_ptr<optim::ElementwiseOptimizer>(new Optimizer(std::move(optimizer))), options,

@@ -34,8 +34,9 @@ struct ShardedRun {
 /// Writes a state and returns its folder. Called by all ranks of the group, with the same RunState. Replaces an
 /// existing folder of the step, and removes older complete ones according to the options. Raises the ValueErrors of
 /// distributed::save_state_dict and io::save_training_state, and ValueError for a parameter of the optimizer without a
-/// name, for state that is not sharded like its parameter, and for accumulated gradients that are not reduced over
-/// ranks yet. Raises IoError; if one rank fails, the others raise an IoError that names it, and older states are kept.
+/// name. Also raises it for state that is not sharded like its parameter, and for accumulated gradients that are not
+/// reduced over ranks yet. Raises IoError; if one rank fails, the others raise an IoError that names it, and older
+/// states are kept.
 WEFT_API io::Path save_training_state(const io::Path& folder, const ShardedRun& run, const io::RunState& state,
                                       const Group& group = world(), const io::SaveStateOptions& options = {},
                                       Location where = {});

@@ -94,8 +94,8 @@ const Kind laplace_kind = {
     .parameters = normal_kind.parameters,
     .draw =
         [](const Body& d, const Dims& shape, Generator* g) {
-          const double most = 1 - detail::epsilon_of(d[0].dtype());
-          const Tensor u = clip(2 * rand(shape, d.options(), g) - 1, -most, most);
+          const double limit = 1 - detail::epsilon_of(d[0].dtype());
+          const Tensor u = clip(2 * rand(shape, d.options(), g) - 1, -limit, limit);
           return d[0] - d[1] * sign(u) * log1p(-abs(u));
         },
     .log_prob = [](const Body& d, const Tensor& x) { return -log(2 * d[1]) - abs(x - d[0]) / d[1]; },

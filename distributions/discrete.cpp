@@ -89,11 +89,11 @@ const Kind geometric_kind = {
 /// The total_count that all elements share. Raises NotImplementedError if they differ.
 int64_t common_count(const Body& d) {
   if (d[0].numel() == 0) return 0;
-  const double least = amin(d[0]).item<double>(), most = amax(d[0]).item<double>();
-  if (least != most) {
+  const double least = amin(d[0]).item<double>(), highest = amax(d[0]).item<double>();
+  if (least != highest) {
     raise<NotImplementedError>({.problem = "trials of different counts have no values that can be counted alike"});
   }
-  return static_cast<int64_t>(most);
+  return static_cast<int64_t>(highest);
 }
 Tensor binomial_log_prob(const Body& d, const Tensor& given) {
   const Tensor x = floats_like(d, given), rest = d[0] - x;

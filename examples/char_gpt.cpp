@@ -210,7 +210,7 @@ int main(int argc, char** argv) {
   app.add_option("--keep-last", o.keep_last, "how many states stay; 0 keeps all")
       ->check(whole_number<int64_t>(0, "a number of states, 0 or more"))
       ->capture_default_str();
-  app.add_option("--resume", o.resume, "folder that --save wrote, or one of its states: goes on from the newest");
+  app.add_option("--resume", o.resume, "folder that --save wrote, or one of its states; continues from the newest");
   app.add_option("--out", o.out, "folder for metrics.jsonl and curve.svg, instead of runs/<time>");
   app.add_option("--length", o.length, "characters of the sample")
       ->check(whole_number<int64_t>(0, "a number of characters, 0 or more"))

@@ -180,7 +180,7 @@ int main(int argc, char** argv) {
   app.add_option("--map", options.mapping, "a file of statements that rename, join, split and permute the tensors");
   app.add_option("--max-shard-size", options.max_shard_size, "of a folder: most bytes of a file")
       ->capture_default_str();
-  app.add_flag("--force", options.force, "replaces what is there");
+  app.add_flag("--force", options.force, "replaces existing files");
   CLI11_PARSE(app, argc, argv);
   try {
     convert(options);

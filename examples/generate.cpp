@@ -158,7 +158,7 @@ int main(int argc, char** argv) {
   generate::SamplingOptions& sampling = o.generate.sampling;
   CLI::App app("Writes text with a model; the text alone goes to the standard output, as it comes.", "weft generate");
   app.add_option("path", o.path, "folder of a checkpoint, or of a run that `./weft train --save` left")->required();
-  app.add_option("--prompt", o.prompt, "what the text goes on from");
+  app.add_option("--prompt", o.prompt, "the beginning of the text");
   app.add_flag("--echo", o.echo, "prints the prompt, too");
   app.add_option("--tokens", o.generate.max_new_tokens, "at most so many")->capture_default_str();
   app.add_option("--temperature", sampling.temperature, "0 takes the likeliest token")->capture_default_str();

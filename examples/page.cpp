@@ -64,7 +64,7 @@ int main(int argc, char** argv) {
   CLI::App app("Shows the gradients of a run, or of two beside each other.", "weft page");
   app.add_option("run", runs, "a folder with gradients.jsonl, or such a file")->required()->expected(1, 2);
   app.add_flag("--text", as_text, "prints the report instead of writing a page");
-  app.add_flag("--suspects", suspects_alone, "prints what looks wrong alone; status 1 where anything does");
+  app.add_flag("--suspects", suspects_alone, "prints only the suspects; status 1 if there are any");
   app.add_option("--out", out, "the page's file (gradients.html in the run's folder, comparison.html for two runs)");
   app.add_option("--columns", columns, "width of the text (the terminal's)");
   app.add_option("--rows", rows, "parameters and activations in the text, 0 for all")->capture_default_str();

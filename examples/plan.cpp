@@ -177,7 +177,7 @@ int main(int argc, char** argv) {
   app.add_option("--batch", wish.batch, "sequences of a step; by default one micro-batch of each replica");
   app.add_option("--schedule", wish.schedule, "f_then_b, one_f_one_b, interleaved or zero_bubble")->needs(plan);
   app.add_option("--machine", wish.machine, "h100, a100, or this, which is measured")->capture_default_str();
-  app.add_option("--run", wish.steps, "trains so many steps by the plan on this machine, and prints what they take")
+  app.add_option("--run", wish.steps, "trains this many steps by the plan on this machine, and prints their time")
       ->needs(plan);
   app.add_option(
       "--ranks", wish.ranks,

@@ -97,7 +97,6 @@ std::pair<std::vector<int>, std::vector<int>> dims_of_outputs(const std::vector<
   return dims;
 }
 
-/// Stacks the i-th tensors of all examples.
 std::vector<Tensor> stacked(const std::vector<std::vector<Tensor>>& examples, const std::vector<int>& out_dims,
                             const char* what) {
   std::vector<Tensor> out;

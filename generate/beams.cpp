@@ -44,23 +44,23 @@ std::vector<Step> best_steps(const std::vector<Beam>& beams, const Logits& logit
 /// The best `most` finished continuations.
 class Ended {
  public:
-  Ended(size_t most, double penalty) : most_(most), penalty_(penalty) {}
+  Ended(size_t limit, double penalty) : limit_(limit), penalty_(penalty) {}
   void add(Beam beam, Finish finish) {
     const double value = over_length(beam.score, beam.made.size(), penalty_);
     const auto place = std::ranges::find_if(all_, [&](const auto& e) { return e.first < value; });
     all_.insert(place, {value, {std::move(beam.made), beam.score, finish}});
-    if (all_.size() > most_) all_.pop_back();
+    if (all_.size() > limit_) all_.pop_back();
   }
   /// Whether no continuation of a beam with this score can still be among them, at any length.
   bool outdoes(double score, size_t now, size_t longest) const {
-    if (all_.size() < most_) return false;
+    if (all_.size() < limit_) return false;
     const double best = std::max(over_length(score, now + 1, penalty_), over_length(score, longest, penalty_));
     return all_.back().first >= best;
   }
   Generation best() const { return all_.front().second; }
 
  private:
-  const size_t most_;
+  const size_t limit_;
   const double penalty_;
   std::vector<std::pair<double, Generation>> all_;
 };

@@ -35,9 +35,9 @@ class Anew final : public Decoding {
     for (size_t r = 0; r < lengths.size(); ++r) texts_[r].resize(static_cast<size_t>(lengths[r]));
   }
   void take_rows(std::span<const int64_t> rows) override {
-    std::vector<std::vector<int64_t>> taken;
-    for (const int64_t r : rows) taken.push_back(texts_[static_cast<size_t>(r)]);
-    texts_ = std::move(taken);
+    std::vector<std::vector<int64_t>> selected;
+    for (const int64_t r : rows) selected.push_back(texts_[static_cast<size_t>(r)]);
+    texts_ = std::move(selected);
   }
 
  private:

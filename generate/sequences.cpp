@@ -15,14 +15,14 @@ Logits::Logits(const Tensor& logits)
 Logits Reader::read_rest(const std::vector<Tokens>& texts, bool only_last) {
   std::vector<int64_t> counts;
   for (size_t r = 0; r < texts.size(); ++r) counts.push_back(std::ssize(texts[r]) - std::ssize(read_[r]));
-  const int64_t most = *std::ranges::max_element(counts);
+  const int64_t longest = *std::ranges::max_element(counts);
   std::vector<int64_t> padded;
   for (size_t r = 0; r < texts.size(); ++r) {
     padded.insert(padded.end(), texts[r].begin() + std::ssize(read_[r]), texts[r].end());
-    padded.resize((r + 1) * static_cast<size_t>(most), 0);
+    padded.resize((r + 1) * static_cast<size_t>(longest), 0);
     read_[r] = texts[r];
   }
-  const Tensor tokens = tensor(padded).reshape({std::ssize(texts), most});
+  const Tensor tokens = tensor(padded).reshape({std::ssize(texts), longest});
   return Logits(decoding_->read(tokens, counts, only_last));
 }
 
@@ -38,9 +38,9 @@ void Reader::keep_common(const std::vector<Tokens>& texts) {
 }
 
 void Reader::take_rows(const std::vector<int64_t>& rows) {
-  std::vector<Tokens> taken;
-  for (const int64_t r : rows) taken.push_back(read_[static_cast<size_t>(r)]);
-  read_ = std::move(taken);
+  std::vector<Tokens> selected;
+  for (const int64_t r : rows) selected.push_back(read_[static_cast<size_t>(r)]);
+  read_ = std::move(selected);
   decoding_->take_rows(rows);
 }
 

@@ -164,7 +164,8 @@ struct BreakOn::State final : KernelObserver, BackwardWatch {
     if (in_module) wanted += fmt::format(" in the module '{}'", options.module);
     std::string met_instead;
     if (!options.op.empty() && !met_op) {
-      if (const std::string near = nearest_op(); !near.empty()) met_instead = fmt::format("'{}' ran", near);
+      if (const std::string similar_op = nearest_op(); !similar_op.empty())
+        met_instead = fmt::format("'{}' ran", similar_op);
     }
     warn({.op = "BreakOn",
           .problem = fmt::format("nothing{} ran while it lived, so it never stopped", wanted),

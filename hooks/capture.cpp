@@ -10,7 +10,7 @@
 
 #include <fmt/format.h>
 
-#include "detail/step_recording.hpp"
+#include "detail/captured_actions.hpp"
 #include "../autograd/autocast.hpp"
 #include "../autograd/autocast_cache-inl.hpp"
 #include "../autograd/node.hpp"
@@ -73,7 +73,7 @@ void copy_values(const std::vector<Tensor>& targets, std::span<const Tensor> val
 struct Entry {
   std::string kind;
   std::vector<Tensor> inputs;
-  std::unique_ptr<StepRecording> last;
+  std::unique_ptr<CapturedActions> last;
   bool settled = false;
   int attempts = 0;
   int64_t replays = 0;
@@ -129,10 +129,10 @@ struct StepReplayer::State {
 
   std::vector<Tensor> record(Entry& entry, Run run, void* step, std::span<const Tensor> inputs, Location where) {
     copy_values(entry.inputs, inputs);
-    auto recording = std::make_unique<StepRecording>();
+    auto recording = std::make_unique<CapturedActions>();
     {
       const OwnCasts own_casts;
-      StepKernelRecorder recorder(*recording);
+      ActionCapture recorder(*recording);
       recording->outputs = detached(run(step, entry.inputs));
       recorder.finish();
     }

@@ -34,12 +34,12 @@ DeviceTimes::Clock DeviceTimes::set_clock(Backend& backend, int index) {
   int64_t shortest = std::numeric_limits<int64_t>::max();
   for (int way = 0; way < ways; ++way) {
     const int64_t before = nanoseconds();
-    Shared<Fence> there = own.queue.record(true);
-    there->wait();
+    Shared<Fence> fence = own.queue.record(true);
+    fence->wait();
     const int64_t took = nanoseconds() - before;
     if (took >= shortest) continue;
     shortest = took;
-    best = {std::move(there), before + took / 2, true};
+    best = {std::move(fence), before + took / 2, true};
   }
   try {
     best.zero->milliseconds_since(*best.zero);

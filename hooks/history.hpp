@@ -20,11 +20,11 @@ struct Observation {
   Shared<const Histogram> value_histogram = {}, gradient_histogram = {};
 };
 
-struct RecordedStep {
+struct HistoryStep {
   int64_t step = 0;
   std::optional<double> loss;
   /// In the order of `History::watched`; shorter if more tensors were watched later.
-  std::vector<Observation> of;
+  std::vector<Observation> observations;
 };
 
 enum class WatchedKind : uint8_t { parameter, activation };
@@ -70,7 +70,7 @@ struct Passage {
 
 /// The arrival of a parameter's gradient in a traced step.
 struct Arrival {
-  size_t which = 0;
+  size_t index = 0;
   /// Index into the trace: the passage that contributed most.
   int32_t from = Passage::loss;
   double norm = 0;
@@ -92,7 +92,7 @@ struct MutualBroadcast {
 };
 
 /// Memory of one device, from a MemoryHistory that existed together with the recorder.
-struct MemoryRecord {
+struct DeviceMemory {
   std::string device = {};
   /// Peak bytes of a step, and bytes at its end.
   struct Total {
@@ -114,7 +114,7 @@ struct MemoryRecord {
 struct History {
   /// Parameters in the given order, then activations in order of their first appearance.
   std::vector<Watched> watched;
-  std::vector<RecordedStep> steps;
+  std::vector<HistoryStep> steps;
   /// Interval between recorded steps; the list is thinned in a long run.
   int64_t every = 1;
   std::vector<OpSite> sites = {};
@@ -122,7 +122,7 @@ struct History {
   std::vector<Trace> traces = {};
   std::vector<MutualBroadcast> broadcasts = {};
   ProgramFacts program = {};
-  std::vector<MemoryRecord> memory = {};
+  std::vector<DeviceMemory> memory = {};
 };
 
 }  // namespace weft

@@ -110,7 +110,7 @@ class WEFT_API MemoryHistory {
   std::string growth_text() const;
 
   /// Returns the last completed step on one device: at most `most` moments, including the peak.
-  std::vector<MemoryMoment> curve(Device device = {}, size_t most = 500) const;
+  std::vector<MemoryMoment> curve(Device device = {}, size_t max_moments = 500) const;
   /// Returns the memory at the peak of the last completed step.
   MemorySnapshot peak(Device device = {}) const;
   /// Devices that held memory in the last completed step, and the number of completed steps.

@@ -18,7 +18,7 @@ struct Cut {
     unused,      ///< no op read the parameter
   };
   /// Index into `History::watched`.
-  size_t which = 0;
+  size_t index = 0;
   Kind kind = Kind::unused;
   std::string op = {}, place = {};
 };
@@ -27,7 +27,7 @@ struct Cut {
 struct HookChange {
   std::string place;                 ///< location where it was registered
   std::string op, at;                ///< the op with the hook on its result, and its location
-  std::optional<size_t> which = {};  ///< the parameter, if the hook is on one
+  std::optional<size_t> index = {};  ///< the parameter, if the hook is on one
   int64_t step = 0;                  ///< the last step
   int64_t times = 0, steps = 0;
   /// after| / |before|, the value nearest to 1 over all calls; and the cosine of the smallest angle between them.
@@ -43,7 +43,7 @@ struct Clipping {
 
 /// An optimizer's options for one parameter in one step.
 struct ParameterStep {
-  size_t which = 0;
+  size_t index = 0;
   double rate = 0, decay = 0;
   bool decoupled = false;
 };
@@ -52,7 +52,7 @@ struct OptimizerSteps {
   std::string optimizer, place;
   /// The line that set the rate to 0 in this step; empty if none.
   std::string zero_place = {};
-  std::vector<ParameterStep> of = {};
+  std::vector<ParameterStep> parameters = {};
 };
 
 /// A cast by the program from f32 to a 16-bit dtype, with a gradient.
@@ -115,7 +115,7 @@ struct SingleBatches {
 /// Successive calls of one module in a step: the last step with several calls, or the first that was not finite. RMS of
 /// each result and its gradient; NaN if not finite, negative if there is none.
 struct CallCourse {
-  size_t which = 0;
+  size_t index = 0;
   int64_t step = 0;
   std::vector<double> values = {}, gradients = {};
 };

@@ -79,7 +79,7 @@ class WEFT_API GradientRecorder {
   const History& history() const;
   std::vector<Suspect> suspects() const { return find_suspects(history()); }
   /// Calls `call` at the end of every recorded step, with all observations of the step.
-  void on_step(Callback<void(const History&, const RecordedStep&)> call);
+  void on_step(Callback<void(const History&, const HistoryStep&)> call);
 
  private:
   struct State;

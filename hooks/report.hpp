@@ -40,6 +40,6 @@ WEFT_API std::string suspects_text(const std::vector<Suspect>& suspects, int col
 
 /// Returns one line of JSON with the recorded data of a step, including the backward trace if there is one. Fields:
 /// docs/gradients.md. {"step":0,"loss":2.3,"tensors":{"a.weight":{"gradient":{"count":…,…}}}}.
-WEFT_API std::string json_line(const History& history, const RecordedStep& step);
+WEFT_API std::string json_line(const History& history, const HistoryStep& step);
 
 }  // namespace weft

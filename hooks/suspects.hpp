@@ -15,7 +15,7 @@ WEFT_API const char* name_of(Trouble trouble);
 struct Suspect {
   Trouble trouble;
   /// Index into `History::watched`; 0 if the suspect is the whole run and nothing was watched.
-  size_t which;
+  size_t index;
   /// A sentence that names the problem, with the figures.
   std::string text;
   /// Indices of further tensors affected by it, without `which`.

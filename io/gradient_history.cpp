@@ -80,13 +80,13 @@ void keep_greater(std::optional<Statistics>& kept, std::optional<Statistics>& ot
 }
 
 // Merges into the later step, keeping the greater figures, so that no peak is lost.
-void merge(RecordedStep& into, RecordedStep& earlier) {
+void merge(HistoryStep& into, HistoryStep& earlier) {
   if (earlier.loss && (!into.loss || !std::isfinite(*earlier.loss) || *earlier.loss > *into.loss)) {
     if (!into.loss || std::isfinite(*into.loss)) into.loss = earlier.loss;
   }
-  into.of.resize(std::max(into.of.size(), earlier.of.size()));
-  for (size_t i = 0; i < earlier.of.size(); ++i) {
-    Observation &kept = into.of[i], &other = earlier.of[i];
+  into.observations.resize(std::max(into.observations.size(), earlier.observations.size()));
+  for (size_t i = 0; i < earlier.observations.size(); ++i) {
+    Observation &kept = into.observations[i], &other = earlier.observations[i];
     keep_greater(kept.value, other.value), keep_greater(kept.gradient, other.gradient);
     if (other.update_ratio && !(kept.update_ratio >= other.update_ratio)) kept.update_ratio = other.update_ratio;
     if (!kept.value_histogram) kept.value_histogram = std::move(other.value_histogram);
@@ -97,21 +97,21 @@ void merge(RecordedStep& into, RecordedStep& earlier) {
 /// Collects steps; if there are too many, merges neighbours, evenly except for the last ones.
 class Thinning {
  public:
-  explicit Thinning(std::vector<RecordedStep>& steps) : steps_(steps) {}
+  explicit Thinning(std::vector<HistoryStep>& steps) : steps_(steps) {}
 
-  void add(RecordedStep&& step) {
+  void add(HistoryStep&& step) {
     last_.push_back(std::move(step));
     if (last_.size() <= last_steps) return;
     keep(std::move(last_.front()));
     last_.pop_front();
   }
   void finish() {
-    for (RecordedStep& step : last_) steps_.push_back(std::move(step));
+    for (HistoryStep& step : last_) steps_.push_back(std::move(step));
     last_.clear();
   }
 
  private:
-  void keep(RecordedStep&& step) {
+  void keep(HistoryStep&& step) {
     if (steps_.size() >= most_steps - last_steps && together_ == stride_) halve();
     if (together_ < stride_ && !steps_.empty()) {
       merge(step, steps_.back());
@@ -134,8 +134,8 @@ class Thinning {
     stride_ *= 2;
   }
 
-  std::vector<RecordedStep>& steps_;
-  std::deque<RecordedStep> last_;
+  std::vector<HistoryStep>& steps_;
+  std::deque<HistoryStep> last_;
   /// Number of steps merged into each kept step, and into the last of them.
   size_t stride_ = 1, together_ = 1;
 };
@@ -149,7 +149,7 @@ class Reader {
 
   void add(const JsonTree& tree) {
     const JsonNode line(tree, op, Location::none());
-    RecordedStep out{.step = line.at("step").integer(), .loss = {}, .of = {}};
+    HistoryStep out{.step = line.at("step").integer(), .loss = {}, .observations = {}};
     if (out.step < 0) line.at("step").fail("a step is not negative");
     if (before_ && out.step > *before_) least_ = std::min(least_, out.step - *before_);
     if (line.has("loss") && !line.at("loss").json().is(JsonTree::Kind::null)) out.loss = line.at("loss").number();
@@ -169,15 +169,15 @@ class Reader {
     std::vector<Watched>& watched = history_.watched;
     // Lines usually name tensors in the same order.
     if (next_ < watched.size() && watched[next_].name == name) return next_++;
-    const auto which = static_cast<size_t>(std::ranges::find(watched, name, &Watched::name) - watched.begin());
-    if (which == watched.size()) watched.push_back({name, kind});
-    next_ = which + 1;
-    return which;
+    const auto index = static_cast<size_t>(std::ranges::find(watched, name, &Watched::name) - watched.begin());
+    if (index == watched.size()) watched.push_back({name, kind});
+    next_ = index + 1;
+    return index;
   }
 
-  void add(const std::string& name, const JsonNode& tensor, RecordedStep& step) {
-    const size_t which = index_of(name, tensor.has("kind") ? WatchedKind::activation : WatchedKind::parameter);
-    Watched& watched = history_.watched[which];
+  void add(const std::string& name, const JsonNode& tensor, HistoryStep& step) {
+    const size_t index = index_of(name, tensor.has("kind") ? WatchedKind::activation : WatchedKind::parameter);
+    Watched& watched = history_.watched[index];
     Observation o{.value = statistics_in(tensor, "value"), .gradient = statistics_in(tensor, "gradient")};
     if (tensor.has("update_ratio")) o.update_ratio = tensor.at("update_ratio").number();
     o.value_histogram = bins_in(tensor, "value_bins"), o.gradient_histogram = bins_in(tensor, "gradient_bins");
@@ -190,8 +190,8 @@ class Reader {
       if (s && s->non_finite > 0 && !bad) bad = step.step;
     };
     note(o.value, watched.bad_value), note(o.gradient, watched.bad_gradient);
-    step.of.resize(std::max(step.of.size(), which + 1));
-    step.of[which] = std::move(o);
+    step.observations.resize(std::max(step.observations.size(), index + 1));
+    step.observations[index] = std::move(o);
   }
 
   class Fields {
@@ -203,8 +203,8 @@ class Reader {
       if (place_.has(name)) read(place_.at(name), value);
     }
     template <class Index>
-    void tensor(const char* name, Index& which) {
-      if (place_.has(name)) which = reader_.index_of(place_.at(name).text());
+    void tensor(const char* name, Index& index) {
+      if (place_.has(name)) index = reader_.index_of(place_.at(name).text());
     }
 
    private:
@@ -305,7 +305,7 @@ class Reader {
       fields.each([&](const JsonNode& field) {
         switch (at++) {
           case 0:
-            a.which = index_of(field.text());
+            a.index = index_of(field.text());
             break;
           case 1:
             a.from = sender(field);
@@ -343,7 +343,7 @@ class Reader {
   }
 
   void add_memory(const JsonNode& place, int64_t step) {
-    MemoryRecord seen{.device = place.at("device").text()};
+    DeviceMemory seen{.device = place.at("device").text()};
     if (place.has("peak")) seen.totals = {{step, bytes_in(place.at("peak")), bytes_in(place.at("kept"))}};
     if (place.has("course")) {
       seen.step = place.at("course_of").integer();
@@ -351,7 +351,7 @@ class Reader {
       seen.at_peak = texts_in(place, "at_peak");
     }
     seen.growth = texts_in(place, "growth");
-    auto m = std::ranges::find(history_.memory, seen.device, &MemoryRecord::device);
+    auto m = std::ranges::find(history_.memory, seen.device, &DeviceMemory::device);
     if (m == history_.memory.end()) {
       history_.memory.push_back(std::move(seen));
       return;
@@ -390,7 +390,7 @@ class Reader {
 
 std::string history_text(const History& history) {
   std::string out;
-  for (const RecordedStep& step : history.steps) out += json_line(history, step) + '\n';
+  for (const HistoryStep& step : history.steps) out += json_line(history, step) + '\n';
   return out;
 }
 

@@ -39,8 +39,8 @@ struct GradientLog::Files {
 
   Path lines_path() const { return folder / "gradients.jsonl"; }
   void begin(int64_t first);
-  void add(const History& history, const RecordedStep& step);
-  void add_events(const History& history, const RecordedStep& step);
+  void add(const History& history, const HistoryStep& step);
+  void add_events(const History& history, const HistoryStep& step);
 };
 
 // Steps before `first` of an earlier process stay. A new run begins with 0 or 1.
@@ -60,7 +60,7 @@ void GradientLog::Files::begin(int64_t first) {
   lines->add(kept);
 }
 
-void GradientLog::Files::add(const History& history, const RecordedStep& step) {
+void GradientLog::Files::add(const History& history, const HistoryStep& step) {
   page_is_old = true;
   try {
     begin(step.step);
@@ -76,11 +76,11 @@ void GradientLog::Files::add(const History& history, const RecordedStep& step) {
   }
 }
 
-void GradientLog::Files::add_events(const History& history, const RecordedStep& step) {
+void GradientLog::Files::add_events(const History& history, const HistoryStep& step) {
   const Location where = Location::none();
   if (step.loss) events->scalar("loss", *step.loss, step.step, where);
-  for (size_t i = 0; i < step.of.size(); ++i) {
-    const Observation& o = step.of[i];
+  for (size_t i = 0; i < step.observations.size(); ++i) {
+    const Observation& o = step.observations[i];
     const std::string& name = history.watched[i].name;
     const auto scalar = [&](const char* group, double v) { events->scalar(group + name, v, step.step, where); };
     const auto bins = [&](const char* group, const auto& histogram, const std::optional<Statistics>& of) {
@@ -110,7 +110,7 @@ GradientLog::GradientLog(GradientRecorder recorder, Path folder, GradientLogOpti
     else check_writable(files_->lines_path(), "GradientLog", where);
   }
   if (files_->options.tensorboard) files_->events.emplace(files_->folder, where);
-  recorder_.on_step([this, weak = Weak(files_)](const History& history, const RecordedStep& step) {
+  recorder_.on_step([this, weak = Weak(files_)](const History& history, const HistoryStep& step) {
     const auto files = weak.lock();
     if (!files) return;  // the log is destroyed
     files->add(history, step);

@@ -225,9 +225,9 @@ void RunLog::State::show(int64_t step, const Figures& figures) {
 
 // Smooths a figure of every step; shows the points of a rare one.
 Series RunLog::State::drawn(const Series& curve) const {
-  size_t most = 0;
-  for (const Series& other : curves) most = std::max(most, other.points.size());
-  const bool rare = 2 * curve.points.size() <= most;
+  size_t max_points = 0;
+  for (const Series& other : curves) max_points = std::max(max_points, other.points.size());
+  const bool rare = 2 * curve.points.size() <= max_points;
   const std::string name = curve.name == "train_loss" ? "training" : shown_name(curve.name);
   return {name, curve.points, rare && curve.points.size() <= 100, !rare};
 }

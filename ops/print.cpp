@@ -46,7 +46,6 @@ double as_double(DType t, const char* element) {
   });
 }
 
-/// Format of real elements.
 class RealFormat {
  public:
   explicit RealFormat(const Shown& shown) : dtype_(shown.view.layout.dtype) {

@@ -41,8 +41,8 @@ double off_ties(double value) {
 double whole(double value, double low, double high, DType dtype) {
   if (dtype == DType::boolean) return value > (low + high) / 2 ? 1 : 0;
   if (!is_signed(dtype) && low < 0) return std::floor(std::fabs(value));
-  const double least = std::ceil(low), most = std::max(least, std::floor(high));
-  return std::min(std::max(std::rint(value), least), most);
+  const double least = std::ceil(low), highest = std::max(least, std::floor(high));
+  return std::min(std::max(std::rint(value), least), highest);
 }
 
 }  // namespace

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <functional>
@@ -77,17 +78,17 @@ std::vector<Tensor> values_of(const std::vector<Gradient>& gradients) {
 // Replaces gradients with shared memory by copies, so that each element is scaled once. Memory may be shared within a
 // gradient or with an earlier one.
 void separate(std::vector<Gradient>& gradients, Location where) {
-  std::map<const std::byte*, const std::byte*> taken;  // end address by start address
+  std::map<const std::byte*, const std::byte*> ranges;  // end address by start address
   const auto is_new = [&](const Tensor& g) {
     const View view = g.raw_view();
     if (view.data == nullptr || g.numel() == 0) return true;
     if (may_overlap(view.layout)) return !overlaps(view.layout);
     const auto* const begin = static_cast<const std::byte*>(view.data);
     const auto* const end = begin + (g.is_contiguous() ? g.numel() * g.itemsize() : 1);
-    const auto next = taken.lower_bound(begin);
-    if (next != taken.end() && next->first < end) return false;
-    if (next != taken.begin() && std::prev(next)->second > begin) return false;
-    taken.emplace(begin, end);
+    const auto next = ranges.lower_bound(begin);
+    if (next != ranges.end() && next->first < end) return false;
+    if (next != ranges.begin() && std::prev(next)->second > begin) return false;
+    ranges.emplace(begin, end);
     return true;
   };
   for (Gradient& g : gradients) {
@@ -144,9 +145,9 @@ bool may_look(const Tensor& total) { return total.device().is_cpu() && weft::det
 
 // 16-bit floats are multiplied in f32, to keep the precision of a small factor.
 void multiply(const Tensor& g, const Tensor& factor, Location where) {
-  const Tensor near = factor.to(g.device(), where);
-  if (compute_type(g.dtype()) == g.dtype()) g.mul_(Operand(near.to(g.dtype(), where), where));
-  else g.copy_(mul(widened(g), Operand(near, where)), where);
+  const Tensor on_device = factor.to(g.device(), where);
+  if (compute_type(g.dtype()) == g.dtype()) g.mul_(Operand(on_device.to(g.dtype(), where), where));
+  else g.copy_(mul(widened(g), Operand(on_device, where)), where);
 }
 
 // Scales the gradients, with norm `total`, to a norm of at most `max_norm`. `shrunk` returns the norm of the gradients

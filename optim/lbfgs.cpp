@@ -49,11 +49,11 @@ struct QuasiNewtonOptimizer::History {
   std::deque<Tensor> changes, steps;  ///< changes of the gradient and of the parameters, oldest first
   std::deque<double> inverse;         ///< 1 / (change · step)
 
-  void remember(const Tensor& now, int64_t most) {
+  void remember(const Tensor& now, int64_t history_size) {
     const Tensor change = now - gradient, step = direction * length;
     const double curvature = product(change, step);
     if (!(curvature > 1e-10)) return;
-    if (std::ssize(changes) >= most) changes.pop_front(), steps.pop_front(), inverse.pop_front();
+    if (std::ssize(changes) >= history_size) changes.pop_front(), steps.pop_front(), inverse.pop_front();
     changes.push_back(change), steps.push_back(step), inverse.push_back(1 / curvature);
     scale = curvature / product(change, change);
   }
@@ -92,7 +92,6 @@ struct QuasiNewtonOptimizer::History {
 
 namespace {
 
-/// All parameters as one vector.
 class Vector {
  public:
   explicit Vector(const std::vector<Tensor>& parameters) : parameters_(parameters) {

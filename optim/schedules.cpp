@@ -244,7 +244,6 @@ Schedule swa_lr(double swa_lr, int64_t anneal_epochs, Anneal anneal_strategy, Lo
 
 namespace {
 
-/// Whether any of the schedules has a momentum.
 bool any_momentum(const std::vector<Schedule>& schedules) {
   return std::any_of(schedules.begin(), schedules.end(), [](const Schedule& s) { return s.has_momentum(); });
 }

@@ -262,7 +262,7 @@ void bind_autograd(nb::module_& m) {
   m.def(
       "_set_thread_index_checks",
       [](std::optional<bool> on) { return std::exchange(detail::thread_checks_indices, on); }, nb::arg().none());
-  m.def("config", &config, "What this build is, and how it is set: lines for reports of faults.");
+  m.def("config", &config, "The build and its settings, in lines for bug reports.");
   m.def("_origin", [](const Tensor& t) -> std::optional<std::pair<std::string, std::pair<std::string, unsigned>>> {
     const Node* node = t.impl()->node;
     if (node == nullptr || t.is_leaf()) return {};

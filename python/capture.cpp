@@ -115,7 +115,7 @@ void bind_capture(nb::module_& m) {
                            "A step that runs again as the list of its kernels.")
       .def("__call__", &CapturedStep::call,
            "The step's results, detached; the next call writes over those of a replay.")
-      .def("stats", &CapturedStep::stats, "How often it ran, was recorded and was replayed, and what is kept.")
+      .def("stats", &CapturedStep::stats, "How often it ran, was recorded and was replayed, and the recordings kept.")
       .def(
           "forget", [](CapturedStep& self) { self.replayer.forget(); }, "Drops all recordings and their memory.");
   m.def(

@@ -20,7 +20,7 @@ void run_ranks(int ranks, double timeout, const nb::callable& body) {
     LocalWorld(ranks, {.timeout_seconds = timeout}, where)
         .run(
             [&](const Group& group) {
-              const WithGil taken;
+              const WithGil gil;
               PyObject* const result = PyObject_CallOneArg(callable.get(), nb::cast(group).ptr());
               if (result == nullptr) carry_error();
               Py_DECREF(result);

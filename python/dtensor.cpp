@@ -93,7 +93,7 @@ Dims dims_of(const std::vector<int64_t>& sizes) { return Dims(std::span(sizes.da
 }  // namespace
 
 void bind_dtensor(nb::module_& m) {
-  nb::class_<Placement>(m, "Placement", "What the ranks along one dimension of a mesh hold of a tensor.")
+  nb::class_<Placement>(m, "Placement", "How the ranks along one dimension of a mesh hold a tensor.")
       .def("is_replicate", &Placement::is_replicate)
       .def("is_partial", &Placement::is_partial)
       .def(

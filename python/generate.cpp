@@ -16,7 +16,7 @@ using Tokens = std::vector<int64_t>;
 
 /// callable(tokens [batch, length]) -> logits, under whatever lock there is.
 Tensor logits_of(const Callback& callable, const Tensor& tokens) {
-  const WithGil taken;
+  const WithGil gil;
   const Ref arguments(PyTuple_Pack(1, Ref(wrap(tokens)).get()));
   const Ref result(PyObject_Call(callable.get(), arguments.get(), nullptr));
   if (result.get() == nullptr) carry_error();
@@ -32,7 +32,7 @@ const char* name_of(generate::Finish finish) {
 
 /// on_token(sequence, token, log_probability, finish or None) -> whether to continue; None continues.
 bool told(const Callback& callable, const generate::TokenEvent& e) {
-  const WithGil taken;
+  const WithGil gil;
   const nb::object finish = e.finish ? nb::cast(name_of(*e.finish)) : nb::none();
   const nb::tuple arguments = nb::make_tuple(e.sequence, e.token, e.log_probability, finish);
   const Ref result(PyObject_Call(callable.get(), arguments.ptr(), nullptr));

@@ -209,9 +209,9 @@ void bind_registrations(nb::module_& m) {
       .def("keep", [](PythonRegistration& self) { self.registration.keep(); })
       .def_prop_ro("active", [](const PythonRegistration& self) { return self.registration.active(); });
   nb::class_<KernelRegistration>(m, "KernelRegistration", "One kernel that was registered.")
-      .def("unregister", &KernelRegistration::unregister, "Takes it out; what stood there before is there again.")
+      .def("unregister", &KernelRegistration::unregister, "Removes it; the previous registration is valid again.")
       .def("keep", &KernelRegistration::keep);
-  nb::class_<GradientContext>(m, "OpGradient", "What the backward of a registered op reads.")
+  nb::class_<GradientContext>(m, "OpGradient", "The values that the backward of a registered op reads.")
       .def("__getitem__", &GradientContext::argument, "The argument of this name.")
       .def(
           "output", [](const GradientContext& self, size_t i) { return self.get().output(i); }, nb::arg("i") = 0)

@@ -28,7 +28,7 @@ struct Entry {
 
 // Entries live for ever, since nodes point at them. A program that runs generated code without end stops naming its
 // lines rather than growing without end.
-constexpr size_t most = 1 << 17;
+constexpr size_t limit = 1 << 17;
 std::unordered_map<const void*, Entry> entries;
 // In front of the map, by address.
 constexpr size_t slots = 1 << 12;
@@ -89,7 +89,7 @@ const Entry* entry_of(const Frame* frame) {
   if (slot != nullptr && slot->instruction == instruction) return slot;
   auto found = entries.find(instruction);
   if (found == entries.end()) {
-    if (entries.size() == most) return nullptr;
+    if (entries.size() == limit) return nullptr;
     // The code object is kept, so that its instructions' addresses stay its own.
     Py_INCREF(code_of(frame));
     const char* file = kept_name(code_of(frame)->co_filename);

@@ -39,8 +39,9 @@ void bind_memory_history(nb::module_& m) {
       .def(
           "_peak_json", [](History& self, Device device) { return self.open().peak(device).json(); }, nb::arg())
       .def(
-          "text", [](History& self, Device device, size_t most) { return self.open().snapshot(device).text(most); },
-          nb::arg("device") = Device(), nb::arg("most_lines") = 20, "What lives on a device, in lines for people.")
+          "text",
+          [](History& self, Device device, size_t max_lines) { return self.open().snapshot(device).text(max_lines); },
+          nb::arg("device") = Device(), nb::arg("most_lines") = 20, "The tensors on a device, as readable lines.")
       .def(
           "growth_text", [](History& self) { return self.open().growth_text(); },
           "The lines that keep more at the end of each step; empty where none does.")

@@ -14,7 +14,7 @@ namespace weft::python {
 namespace {
 
 Tensor reduced(const Callback& callable, const Tensor& part) {
-  const WithGil taken;
+  const WithGil gil;
   const Ref arguments(PyTuple_Pack(1, Ref(wrap(part)).get()));
   const Ref result(PyObject_Call(callable.get(), arguments.get(), nullptr));
   if (result.get() == nullptr) carry_error();

@@ -17,7 +17,7 @@ using namespace distributed;
 /// callable(tensors...) on any thread.
 template <class... Tensors>
 Tensor call(const Callback& callable, const Tensors&... tensors) {
-  const WithGil taken;
+  const WithGil gil;
   const Ref arguments(PyTuple_Pack(sizeof...(tensors), Ref(wrap(tensors)).get()...));
   const Ref result(PyObject_Call(callable.get(), arguments.get(), nullptr));
   if (result.get() == nullptr) carry_error();
@@ -27,7 +27,7 @@ Tensor call(const Callback& callable, const Tensors&... tensors) {
 
 /// float(callable(tensor)) on any thread.
 double number(const Callback& callable, const Tensor& tensor) {
-  const WithGil taken;
+  const WithGil gil;
   const Ref result(PyObject_CallOneArg(callable.get(), Ref(wrap(tensor)).get()));
   return PyFloat_AsDouble(Ref(PyNumber_Float(result.get())).get());
 }

@@ -96,7 +96,6 @@ void adopt(ModuleObject& self, const std::string& name, bool is_parameter, bool 
   nn::detail::adopt_parametrized(self.module, std::move(p));
 }
 
-/// Enters and leaves nn::CachedParametrizationsGuard.
 struct CacheScope {
   std::unique_ptr<nn::CachedParametrizationsGuard> guard;
 };

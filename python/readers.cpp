@@ -214,16 +214,16 @@ nb::bytes bytes_of(const std::string& text) { return nb::bytes(text.data(), text
 std::vector<io::Path> paths_of(const std::vector<std::string>& names) { return {names.begin(), names.end()}; }
 
 void bind_images(nb::module_& m) {
-  m.def("_load_image", [](const std::string& path, int64_t channels, bool wide, bool upright, int64_t most) {
+  m.def("_load_image", [](const std::string& path, int64_t channels, bool wide, bool upright, int64_t max_pixels) {
     const Location where = here();
     const WithoutGil others;
-    return data::load_image(path, image_options(channels, wide, upright, most), where);
+    return data::load_image(path, image_options(channels, wide, upright, max_pixels), where);
   });
-  m.def("_decode_image", [](const nb::bytes& bytes, int64_t channels, bool wide, bool upright, int64_t most) {
+  m.def("_decode_image", [](const nb::bytes& bytes, int64_t channels, bool wide, bool upright, int64_t max_pixels) {
     const Location where = here();
     const std::span<const std::byte> span(reinterpret_cast<const std::byte*>(bytes.c_str()), bytes.size());
     const WithoutGil others;
-    return data::decode_image(span, image_options(channels, wide, upright, most), where);
+    return data::decode_image(span, image_options(channels, wide, upright, max_pixels), where);
   });
   m.def("_encode_png", [](const Tensor& image) { return bytes_of(data::encode_png(image, here())); });
   m.def("_encode_jpeg", [](const Tensor& image, int quality) {

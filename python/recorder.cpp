@@ -22,7 +22,7 @@ std::string framed(const std::string& page) {
 }
 
 void bind_history(nb::module_& m) {
-  nb::class_<History>(m, "History", "What a GradientRecorder, or those of several ranks, saw from step to step.")
+  nb::class_<History>(m, "History", "The records of a GradientRecorder, or of those of several ranks, step by step.")
       .def(
           "suspects",
           [](const History& self) {
@@ -30,12 +30,12 @@ void bind_history(nb::module_& m) {
             for (const Suspect& s : find_suspects(self)) texts.push_back(s.text);
             return texts;
           },
-          "What looks wrong, the worst first, in sentences.")
+          "The suspects, the worst first, in sentences.")
       .def(
           "json_lines",
           [](const History& self) {
             std::vector<std::string> lines;
-            for (const RecordedStep& step : self.steps) lines.push_back(json_line(self, step));
+            for (const HistoryStep& step : self.steps) lines.push_back(json_line(self, step));
             return lines;
           },
           "One line of JSON for every step that is kept.")
@@ -160,7 +160,7 @@ void bind_recorder(nb::module_& m) {
       .def_prop_ro("finite", &GradientRecorder::finite, "False once a value or gradient held NaN or infinity.")
       .def(
           "history", [](const GradientRecorder& self) { return History(self.history()); },
-          "What is kept, as it is now.");
+          "The current history.");
   bind_log(m);
   m.def("_watch", [](const Tensor& x, const std::string& name) { (void)watch(x, name, here()); });
 }

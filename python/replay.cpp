@@ -92,15 +92,15 @@ void bind_stops(nb::module_& m) {
 
 void bind_reproductions(nb::module_& m) {
   using io::Replayed;
-  nb::class_<Replayed>(m, "Replayed", "What the call of a kernel made when it ran again.")
+  nb::class_<Replayed>(m, "Replayed", "The results of a kernel call that was repeated.")
       .def_prop_ro(
           "happens", [](const Replayed& r) { return r.happens; }, "NaN or an infinity was made again, as it was then.")
       .def_prop_ro(
           "text", [](const Replayed& r) { return r.text; }, "Lines for people.")
       .def_prop_ro(
-          "inputs", [](const Replayed& r) { return r.inputs; }, "What the kernel read.")
+          "inputs", [](const Replayed& r) { return r.inputs; }, "The inputs of the kernel.")
       .def_prop_ro(
-          "outputs", [](const Replayed& r) { return r.outputs; }, "What it wrote.")
+          "outputs", [](const Replayed& r) { return r.outputs; }, "Its outputs.")
       .def_prop_ro(
           "arrived", [](const Replayed& r) { return r.arrived; },
           "The gradients that arrived at the op, for a kernel of its backward.");
@@ -207,7 +207,7 @@ void bind_steps(nb::module_& m) {
       .def_ro("happens", &ReplayedStep::happens, "It is bad again.")
       .def_ro("same_bits", &ReplayedStep::same_bits,
               "The loss and every weight, gradient and state have the bits of then.")
-      .def_ro("differs", &ReplayedStep::differs, "What has others, by name.")
+      .def_ro("differs", &ReplayedStep::differs, "The values that differ, by name.")
       .def_ro("text", &ReplayedStep::text, "Lines for people.")
       .def_prop_ro("loss",
                    [](const ReplayedStep& r) { return r.loss.defined() ? std::optional(r.loss) : std::nullopt; });

@@ -63,13 +63,13 @@ void bind_graph(nb::module_& m) {
           },
           "A dict for each node, the tensor's own first: op, name, location, leaf, released, overwritten, dtype, "
           "shape, saved_bytes.");
-  m.def("_draw_graph",
-        [](const Tensor& tensor, const std::vector<std::pair<std::string, Tensor>>& names, bool shapes, size_t most) {
-          GraphOptions options{.shapes = shapes, .most_nodes = most};
-          for (const auto& [name, leaf] : names) options.names.emplace_back(name, leaf);
-          const Location where = here();
-          return draw_graph(tensor, options, where);
-        });
+  m.def("_draw_graph", [](const Tensor& tensor, const std::vector<std::pair<std::string, Tensor>>& names, bool shapes,
+                          size_t max_nodes) {
+    GraphOptions options{.shapes = shapes, .most_nodes = max_nodes};
+    for (const auto& [name, leaf] : names) options.names.emplace_back(name, leaf);
+    const Location where = here();
+    return draw_graph(tensor, options, where);
+  });
 }
 
 }  // namespace

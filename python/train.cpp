@@ -41,7 +41,7 @@ void bind_batches(nb::class_<Metric>& c) {
 template <class Metric>
 void bind_state(nb::class_<Metric>& c) {
   c.def(
-       "state_dict", [](const Metric& self) { return self.state(); }, "What was counted, as a list of numbers.")
+       "state_dict", [](const Metric& self) { return self.state(); }, "The counts, as a list of numbers.")
       .def(
           "load_state_dict", [](Metric& self, const Numbers& state) { self.restore(state, here()); }, nb::arg("state"),
           "Takes such a list of a metric of the same options.");
@@ -200,7 +200,7 @@ void bind_train(nb::module_& parent) {
            })
       .def(
           "begin", [](RunFolder& self, int64_t first, int64_t last) { self.begin(first, last, here()); },
-          nb::arg("first") = 0, nb::arg("last") = 0, "Goes on behind step `first`; `last` is 0 where it is not known.")
+          nb::arg("first") = 0, nb::arg("last") = 0, "Continues after step `first`; `last` is 0 if it is not known.")
       .def("record", [](RunFolder& self, int64_t step, const io::Figures& shown,
                         const io::Figures& untold) { self.record(step, shown, untold); })
       .def(

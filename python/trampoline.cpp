@@ -106,11 +106,11 @@ Bound bind(const Function& f, PyObject* const* arguments, size_t count, PyObject
 }
 
 // Sizes come from the caller; the product is saturated, because only a threshold matters.
-int64_t product_up_to(int64_t most, const Dims& sizes) {
+int64_t product_up_to(int64_t limit, const Dims& sizes) {
   int64_t n = 1;
   for (const int64_t size : sizes) {
     if (size <= 0) return 0;
-    n = size >= most || n * size >= most ? most : n * size;
+    n = size >= limit || n * size >= limit ? limit : n * size;
   }
   return n;
 }
@@ -159,9 +159,9 @@ Value run(const Function& f, const BoxedFunction& function, const Bound& bound, 
       throw_type_error(std::string(f.record->name) + "() misses the required argument '" + f.arguments()[i].name + "'");
     }
     const bool any = function.types[i + first].kind == ArgumentType::Kind::any;
-    const bool taken = (any && to_long_list(object, values[i])) || to_value(object, values[i]) ||
-                       (any && to_numbers(object, values[i]));
-    if (!taken) bad_type(f, i, object);
+    const bool is_converted = (any && to_long_list(object, values[i])) || to_value(object, values[i]) ||
+                              (any && to_numbers(object, values[i]));
+    if (!is_converted) bad_type(f, i, object);
     if (auto* number = std::get_if<int64_t>(&values[i])) check_dimension(f.arguments()[i], *number);
   }
   try {
@@ -301,8 +301,8 @@ PyObject* call_binary(const Function& f, PyObject* a, PyObject* b) {
 // The in-place form of an op that has one for all or the first of its arguments.
 PyObject* call_boxed_in_place(const Function& f, PyObject* const* arguments, size_t count, PyObject* keywords) {
   Bound bound = bind(f, arguments, count, keywords);
-  const size_t taken = f.record->in_place.types.size();
-  for (size_t i = taken; i < f.arguments().size(); ++i) {
+  const size_t given = f.record->in_place.types.size();
+  for (size_t i = given; i < f.arguments().size(); ++i) {
     if (bound.objects[i] != nullptr) bound.unknown = f.interned[i];
   }
   if (bound.unknown != nullptr || bound.out != nullptr) {

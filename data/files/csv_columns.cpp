@@ -210,8 +210,8 @@ void CsvReader::go_to(CsvRows::Position position, int64_t row) {
   rows_ = row;
 }
 
-bool CsvReader::read(int64_t most) {
-  const int64_t last = most > options_.max_rows - rows_ ? options_.max_rows : rows_ + most;
+bool CsvReader::read(int64_t row_limit) {
+  const int64_t last = row_limit > options_.max_rows - rows_ ? options_.max_rows : rows_ + row_limit;
   const int64_t before = rows_;
   while (rows_ < last && text_rows_.next(fields_)) add_row();
   return rows_ > before;

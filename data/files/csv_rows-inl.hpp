@@ -49,7 +49,6 @@ class CsvRows {
     at_ = position.at;
     line_ = position.line;
   }
-  /// Line of the last row.
   int64_t line() const { return row_line_; }
 
  private:

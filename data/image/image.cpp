@@ -96,8 +96,8 @@ Tensor interleaved_of(const Tensor& image, bool jpeg, Location where) {
   const Tensor planes = image.dim() == 2 ? image.unsqueeze(0) : image;
   const int64_t channels = planes.dim() == 3 ? planes.size(0) : 0;
   const bool fits = jpeg ? channels == 1 || channels == 3 : channels >= 1 && channels <= 4;
-  constexpr int64_t most = 65500;  // limit of JPEG, lower than that of PNG
-  const int64_t side = jpeg ? most : INT32_MAX;
+  constexpr int64_t max_side = 65500;  // limit of JPEG, lower than that of PNG
+  const int64_t side = jpeg ? max_side : INT32_MAX;
   if (!fits || planes.numel() == 0 || planes.size(1) > side || planes.size(2) > side) {
     raise<ShapeError>(
         {.problem = mismatch_text("image", "shape [channels, height, width]", image.shape()),

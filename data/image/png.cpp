@@ -100,7 +100,7 @@ struct Writer : Job {
   ~Writer() { png_destroy_write_struct(&png, &info); }
 };
 
-void put(png_structp png, png_bytep from, size_t count) {
+void append(png_structp png, png_bytep from, size_t count) {
   bool fits = true;
   try {
     static_cast<Writer*>(png_get_io_ptr(png))->out.append(reinterpret_cast<const char*>(from), count);
@@ -115,7 +115,7 @@ bool write_rows(Writer& writer, png_const_bytep from, size_t row_bytes, const Im
   if (setjmp(png_jmpbuf(writer.png))) return false;
   constexpr int colours[] = {0, PNG_COLOR_TYPE_GRAY, PNG_COLOR_TYPE_GRAY_ALPHA, PNG_COLOR_TYPE_RGB,
                              PNG_COLOR_TYPE_RGBA};
-  png_set_write_fn(writer.png, &writer, put, flush);
+  png_set_write_fn(writer.png, &writer, append, flush);
   png_set_IHDR(writer.png, writer.info, header.width, header.height, header.wide ? 16 : 8, colours[header.channels],
                PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
   png_write_info(writer.png, writer.info);
@@ -135,8 +135,8 @@ DecodedImage decode_png(std::span<const std::byte> bytes, const ImageOptions& op
   ImageHeader header;
   if (!read_header(reader, options, header)) place.refuse(fmt::format("PNG: {}", reader.error));
   // Deflate expands a byte to at most 1032; each bit of these may become a pixel of up to eight bytes.
-  const uint64_t most = uint64_t{1032} * 64 * bytes.size();
-  const Tensor out = make_interleaved(header, options, most, place);
+  const uint64_t byte_limit = uint64_t{1032} * 64 * bytes.size();
+  const Tensor out = make_interleaved(header, options, byte_limit, place);
   const size_t row_bytes = png_get_rowbytes(reader.png, reader.info);
   const png_infop behind = options.apply_exif_orientation ? reader.info : nullptr;
   if (!read_rows(reader, static_cast<png_bytep>(out.data_ptr()), row_bytes, header.height, behind)) {

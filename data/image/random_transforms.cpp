@@ -22,7 +22,6 @@ void for_each_image(const Tensor& images, F&& f) {
   for (int64_t i = 0; i < images.size(0); ++i) f(images.select(0, i), i);
 }
 
-/// An empty tensor for the images at another size.
 Tensor like_of_size(const Tensor& images, Size size, DType dtype) {
   Dims shape = images.shape();
   shape[shape.size() - 2] = size.height;
@@ -213,7 +212,7 @@ Tensor ColorJitter::operator()(const Tensor& image, Generator& generator, Locati
   if (channels != 1 && channels != 3) raise_rank("image", "1 or 3 channels", image);
   if (!(brightness >= 0 && contrast >= 0 && saturation >= 0)) raise<ValueError>({.problem = "a negative strength"});
   const bool whole = image.dtype() == DType::u8;
-  const double most = whole ? 255 : 1;
+  const double full_scale = whole ? 255 : 1;
   Tensor x = image.dim() == 3 ? image.unsqueeze(0) : image;
   if (whole) x = x.to(DType::f32);
   std::vector<double> factors[3];
@@ -227,8 +226,8 @@ Tensor ColorJitter::operator()(const Tensor& image, Generator& generator, Locati
   const auto factor = [&](size_t kind) {
     return tensor(factors[kind], TensorOptions{.dtype = x.dtype(), .device = x.device()}).view({-1, 1, 1, 1});
   };
-  const auto blend = [&](const Tensor& from, const Tensor& f) { return (from + (x - from) * f).clamp(0, most); };
-  if (brightness > 0) x = (x * factor(0)).clamp(0, most);
+  const auto blend = [&](const Tensor& from, const Tensor& f) { return (from + (x - from) * f).clamp(0, full_scale); };
+  if (brightness > 0) x = (x * factor(0)).clamp(0, full_scale);
   if (contrast > 0) x = blend(grey_of(x).mean({-1, -2}, true), factor(1));
   if (saturation > 0) x = blend(grey_of(x), factor(2));
   if (whole) x = x.to(DType::u8);

@@ -61,7 +61,7 @@ class WorkerPool {
   int64_t ahead() const { return static_cast<int64_t>(ready_.size()); }
   bool read_next(std::unique_lock<std::mutex>& lock, const Shared<const Epoch>& epoch, int64_t batch, int worker,
                  Outcome& read);
-  void put(int64_t batch, Outcome outcome);
+  void deliver(int64_t batch, Outcome outcome);
 
   struct Place {
     Outcome outcome;

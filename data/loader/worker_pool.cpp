@@ -66,14 +66,14 @@ bool WorkerPool::read_next(std::unique_lock<std::mutex>& lock, const Shared<cons
   reading_ = false;
   if (read.batch == nullptr) {  // the end or an error; nothing follows it
     to_ = batch + 1;
-    put(batch, std::move(read));
+    deliver(batch, std::move(read));
     return false;
   }
   wanted_.notify_one();
   return true;
 }
 
-void WorkerPool::put(int64_t batch, Outcome outcome) {
+void WorkerPool::deliver(int64_t batch, Outcome outcome) {
   Place& place = ready_[static_cast<size_t>(batch % ahead())];
   place.outcome = std::move(outcome);
   place.full = true;
@@ -95,7 +95,7 @@ void WorkerPool::run(int worker) {
     outcome = work_.make(*epoch, batch, std::move(outcome.batch), worker);
     lock.lock();
     if (epoch_ == epoch) {
-      put(batch, std::move(outcome));
+      deliver(batch, std::move(outcome));
       continue;
     }
     lock.unlock();  // releasing them may take a while

@@ -24,7 +24,7 @@ class Rewriting {
     const auto first = from_.origin.begin();
     to_.origin.insert(to_.origin.end(), first + static_cast<ptrdiff_t>(begin), first + static_cast<ptrdiff_t>(end));
   }
-  void put(size_t begin, size_t end, std::string_view bytes) {
+  void replace(size_t begin, size_t end, std::string_view bytes) {
     to_.text += bytes;
     if (!to_.with_origin) return;
     const auto place = [&](size_t i) { return i < from_.origin.size() ? from_.origin[i].first : last(); };
@@ -66,7 +66,7 @@ void normal_form(Rewriting& text, NormalForm form) {
       bytes.clear();
       for (const int32_t point : unicode::normal_form(points, form)) append_utf8(bytes, static_cast<uint32_t>(point));
       if (bytes == all.substr(begin, end - begin)) text.keep(begin, end);
-      else text.put(begin, end, bytes);
+      else text.replace(begin, end, bytes);
     }
     begin = end;
   }
@@ -86,7 +86,7 @@ void lowercase(Rewriting& text) {
     if (c.point >= 0x110000) return text.keep(at, at + c.length);
     const std::string lower = unicode::lowercase(c.point);
     if (lower == text.text().substr(at, c.length)) text.keep(at, at + c.length);
-    else text.put(at, at + c.length, lower);
+    else text.replace(at, at + c.length, lower);
   });
 }
 
@@ -112,7 +112,7 @@ void strip(Rewriting& text, bool left, bool right) {
 
 void replace(Rewriting& text, const Pattern& pattern, std::string_view content, Location where) {
   for (const Part& part : pattern.parts(text.text(), where)) {
-    if (part.matched) text.put(part.begin, part.end, content);
+    if (part.matched) text.replace(part.begin, part.end, content);
     else text.keep(part.begin, part.end);
   }
 }
@@ -135,7 +135,7 @@ void Normalizer::apply(Aligned& text, Location where) const {
       strip(rewriting, left, right);
       break;
     case Kind::prepend:
-      if (!text.text.empty()) rewriting.put(0, 0, content);
+      if (!text.text.empty()) rewriting.replace(0, 0, content);
       rewriting.keep(0, text.text.size());
       break;
     case Kind::replace:

@@ -57,7 +57,7 @@ struct Tokenizer::Tables {
   /// By id: the name in files, and the bytes. `there` is false for an id without a token; added tokens need not be in
   /// the model.
   std::vector<std::string> names, bytes;
-  std::vector<bool> there, special, in_model;
+  std::vector<bool> is_used, special, in_model;
   std::unordered_map<std::string, uint32_t, StringHash, std::equal_to<>> ids;
   std::array<uint32_t, 256> byte_tokens;
   PairTable merges;
@@ -70,7 +70,7 @@ struct Tokenizer::Tables {
   std::vector<uint32_t> before, behind;
 
   Tables() { byte_tokens.fill(no_token); }
-  bool has(int64_t id) const { return id >= 0 && id < std::ssize(there) && there[static_cast<size_t>(id)]; }
+  bool has(int64_t id) const { return id >= 0 && id < std::ssize(is_used) && is_used[static_cast<size_t>(id)]; }
   /// The id must be free and less than 2^31. If a name occurs twice, the first token keeps it.
   void add_token(uint32_t id, std::string name, bool of_model);
   void add_special(const std::string& name, uint32_t id);

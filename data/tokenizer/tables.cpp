@@ -88,14 +88,14 @@ size_t AddedTokens::find(std::string_view text, size_t begin, const AddedToken*&
 }
 
 void Tokenizer::Tables::add_token(uint32_t id, std::string name, bool of_model) {
-  if (id >= there.size()) {
+  if (id >= is_used.size()) {
     names.resize(id + 1);
     bytes.resize(id + 1);
-    there.resize(id + 1);
+    is_used.resize(id + 1);
     special.resize(id + 1);
     in_model.resize(id + 1);
   }
-  there[id] = true;
+  is_used[id] = true;
   in_model[id] = of_model;
   bytes[id] = bytes_of_name(name);
   if (of_model && bytes[id].size() == 1) {

@@ -87,7 +87,7 @@ class Encoder {
       const size_t begin = token->strips_left ? std::max(done, space_before(text, at)) : at;
       if (token->strips_right) from = space_behind(text, from);
       if (begin > done) part(text.substr(done, begin - done));
-      put(token->id, text.substr(begin, from - begin));
+      add_token(token->id, text.substr(begin, from - begin));
       done = from;
     }
     if (done < text.size()) part(text.substr(done));
@@ -139,7 +139,7 @@ class Encoder {
       if (with_offsets_) out_->offsets.emplace_back(at, at);
     }
   }
-  void put(uint32_t token, std::string_view bytes) {
+  void add_token(uint32_t token, std::string_view bytes) {
     out_->ids.push_back(token);
     if (with_offsets_) out_->offsets.push_back(place_of(bytes));
   }
@@ -217,7 +217,7 @@ class Encoder {
     }
     for (const uint32_t token : tokens) {
       const size_t length = std::min(tables_.bytes[token].size(), bytes.size());
-      put(token, bytes.substr(0, length));
+      add_token(token, bytes.substr(0, length));
       bytes.remove_prefix(length);
     }
   }
@@ -309,7 +309,7 @@ std::string Tokenizer::decode(std::span<const int64_t> ids, DecodeOptions option
   return as_utf8(decode_bytes(ids, options, where));
 }
 
-int64_t Tokenizer::vocab_size() const { return std::ssize(tables_->there); }
+int64_t Tokenizer::vocab_size() const { return std::ssize(tables_->is_used); }
 
 std::string Tokenizer::token(int64_t id, Location where) const {
   if (!tables_->has(id)) refuse_id(id, "Tokenizer.token", where);

@@ -245,7 +245,7 @@ JsonTree added_token_of(const std::string& text, uint32_t id) {
 
 JsonTree model_of(const Tables& tables) {
   JsonTree vocabulary = JsonTree::object(), merges = JsonTree::list();
-  for (uint32_t id = 0; id < tables.there.size(); ++id) {
+  for (uint32_t id = 0; id < tables.is_used.size(); ++id) {
     if (tables.in_model[id]) vocabulary.items.emplace_back(tables.names[id], whole(id));
   }
   for (const auto& [a, b] : tables.merge_list) {

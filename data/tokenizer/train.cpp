@@ -66,7 +66,7 @@ class Trainer {
     queue_changed();
     std::vector<uint32_t> results;
     tell();
-    while (std::ssize(tables_.there) < options_.vocab_size && !queue_.empty()) {
+    while (std::ssize(tables_.is_used) < options_.vocab_size && !queue_.empty()) {
       Candidate best = queue_.top();
       queue_.pop();
       if (const int64_t count = counts_[best.pair]; best.count != count) {
@@ -85,7 +85,7 @@ class Trainer {
 
  private:
   void tell() const {
-    if (options_.progress) options_.progress(std::ssize(tables_.there), options_.vocab_size);
+    if (options_.progress) options_.progress(std::ssize(tables_.is_used), options_.vocab_size);
   }
   void change(uint64_t pair, int64_t by, uint32_t word) {
     counts_[pair] += by;
@@ -104,7 +104,7 @@ class Trainer {
     const auto a = static_cast<uint32_t>(best.pair >> 32), b = static_cast<uint32_t>(best.pair);
     std::string name = tables_.names[a] + tables_.names[b];
     const auto known = tables_.ids.find(name);
-    const auto token = known != tables_.ids.end() ? known->second : static_cast<uint32_t>(tables_.there.size());
+    const auto token = known != tables_.ids.end() ? known->second : static_cast<uint32_t>(tables_.is_used.size());
     if (known == tables_.ids.end()) tables_.add_token(token, std::move(name), true);
     tables_.merge_list.emplace_back(a, b);
     for (const uint32_t i : best.words) merge_in(i, a, b, token);

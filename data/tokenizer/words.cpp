@@ -55,8 +55,8 @@ class Scanner {
     for (Character c = at(i); c.length != 0 && c.kind == kind; c = at(i)) i += c.length;
     return i;
   }
-  size_t digits(size_t i, int most) const {
-    for (Character c = at(i); c.kind == Kind::number && most > 0; c = at(i), --most) i += c.length;
+  size_t digits(size_t i, int limit) const {
+    for (Character c = at(i); c.kind == Kind::number && limit > 0; c = at(i), --limit) i += c.length;
     return i;
   }
   /// \s+(?!\S)|\s+: before a word, leaves the last white space to the word, unless it is the only one.

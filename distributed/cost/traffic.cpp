@@ -92,7 +92,6 @@ void send_to_stages(StageTraffic& out, const Stage& stage, const Sizes& s, const
   out.pp_backward = (plan.chunks - (stage.is_first ? 1.0 : 0.0)) * one;
 }
 
-/// `bytes` bytes in buckets.
 Sending in_buckets(double bytes, const TrainingPlan& plan, int64_t ranks, bool reduces_all) {
   if (bytes == 0) return {};
   const double buckets = std::ceil(bytes / static_cast<double>(plan.bucket_bytes));

@@ -29,7 +29,6 @@ class GradientBuckets {
   const std::vector<Tensor>& parameters() const { return parameters_; }
   size_t size() const { return buckets_.size(); }
   const std::vector<size_t>& numbers(size_t bucket) const { return buckets_[bucket]; }
-  /// The parameters of a bucket.
   std::vector<Tensor> members(size_t bucket) const;
   /// Gradients of a bucket as one 1-d tensor; zeros for parameters without a gradient.
   Tensor gradients(size_t bucket) const;
@@ -54,7 +53,6 @@ class GradientBuckets {
   std::vector<ScopedHook> hooks_;
 };
 
-/// For each parameter, whether it has a gradient.
 std::vector<bool> have_gradients(const std::vector<Tensor>& parameters);
 /// Elementwise "or" over the ranks of the group.
 std::vector<bool> any_of_ranks(const std::vector<bool>& here, const Group& group);

@@ -120,7 +120,6 @@ std::vector<int64_t> tell_all(const Shared<Member>& member, std::span<const int6
 
 /// Inside a LocalWorld: the world of this thread's rank.
 extern constinit thread_local const Shared<Member>* thread_world;
-/// The default of Group::timeout.
 double default_timeout();
 /// The world of the processes that `mpirun` started; empty if this process was started otherwise.
 Shared<Member> mpi_world();

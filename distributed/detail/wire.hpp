@@ -1,8 +1,8 @@
 // Communication between the ranks of a group: one small interface, implemented for threads of a process and for MPI.
 //
-// All collectives are built on `exchange` and `collect`. Each rank combines its share in ascending order of ranks
-// with CPU kernels, so results do not depend on MPI, message sizes or the implementation, and 16-bit floats are
-// rounded once.
+// All collectives are built on `exchange` and `collect`. Each rank combines its share in ascending order of ranks with
+// CPU kernels. So results do not depend on MPI, message sizes or the implementation, and 16-bit floats are rounded
+// once.
 #pragma once
 
 #include <atomic>

@@ -51,10 +51,10 @@ void check(const Tensor& x, const Tensor& routing, const Tensor& probabilities) 
 
 /// Experts of all tokens, flattened; -1 if the expert is full.
 Sizes wanted_experts(const Tensor& routing, int64_t experts, const std::optional<int64_t>& capacity) {
-  Sizes wanted = routing.to(i64).to_vector<int64_t>(), taken(static_cast<size_t>(experts), 0);
+  Sizes wanted = routing.to(i64).to_vector<int64_t>(), kept_counts(static_cast<size_t>(experts), 0);
   for (int64_t& e : wanted) {
     if (e < -1 || e >= experts) raise<IndexError>({.problem = fmt::format("expert {} of {}", e, experts)});
-    if (e >= 0 && capacity && ++taken[static_cast<size_t>(e)] > *capacity) e = -1;
+    if (e >= 0 && capacity && ++kept_counts[static_cast<size_t>(e)] > *capacity) e = -1;
   }
   return wanted;
 }
@@ -197,7 +197,6 @@ DispatchedTokens by_all_gather(const Tensor& x, const Tensor& probabilities, con
   return out;
 }
 
-/// Sums rows by token.
 Tensor sums_by_token(const Tensor& rows, const Tensor& token_of_row, int64_t tokens) {
   Dims shape = rows.shape();
   shape[0] = tokens;

@@ -69,8 +69,8 @@ void finish_with(Begun& begun, const Tensor& x, Callback<Tensor()> host_result, 
 /// x in contiguous memory of the device, without its history. Shares x's memory if possible.
 Tensor contiguous_on(Device device, const Tensor& x) {
   const NoGradGuard unrecorded;
-  const Tensor there = x.device() == device ? x.detach() : x.detach().to(device);
-  return there.contiguous();
+  const Tensor buffer = x.device() == device ? x.detach() : x.detach().to(device);
+  return buffer.contiguous();
 }
 
 /// x in the memory that the ranks exchange.
@@ -87,14 +87,14 @@ Tensor target_on_wire(Begun& begun, const Tensor& x) {
   }
   note_write(x);
   const bool direct = x.device() == begun.device && x.is_contiguous();
-  const Tensor there = on_wire(begun, x);
-  begun.operation.finish = [x, there, direct, place = begun.operation.call.place] {
+  const Tensor buffer = on_wire(begun, x);
+  begun.operation.finish = [x, buffer, direct, place = begun.operation.call.place] {
     const CallScope scope(place);
     const NoGradGuard unrecorded;
-    if (!direct) x.copy_(there);
+    if (!direct) x.copy_(buffer);
     return x;
   };
-  return there;
+  return buffer;
 }
 
 /// Shards of `count` elements in memory, one for each rank.

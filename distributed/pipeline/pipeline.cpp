@@ -107,7 +107,6 @@ std::vector<double> weights_of(const PipelineStep& step, int micro_batches) {
   return weights;
 }
 
-/// Runs one step on one stage.
 class Run {
  public:
   Run(const std::vector<PipelineChunk>& chunks, const PipelineOptions& options, const PipelineStep& step)

@@ -67,7 +67,7 @@ struct Operands {
 
   Operands(const OpRecord& record_, const DValues& given) : record(record_), mesh(first_of(record_, given).mesh()) {
     for (size_t i = 0; i < given.size(); ++i) {
-      arguments.push_back(std::visit([&](const auto& value) { return taken(value, i); }, given[i]));
+      arguments.push_back(std::visit([&](const auto& value) { return local_value(value, i); }, given[i]));
     }
   }
 
@@ -79,18 +79,18 @@ struct Operands {
     written.push_back(is_written(record, argument));
     return empty(x.shape(), {x.local().defined() ? x.dtype() : default_dtype(), meta});
   }
-  Value taken(const DTensor& x, size_t i) { return is_read(record, i) ? x.full_tensor() : add(x, i); }
-  Value taken(const std::vector<DTensor>& list, size_t i) {
+  Value local_value(const DTensor& x, size_t i) { return is_read(record, i) ? x.full_tensor() : add(x, i); }
+  Value local_value(const std::vector<DTensor>& list, size_t i) {
     std::vector<Tensor> out;
     for (const DTensor& x : list) out.push_back(is_read(record, i) ? x.full_tensor() : add(x, i));
     return out;
   }
-  Value taken(const Tensor& x, size_t i) {
+  Value local_value(const Tensor& x, size_t i) {
     if (!x.defined() || is_read(record, i)) return x;
     return add(shard_tensor(x, mesh, Placements(static_cast<size_t>(mesh.shape().size()))), i);
   }
   template <class T>
-  Value taken(const T& other, size_t) {
+  Value local_value(const T& other, size_t) {
     return other;
   }
 

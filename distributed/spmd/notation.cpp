@@ -143,20 +143,21 @@ Dims cheapest(const std::vector<Claim>& claims) {
       best = claim.cut;
       continue;
     }
-    const int64_t here = bytes_moved(claim.cut), there = bytes_moved(best);
-    if (here < there || (here == there && std::ranges::lexicographical_compare(claim.cut, best))) best = claim.cut;
+    const int64_t here = bytes_moved(claim.cut), best_bytes = bytes_moved(best);
+    if (here < best_bytes || (here == best_bytes && std::ranges::lexicographical_compare(claim.cut, best)))
+      best = claim.cut;
   }
   return best;
 }
 
 /// Takes the wanted mesh dimensions that are free and do not split units, from the outer one on.
-void take(const Dims& wanted, const Dims& mesh, int64_t units, std::vector<bool>& taken, Dims& kept) {
+void take(const Dims& wanted, const Dims& mesh, int64_t units, std::vector<bool>& is_used, Dims& kept) {
   int64_t ranks = 1;
   for (const int64_t d : wanted) {
-    if (taken[static_cast<size_t>(d)]) continue;
+    if (is_used[static_cast<size_t>(d)]) continue;
     ranks *= mesh[static_cast<int>(d)];
     if (units != 0 && units % ranks != 0) return;
-    taken[static_cast<size_t>(d)] = true;
+    is_used[static_cast<size_t>(d)] = true;
     kept.push_back(d);
   }
 }
@@ -187,8 +188,8 @@ Notation::Notation(std::string_view text, NotationOptions options, Location wher
 SpmdInfo Notation::infer(std::span<const SpmdMeta> inputs, const Dims& mesh, Location where) const {
   const std::map<char, int64_t> sizes = sizes_of(inputs_, options_, inputs, mesh, where);
   const auto stays = passing(inputs, mesh, options_.linearity);
-  std::vector<bool> taken;
-  for (const auto& op : stays) taken.push_back(op.has_value());
+  std::vector<bool> is_used;
+  for (const auto& op : stays) is_used.push_back(op.has_value());
 
   std::vector<std::vector<Dims>> mappings;
   for (const SpmdMeta& meta : inputs) mappings.push_back(dims_mapping(meta.placements, meta.shape.size()));
@@ -201,7 +202,7 @@ SpmdInfo Notation::infer(std::span<const SpmdMeta> inputs, const Dims& mesh, Loc
       if (axis == std::string::npos || !is_cut(i, static_cast<int>(axis))) continue;
       claims.push_back({mappings[i][axis], local_bytes(inputs[i], mesh)});
     }
-    take(cheapest(claims), mesh, units_of(options_, letter), taken, cuts[letter]);
+    take(cheapest(claims), mesh, units_of(options_, letter), is_used, cuts[letter]);
   }
 
   SpmdInfo info;
@@ -235,12 +236,12 @@ SpmdInfo Notation::infer_reverse(std::span<const SpmdMeta> inputs, std::span<con
         where);
   }
   Cuts cuts;
-  std::vector<bool> taken(static_cast<size_t>(mesh.size()));
+  std::vector<bool> is_used(static_cast<size_t>(mesh.size()));
   for (size_t i = 0; i < outputs.size(); ++i) {
     const auto mapping = dims_mapping(outputs[i], static_cast<int>(outputs_[i].size()));
     for (size_t axis = 0; axis < mapping.size(); ++axis) {
       if (outputs_[i][axis] == never_cut || !cuts[outputs_[i][axis]].empty()) continue;
-      take(mapping[axis], mesh, units_of(options_, outputs_[i][axis]), taken, cuts[outputs_[i][axis]]);
+      take(mapping[axis], mesh, units_of(options_, outputs_[i][axis]), is_used, cuts[outputs_[i][axis]]);
     }
   }
   SpmdInfo info;

@@ -63,9 +63,9 @@ class Move {
   /// Whether this cut and the outer ones equal the final ones.
   bool keeps(size_t d) const {
     const auto axis = static_cast<size_t>(now_[d].axis);
-    const Dims here = mapping(now_)[axis], there = mapping(to_)[axis];
-    const int same = common_prefix(here, there);
-    return std::find(here.begin(), here.begin() + same, static_cast<int64_t>(d)) != here.begin() + same;
+    const Dims current = mapping(now_)[axis], target = mapping(to_)[axis];
+    const int same = common_prefix(current, target);
+    return std::find(current.begin(), current.begin() + same, static_cast<int64_t>(d)) != current.begin() + same;
   }
   /// Size of the axis before mesh dimension d cuts it.
   int64_t size_before(size_t d) const {

@@ -65,7 +65,7 @@ void add_new(std::vector<T>& whole, const std::vector<T>& own, Key key) {
 template <class T>
 void add_of_tensors(std::vector<T>& whole, std::vector<T> own, const std::vector<size_t>& places) {
   for (T& one : own) {
-    one.which = places[one.which];
+    one.index = places[one.index];
     whole.push_back(std::move(one));
   }
 }
@@ -78,12 +78,12 @@ void add_steps(std::vector<OptimizerSteps>& whole, const std::vector<OptimizerSt
     auto found = std::ranges::find_if(whole, [&](const OptimizerSteps& s) { return key(s) == key(one); });
     if (found == whole.end()) {
       found = whole.insert(whole.end(), one);
-      found->of.clear();
+      found->parameters.clear();
     }
     if (found->zero_place.empty()) found->zero_place = one.zero_place;
-    for (ParameterStep p : one.of) {
-      p.which = places[p.which];
-      found->of.push_back(p);
+    for (ParameterStep p : one.parameters) {
+      p.index = places[p.index];
+      found->parameters.push_back(p);
     }
   }
 }
@@ -106,7 +106,7 @@ void add_program(ProgramFacts& whole, const ProgramFacts& own, const std::vector
   add_of_tensors(whole.cuts, own.cuts, places);
   add_of_tensors(whole.calls, own.calls, places);
   for (HookChange change : own.hook_changes) {
-    if (change.which) change.which = places[*change.which];
+    if (change.index) change.index = places[*change.index];
     whole.hook_changes.push_back(std::move(change));
   }
   add_steps(whole.optimizer_steps, own.optimizer_steps, places);
@@ -131,7 +131,7 @@ void add_program(ProgramFacts& whole, const ProgramFacts& own, const std::vector
 void add_traces(History& whole, const History& own, const std::vector<size_t>& places) {
   const size_t sites = whole.sites.size();
   for (OpSite site : own.sites) {
-    for (size_t& which : site.parameters) which = places[which];
+    for (size_t& index : site.parameters) index = places[index];
     whole.sites.push_back(std::move(site));
   }
   for (const Trace& trace : own.traces) {
@@ -145,7 +145,7 @@ void add_traces(History& whole, const History& own, const std::vector<size_t>& p
       joined->passages.push_back(p);
     }
     for (Arrival a : trace.arrivals) {
-      a.which = places[a.which], a.from = moved(a.from);
+      a.index = places[a.index], a.from = moved(a.from);
       joined->arrivals.push_back(a);
     }
   }
@@ -162,18 +162,19 @@ History gather_history(const History& own, const Group& group, Location where) {
   History whole;
   if (group.rank() != 0) return whole;
   const std::vector<std::vector<size_t>> places = join_watched(ranks, whole);
-  std::map<int64_t, RecordedStep> steps;
+  std::map<int64_t, HistoryStep> steps;
   for (size_t r = 0; r < ranks.size(); ++r) {
-    for (RecordedStep& step : ranks[r].steps) {
-      RecordedStep& joined = steps[step.step];
+    for (HistoryStep& step : ranks[r].steps) {
+      HistoryStep& joined = steps[step.step];
       joined.step = step.step;
       if (!joined.loss) joined.loss = step.loss;
-      joined.of.resize(whole.watched.size());
-      for (size_t i = 0; i < step.of.size(); ++i) joined.of[places[r][i]] = std::move(step.of[i]);
+      joined.observations.resize(whole.watched.size());
+      for (size_t i = 0; i < step.observations.size(); ++i)
+        joined.observations[places[r][i]] = std::move(step.observations[i]);
     }
     add_program(whole.program, ranks[r].program, places[r], r);
     add_traces(whole, ranks[r], places[r]);
-    for (MemoryRecord& memory : ranks[r].memory) {
+    for (DeviceMemory& memory : ranks[r].memory) {
       memory.device = fmt::format("{} @{}", memory.device, r);
       whole.memory.push_back(std::move(memory));
     }

@@ -20,11 +20,9 @@ PlannedState planned(const io::ShardedState& state, const io::Path& folder, cons
 void take_copies(PlannedState& state, int rank);
 void write(const PlannedState& state, const io::Path& folder, const Group& group, Location where);
 
-/// Plan for saving a run.
 struct PlannedRun {
   /// States by folder name.
   std::vector<std::pair<std::string, PlannedState>> states;
-  /// Generator states of this rank.
   std::string generators;
   io::RunState numbers;
 };

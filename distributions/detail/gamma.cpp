@@ -80,8 +80,8 @@ Slope slope_of(double a, double x) {
   Slope slope;
   if (!(a > 0) || !std::isfinite(a) || !std::isfinite(x)) return {NAN, NAN, NAN};
   if (a > 1e6) {  // Wilson and Hilferty 1931: x = a (1 - w + z √w)³ with w = 1 / (9 a) at constant z
-    const double w = 1 / (9 * a), r = std::cbrt(x / a), most = r * r * (1 + w), least = 0.5 * r * r * r;
-    return {1.5 * most - least, (least - most - 1.5 * r * r * w) / a, (most - least) / x};
+    const double w = 1 / (9 * a), r = std::cbrt(x / a), highest = r * r * (1 + w), least = 0.5 * r * r * r;
+    return {1.5 * highest - least, (least - highest - 1.5 * r * r * w) / a, (highest - least) / x};
   }
   if (x < a + 1) {
     const Jet s = lower_series(a, x);

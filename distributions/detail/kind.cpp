@@ -172,8 +172,8 @@ Tensor open_uniform(const Body& d, const Dims& shape, Generator* generator) {
 }
 
 Tensor log1p_square(const Tensor& y) {
-  const Tensor size = abs(y), far = size > 1, near = where(far, 0.0, size), large = where(far, size, 1.0);
-  return where(far, 2 * log(large) + log1p(square(1 / large)), log1p(square(near)));
+  const Tensor size = abs(y), far = size > 1, small = where(far, 0.0, size), large = where(far, size, 1.0);
+  return where(far, 2 * log(large) + log1p(square(1 / large)), log1p(square(small)));
 }
 
 Body widened(const Body& d) {

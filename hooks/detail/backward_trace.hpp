@@ -16,9 +16,9 @@ namespace weft::detail {
 /// Traces the backward passes of one step. Not thread-safe; for the passes of one thread.
 class BackwardTracer {
  public:
-  void add_parameter(const TensorImpl* leaf, size_t which) {
-    parameters_[leaf] = which;
-    program.add_parameter(leaf, which);
+  void add_parameter(const TensorImpl* leaf, size_t index) {
+    parameters_[leaf] = index;
+    program.add_parameter(leaf, index);
   }
 
   void saw_node(const Node& node, std::span<const Tensor> incoming, std::span<const Tensor> outgoing);
@@ -33,7 +33,7 @@ class BackwardTracer {
   /// The gradients that arrived at a node that has not run yet.
   struct Waiting {
     int32_t from = Passage::loss;
-    double most = 0, only = 0;
+    double largest_norm = 0, last_norm = 0;
     int senders = 0;
   };
   size_t site_of(const Node& node);

@@ -36,16 +36,16 @@ class Columns {
   int64_t step(size_t column) const { return ends_[column]; }
   int64_t first_step(size_t column) const { return begins_[column]; }
   const LossColumn& loss(size_t column) const { return losses_[column]; }
-  std::span<const Cell> values(size_t which) const { return row(values_, which); }
-  std::span<const Cell> gradients(size_t which) const { return row(gradients_, which); }
+  std::span<const Cell> values(size_t index) const { return row(values_, index); }
+  std::span<const Cell> gradients(size_t index) const { return row(gradients_, index); }
   /// Elements of the tensor in the last step that has it.
-  int64_t count(size_t which) const { return counts_[which]; }
+  int64_t count(size_t index) const { return counts_[index]; }
 
  private:
-  std::span<const Cell> row(const std::vector<Cell>& cells, size_t which) const {
-    return std::span(cells).subspan(which * size(), size());
+  std::span<const Cell> row(const std::vector<Cell>& cells, size_t index) const {
+    return std::span(cells).subspan(index * size(), size());
   }
-  void add(const RecordedStep& step, size_t column);
+  void add(const HistoryStep& step, size_t column);
 
   bool merged_ = false;
   std::vector<int64_t> begins_, ends_, counts_;

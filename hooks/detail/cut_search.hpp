@@ -21,8 +21,7 @@ class CutSearch {
   static constexpr size_t most_parameters = 62;
 
   /// Returns false if there are too many parameters.
-  bool add_parameter(size_t which, const Tensor& parameter);
-  /// Adds an output of the model from an unrecorded call.
+  bool add_parameter(size_t index, const Tensor& parameter);
   void add_unrecorded_output(const Tensor& output);
 
   void after(const KernelCall& call, bool program_records);

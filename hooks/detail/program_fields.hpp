@@ -14,20 +14,21 @@ concept Like = std::same_as<std::remove_const_t<T>, U>;
 // Each function calls v(name, field), and v.tensor(name, field) for an index into `History::watched`.
 
 void fields_of(auto& v, Like<Cut> auto& c) {
-  v.tensor("which", c.which), v("kind", c.kind), v("op", c.op), v("place", c.place);
+  v.tensor("which", c.index), v("kind", c.kind), v("op", c.op), v("place", c.place);
 }
 void fields_of(auto& v, Like<HookChange> auto& c) {
-  v("place", c.place), v("op", c.op), v("at", c.at), v.tensor("which", c.which), v("step", c.step), v("times", c.times);
+  v("place", c.place), v("op", c.op), v("at", c.at), v.tensor("which", c.index), v("step", c.step), v("times", c.times);
   v("steps", c.steps), v("factor", c.factor), v("cosine", c.cosine);
 }
 void fields_of(auto& v, Like<Clipping> auto& c) {
   v("step", c.step), v("place", c.place), v("norm", c.norm), v("limit", c.limit);
 }
 void fields_of(auto& v, Like<ParameterStep> auto& p) {
-  v.tensor("which", p.which), v("rate", p.rate), v("decay", p.decay), v("decoupled", p.decoupled);
+  v.tensor("which", p.index), v("rate", p.rate), v("decay", p.decay), v("decoupled", p.decoupled);
 }
 void fields_of(auto& v, Like<OptimizerSteps> auto& s) {
-  v("step", s.step), v("optimizer", s.optimizer), v("place", s.place), v("zero_place", s.zero_place), v("of", s.of);
+  v("step", s.step), v("optimizer", s.optimizer), v("place", s.place), v("zero_place", s.zero_place),
+      v("of", s.parameters);
 }
 void fields_of(auto& v, Like<HalfCast> auto& c) { v("place", c.place), v("steps", c.steps), v("last", c.last); }
 void fields_of(auto& v, Like<LossSeen> auto& l) {
@@ -51,7 +52,7 @@ void fields_of(auto& v, Like<SingleBatches> auto& s) {
   v("name", s.name), v("place", s.place), v("single", s.single), v("steps", s.steps);
 }
 void fields_of(auto& v, Like<CallCourse> auto& c) {
-  v.tensor("which", c.which), v("step", c.step), v("values", c.values), v("gradients", c.gradients);
+  v.tensor("which", c.index), v("step", c.step), v("values", c.values), v("gradients", c.gradients);
 }
 
 }  // namespace weft::detail

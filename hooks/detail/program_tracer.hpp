@@ -14,7 +14,7 @@
 namespace weft::detail {
 
 /// Returns at most `most` elements at equal distances, as f32 on the host; undefined if there are none.
-Tensor sampled(const Tensor& t, int64_t most);
+Tensor sampled(const Tensor& t, int64_t max_count);
 /// Returns whether all rows (dimension 0) are equal up to rounding; many rows are sampled. Nothing for fewer than two
 /// rows.
 std::optional<bool> rows_are_equal(const Tensor& t);
@@ -22,7 +22,7 @@ std::optional<bool> rows_are_equal(const Tensor& t);
 /// Observes one thread. Not thread-safe.
 class ProgramTracer final : public ProgramWatch {
  public:
-  void add_parameter(const TensorImpl* leaf, size_t which) { parameters_[leaf] = which; }
+  void add_parameter(const TensorImpl* leaf, size_t index) { parameters_[leaf] = index; }
 
   void on_detach(const Tensor& x, const Tensor& result) override;
   void converted(const Tensor& x, const Tensor& result) override;

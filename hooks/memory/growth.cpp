@@ -25,10 +25,10 @@ double median(std::vector<double> values) {
 }  // namespace
 
 void KeptByLine::add(size_t bytes, size_t tensors) {
-  size_t most = 0;
-  for (const Kept& k : kept_) most = std::max(most, k.bytes);
-  if (bytes < most / 2) {
-    before_fall_ = std::max(before_fall_, most);
+  size_t largest = 0;
+  for (const Kept& k : kept_) largest = std::max(largest, k.bytes);
+  if (bytes < largest / 2) {
+    before_fall_ = std::max(before_fall_, largest);
     kept_.clear();
   }
   kept_.push_back({bytes, tensors});

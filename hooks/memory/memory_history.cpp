@@ -317,13 +317,13 @@ size_t MemoryMoment::sum() const {
   return sum;
 }
 
-std::vector<MemoryMoment> MemoryHistory::curve(Device device, size_t most) const {
+std::vector<MemoryMoment> MemoryHistory::curve(Device device, size_t max_moments) const {
   const std::lock_guard lock(state_->mutex);
   const State& s = *state_;
   const std::vector<Change> changes = changes_of(s.last, device, s.last_began);
   const auto length = static_cast<double>(std::max<uint64_t>(s.last_ended - s.last_began, 1));
   // The highest moment of each of `most` equal parts of the step.
-  const size_t parts = std::max<size_t>(most, 1);
+  const size_t parts = std::max<size_t>(max_moments, 1);
   std::vector<MemoryMoment> curve;
   size_t part_of_last = parts;
   each_moment(changes, [&](uint64_t time, const MemoryMoment& moment) {
@@ -344,9 +344,9 @@ MemorySnapshot MemoryHistory::peak(Device device) const {
     const std::lock_guard lock(state_->mutex);
     const State& s = *state_;
     uint64_t highest = s.last_began;
-    size_t most = 0;
+    size_t largest_sum = 0;
     each_moment(changes_of(s.last, device, s.last_began), [&](uint64_t time, const MemoryMoment& moment) {
-      if (moment.sum() > most) most = moment.sum(), highest = time;
+      if (moment.sum() > largest_sum) largest_sum = moment.sum(), highest = time;
     });
     for (const Note& note : s.last) {
       if (note.device == device && note.made <= highest && highest < note.freed) tensors.push_back(note.memory);
@@ -373,10 +373,10 @@ int64_t MemoryHistory::steps() const {
 
 // ---- for a recorder's page ------------------------------------------------------------------------------------------
 
-void detail::keep_total(MemoryRecord::Total total, MemoryRecord& record) {
-  constexpr size_t most = 1024;
+void detail::keep_total(DeviceMemory::Total total, DeviceMemory& record) {
+  constexpr size_t max_totals = 1024;
   auto& totals = record.totals;
-  if (totals.size() >= most) {
+  if (totals.size() >= max_totals) {
     size_t kept = 0;
     for (size_t i = 0; i < totals.size(); i += 2) totals[kept++] = totals[i];
     totals.resize(kept);
@@ -384,7 +384,7 @@ void detail::keep_total(MemoryRecord::Total total, MemoryRecord& record) {
   totals.push_back(total);
 }
 
-void detail::note_memory(std::vector<MemoryRecord>& records, int64_t step, bool closely, int64_t& seen) {
+void detail::note_memory(std::vector<DeviceMemory>& records, int64_t step, bool closely, int64_t& seen) {
   constexpr size_t moments = 240, lines = 8;
   const auto highest_of = [](const std::vector<MemoryMoment>& curve) {
     size_t highest = 0;
@@ -394,8 +394,8 @@ void detail::note_memory(std::vector<MemoryRecord>& records, int64_t step, bool 
   const std::lock_guard lock(the_one_mutex);
   if (the_one == nullptr || the_one->steps() == std::exchange(seen, the_one->steps()) || seen == 0) return;
   for (const Device device : the_one->devices()) {
-    auto record = std::ranges::find(records, device.name(), &MemoryRecord::device);
-    if (record == records.end()) record = records.insert(records.end(), MemoryRecord{.device = device.name()});
+    auto record = std::ranges::find(records, device.name(), &DeviceMemory::device);
+    if (record == records.end()) record = records.insert(records.end(), DeviceMemory{.device = device.name()});
     std::vector<MemoryMoment> curve = the_one->curve(device, moments);
     const size_t peak = highest_of(curve), shown = highest_of(record->curve);
     keep_total({step, peak, curve.back().sum()}, *record);

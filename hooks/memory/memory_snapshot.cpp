@@ -86,10 +86,10 @@ std::string maker_of(const LiveMemory& t) {
 
 }  // namespace
 
-std::vector<std::string> detail::lines_of(const MemorySnapshot& snapshot, size_t most) {
+std::vector<std::string> detail::lines_of(const MemorySnapshot& snapshot, size_t max_lines) {
   std::vector<std::string> out;
   for (const Together& line : by_line(snapshot.tensors)) {
-    if (out.size() == most) break;
+    if (out.size() == max_lines) break;
     const LiveMemory& t = *line.first;
     out.push_back(fmt::format("{}: {}{}{}", in_words(line.bytes),
                               t.name.empty() ? fmt::format("{} of ", to_string(t.kind)) : "", maker_of(t),

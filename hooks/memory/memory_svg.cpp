@@ -73,12 +73,13 @@ std::string text_at(const char* style_class, double x, double y, std::string_vie
 std::string MemoryHistory::svg(Device device) const {
   const std::vector<MemoryMoment> moments = curve(device, 400);
   const MemorySnapshot highest = peak(device);
-  const double most = std::max<double>(1, static_cast<double>(highest.known())), per_byte = height / most * 0.95;
+  const double largest_sum = std::max<double>(1, static_cast<double>(highest.known())),
+               per_byte = height / largest_sum * 0.95;
   std::string body;
   for (int k = 0; k < memory_kind_count; ++k) body += area(moments, k, per_byte);
   double unit = 1;
-  while (most / unit >= 1024) unit *= 1024;
-  for (const double tick : detail::round_ticks(0, most / unit, 4)) {
+  while (largest_sum / unit >= 1024) unit *= 1024;
+  for (const double tick : detail::round_ticks(0, largest_sum / unit, 4)) {
     const double y = top + height - tick * unit * per_byte;
     body += fmt::format("<path class=\"tick\" d=\"M{} {:.1f}H{}\"/>\n", left - 5, y, width - right);
     body += text_at("", left - 8, y + 4, detail::bytes_text(static_cast<int64_t>(tick * unit)), " text-anchor=\"end\"");

@@ -35,8 +35,8 @@ void add(Cell& cell, const Statistics& s) {
 
 Columns::Columns(const History& history) {
   const size_t n = history.steps.size(), tensors = history.watched.size();
-  const size_t most = std::clamp(most_cells / std::max<size_t>(1, tensors), least_columns, most_columns);
-  const size_t stride = std::max<size_t>(1, (n + most - 1) / most), columns = (n + stride - 1) / stride;
+  const size_t column_limit = std::clamp(most_cells / std::max<size_t>(1, tensors), least_columns, most_columns);
+  const size_t stride = std::max<size_t>(1, (n + column_limit - 1) / column_limit), columns = (n + stride - 1) / stride;
   merged_ = stride > 1;
   begins_.resize(columns), ends_.resize(columns), losses_.resize(columns), counts_.resize(tensors);
   values_.resize(columns * tensors), gradients_.resize(columns * tensors);
@@ -50,7 +50,7 @@ Columns::Columns(const History& history) {
   }
 }
 
-void Columns::add(const RecordedStep& step, size_t column) {
+void Columns::add(const HistoryStep& step, size_t column) {
   LossColumn& loss = losses_[column];
   if (step.loss) {
     if (!loss.last || std::isfinite(*loss.last)) loss.last = step.loss;
@@ -58,8 +58,8 @@ void Columns::add(const RecordedStep& step, size_t column) {
       loss.low = std::min(loss.low, *step.loss), loss.high = std::max(loss.high, *step.loss);
     }
   }
-  for (size_t i = 0; i < std::min(step.of.size(), counts_.size()); ++i) {
-    const Observation& o = step.of[i];
+  for (size_t i = 0; i < std::min(step.observations.size(), counts_.size()); ++i) {
+    const Observation& o = step.observations[i];
     const size_t at = i * size() + column;
     if (o.value) detail::add(values_[at], *o.value), counts_[i] = o.value->count;
     if (o.gradient) detail::add(gradients_[at], *o.gradient);

@@ -88,9 +88,9 @@ std::string json(const History& history, const Trace& trace) {
     }
     return out + ']';
   });
-  const auto name = [&](size_t which) { return detail::json_text(history.watched[which].name); };
+  const auto name = [&](size_t index) { return detail::json_text(history.watched[index].name); };
   const std::string arrivals = list(trace.arrivals, [&](const Arrival& a) {
-    return fmt::format("[{},{},{}]", name(a.which), a.from, number(a.norm));
+    return fmt::format("[{},{},{}]", name(a.index), a.from, number(a.norm));
   });
   const std::string passed = list(sites, [&](const OpSite* s) {
     return fmt::format(R"({{"op":{},"place":{},"parameters":{}}})", detail::json_text(s->op),
@@ -108,15 +108,15 @@ std::string json(const MutualBroadcast& m) {
 // ---- memory ---------------------------------------------------------------------------------------------------------
 
 /// Memory of this step, with the curve if it belongs to this step. In a thinned history the last line has the curve.
-std::string memory_json(const History& history, const RecordedStep& step) {
+std::string memory_json(const History& history, const HistoryStep& step) {
   using detail::json_text;
   const auto kept = [&](int64_t number) {
-    return std::ranges::find(history.steps, number, &RecordedStep::step) != history.steps.end();
+    return std::ranges::find(history.steps, number, &HistoryStep::step) != history.steps.end();
   };
   const bool is_last = !history.steps.empty() && &step == &history.steps.back();
   std::vector<std::string> devices;
-  for (const MemoryRecord& m : history.memory) {
-    const auto total = std::ranges::find(m.totals, step.step, &MemoryRecord::Total::step);
+  for (const DeviceMemory& m : history.memory) {
+    const auto total = std::ranges::find(m.totals, step.step, &DeviceMemory::Total::step);
     const bool has_course = m.step == step.step || (is_last && !kept(m.step));
     if (total == m.totals.end() && !has_course) continue;
     std::string out = "{\"device\":" + json_text(m.device);
@@ -147,8 +147,8 @@ class FieldWriter {
   void operator()(const char* name, const std::optional<double>& value) {
     if (value) add(name, text(*value));
   }
-  void tensor(const char* name, std::optional<size_t> which) {
-    if (which) add(name, text(history_.watched[*which].name));
+  void tensor(const char* name, std::optional<size_t> index) {
+    if (index) add(name, text(history_.watched[*index].name));
   }
   std::string take() { return '{' + out_ + '}'; }
 
@@ -202,13 +202,13 @@ std::string json(const History& history, int64_t step, bool traced) {
 
 }  // namespace
 
-std::string json_line(const History& history, const RecordedStep& step) {
+std::string json_line(const History& history, const HistoryStep& step) {
   std::string out = fmt::format("{{\"step\":{},", step.step);
   if (step.loss) out += fmt::format("\"loss\":{},", detail::json_number(*step.loss));
   out += "\"tensors\":{";
-  for (size_t i = 0; i < step.of.size(); ++i) {
+  for (size_t i = 0; i < step.observations.size(); ++i) {
     out += fmt::format("{}{}:{}", i == 0 ? "" : ",", detail::json_text(history.watched[i].name),
-                       json(history.watched[i], step.of[i]));
+                       json(history.watched[i], step.observations[i]));
   }
   out += '}';
   const auto trace = std::ranges::find(history.traces, step.step, &Trace::step);

@@ -46,8 +46,8 @@ std::string step_ticks(const Columns& columns) {
   if (columns.size() == 0) return "[]";
   const auto first = static_cast<double>(columns.step(0)), last = static_cast<double>(columns.step(columns.size() - 1));
   std::vector<std::string> lists;
-  for (int most = 12; most > 0; --most) {
-    std::string text = ticks_json(detail::round_ticks(first, last, most, 1));
+  for (int limit = 12; limit > 0; --limit) {
+    std::string text = ticks_json(detail::round_ticks(first, last, limit, 1));
     if (text != "[]" && (lists.empty() || lists.back() != text)) lists.push_back(std::move(text));
   }
   lists.push_back(ticks_json({last}));
@@ -91,19 +91,19 @@ std::string statistics_json(std::span<const Cell> cells, bool merged) {
 using Bins = Shared<const Histogram> Observation::*;
 
 /// Histograms of magnitude, both signs together, for about 24 steps, or 6 if there are many tensors.
-std::string histograms_json(const History& history, size_t which, Bins bins) {
-  const size_t most = history.watched.size() > 200 ? 6 : 24;
-  std::vector<const RecordedStep*> with;
-  for (const RecordedStep& step : history.steps) {
-    if (which < step.of.size() && step.of[which].*bins) with.push_back(&step);
+std::string histograms_json(const History& history, size_t index, Bins bins) {
+  const size_t limit = history.watched.size() > 200 ? 6 : 24;
+  std::vector<const HistoryStep*> with;
+  for (const HistoryStep& step : history.steps) {
+    if (index < step.observations.size() && step.observations[index].*bins) with.push_back(&step);
   }
-  const size_t stride = std::max<size_t>(1, (with.size() + most - 1) / most), all = with.size();
-  std::vector<const RecordedStep*> shown;
+  const size_t stride = std::max<size_t>(1, (with.size() + limit - 1) / limit), all = with.size();
+  std::vector<const HistoryStep*> shown;
   for (size_t i = 0; i < all; ++i) {
     if ((all - 1 - i) % stride == 0) shown.push_back(with[i]);
   }
   return list(shown.size(), [&](size_t i) {
-    const Histogram& h = *(shown[i]->of[which].*bins);
+    const Histogram& h = *(shown[i]->observations[index].*bins);
     const double count = std::max<double>(1, static_cast<double>(h.count()));
     int first = Histogram::bins, last = -1;
     const auto at = [&](int b) {
@@ -139,8 +139,8 @@ std::string numbers(const std::vector<size_t>& indices) {
 std::string trace_json(const History& history) {
   if (history.traces.empty()) return "null";
   const Trace& trace = history.traces.back();
-  constexpr size_t most = 8192;
-  const size_t shown = std::min(trace.passages.size(), most);
+  constexpr size_t limit = 8192;
+  const size_t shown = std::min(trace.passages.size(), limit);
   return fmt::format(
       R"({{"step":{},"sites":{},"passages":{},"arrivals":{}}})", trace.step,
       list(history.sites.size(),
@@ -156,14 +156,14 @@ std::string trace_json(const History& history) {
            }),
       list(trace.arrivals.size(), [&](size_t i) {
         const Arrival& a = trace.arrivals[i];
-        return fmt::format("[{},{}]", a.which, a.from < static_cast<int64_t>(shown) ? a.from : Passage::loss);
+        return fmt::format("[{},{}]", a.index, a.from < static_cast<int64_t>(shown) ? a.from : Passage::loss);
       }));
 }
 
 /// Memory of each device, by kind over one step, and over all steps.
 std::string memory_json(const History& history) {
   return list(history.memory.size(), [&](size_t i) {
-    const MemoryRecord& m = history.memory[i];
+    const DeviceMemory& m = history.memory[i];
     const auto texts = [](const std::vector<std::string>& lines) {
       return list(lines.size(), [&](size_t k) { return detail::json_text(lines[k]); });
     };
@@ -183,7 +183,7 @@ std::string memory_json(const History& history) {
 std::string suspects_json(const std::vector<Suspect>& suspects) {
   return list(suspects.size(), [&](size_t i) {
     const Suspect& s = suspects[i];
-    return fmt::format(R"({{"trouble":"{}","which":{},"text":{},"followers":{}}})", name_of(s.trouble), s.which,
+    return fmt::format(R"({{"trouble":"{}","which":{},"text":{},"followers":{}}})", name_of(s.trouble), s.index,
                        detail::json_text(s.text), numbers(s.followers));
   });
 }

@@ -127,14 +127,14 @@ std::string loss_line(const detail::Columns& columns, const Drawing& drawing, si
 std::vector<size_t> order_of(const History& history, const std::vector<Suspect>& suspects, WatchedKind kind) {
   std::vector<size_t> accused, others;
   std::vector<bool> seen(history.watched.size(), false);
-  const auto take = [&](size_t which, std::vector<size_t>& into) {
-    if (which >= seen.size() || seen[which] || history.watched[which].kind != kind) return;
-    seen[which] = true;
-    into.push_back(which);
+  const auto take = [&](size_t index, std::vector<size_t>& into) {
+    if (index >= seen.size() || seen[index] || history.watched[index].kind != kind) return;
+    seen[index] = true;
+    into.push_back(index);
   };
   for (const Suspect& s : suspects) {
     if (s.trouble == Trouble::run || s.trouble == Trouble::broadcast) continue;
-    take(s.which, accused);
+    take(s.index, accused);
     for (const size_t f : s.followers) take(f, accused);
   }
   for (size_t i = 0; i < seen.size(); ++i) take(i, others);
@@ -164,10 +164,10 @@ class Table {
   }
 
  private:
-  bool is_accused(size_t which) const {
+  bool is_accused(size_t index) const {
     return std::ranges::any_of(suspects_, [&](const Suspect& s) {
       return s.trouble != Trouble::run && s.trouble != Trouble::broadcast &&
-             (s.which == which || std::ranges::find(s.followers, which) != s.followers.end());
+             (s.index == index || std::ranges::find(s.followers, index) != s.followers.end());
     });
   }
   std::string row(size_t i, size_t name, size_t curve) const {
@@ -193,12 +193,12 @@ class Table {
 /// Peak step of each device, and the largest tensors at the peak.
 std::string memory_lines(const History& history, size_t width) {
   std::string out;
-  for (const MemoryRecord& m : history.memory) {
+  for (const DeviceMemory& m : history.memory) {
     if (m.curve.empty()) continue;
-    size_t most = 0;
-    for (const MemoryMoment& moment : m.curve) most = std::max(most, moment.sum());
+    size_t largest_sum = 0;
+    for (const MemoryMoment& moment : m.curve) largest_sum = std::max(largest_sum, moment.sum());
     out += fmt::format("\nmemory of {}: peak of {} in step {}\n", m.device,
-                       detail::bytes_text(static_cast<int64_t>(most)), m.step);
+                       detail::bytes_text(static_cast<int64_t>(largest_sum)), m.step);
     for (size_t i = 0; i < std::min<size_t>(m.at_peak.size(), 3); ++i)
       out += "  " + wrapped(m.at_peak[i], width, 2) + '\n';
   }

@@ -114,7 +114,7 @@ void BackwardTracer::saw_node(const Node& node, std::span<const Tensor> incoming
   if (const auto entry = waiting_.extract(&node)) before = entry.mapped();
   p.from = before.from;
   for (const Tensor& g : incoming) p.count += g.defined() ? g.numel() : 0;
-  if (before.senders == 1 && incoming.size() == 1) p.arrived = before.only;
+  if (before.senders == 1 && incoming.size() == 1) p.arrived = before.last_norm;
   else
     for (const Tensor& g : incoming) p.arrived = std::hypot(p.arrived, norm_of(g));
   for (size_t i = 0; i < outgoing.size(); ++i) {
@@ -124,10 +124,10 @@ void BackwardTracer::saw_node(const Node& node, std::span<const Tensor> incoming
     const double norm = passes ? p.arrived : norm_of(outgoing[i]);
     p.left = std::max(p.left, norm);
     if (std::isnan(norm)) p.left = norm;
-    Waiting& there = waiting_[child];
-    ++there.senders;
-    there.only = norm;
-    if (there.senders == 1 || norm > there.most) there.most = norm, there.from = number;
+    Waiting& waiting = waiting_[child];
+    ++waiting.senders;
+    waiting.last_norm = norm;
+    if (waiting.senders == 1 || norm > waiting.largest_norm) waiting.largest_norm = norm, waiting.from = number;
   }
   if (is_activation(node.op) && !outgoing.empty()) {
     measure_slopes(incoming[0], outgoing[0], p);
@@ -140,15 +140,17 @@ void BackwardTracer::saw_leaf(const Node& node) {
   const auto found = parameters_.find(static_cast<const AccumulationNode&>(node).leaf);
   const auto entry = waiting_.extract(&node);
   if (found == parameters_.end() || entry.empty()) return;
-  trace_.arrivals.push_back({found->second, entry.mapped().from, entry.mapped().most});
+  trace_.arrivals.push_back({found->second, entry.mapped().from, entry.mapped().largest_norm});
 }
 
 void BackwardTracer::saw_broadcast(const Tensor& a, const Tensor& b, const Tensor& result) {
-  const Tensor &fewer = a.dim() < b.dim() ? a : b, &more = a.dim() < b.dim() ? b : a;
-  if (fewer.dim() == 0 || fewer.dim() == more.dim() || result.numel() <= std::max(a.numel(), b.numel())) return;
+  const Tensor &lower_rank = a.dim() < b.dim() ? a : b, &higher_rank = a.dim() < b.dim() ? b : a;
+  if (lower_rank.dim() == 0 || lower_rank.dim() == higher_rank.dim() ||
+      result.numel() <= std::max(a.numel(), b.numel()))
+    return;
   // Equal sizes in a common dimension: in an intended outer product the sides are rarely equal.
   bool alike = false;
-  const auto few = fewer.sizes(), many = more.sizes();
+  const auto few = lower_rank.sizes(), many = higher_rank.sizes();
   for (size_t i = 0; i < few.size(); ++i) {
     const size_t at = many.size() - few.size() + i;
     alike |= many[at] == 1 && few[i] > 1 && std::ranges::find(many, few[i]) != many.end();

@@ -35,11 +35,11 @@ bool CutSearch::is_held(size_t cut) const {
   return std::ranges::any_of(found_[cut].detached, [](const Tensor& t) { return t.impl()->refs.value() > 1; });
 }
 
-bool CutSearch::add_parameter(size_t which, const Tensor& parameter) {
+bool CutSearch::add_parameter(size_t index, const Tensor& parameter) {
   if (parameters_.size() >= most_parameters) return false;
   Region whole;
   whole.live = Sources{1} << parameters_.size();
-  parameters_.push_back(which);
+  parameters_.push_back(index);
   put(parameter.raw_view(), whole);
   return true;
 }
@@ -152,7 +152,7 @@ std::vector<Cut> CutSearch::cuts(const std::set<std::string>& passed) const {
     if (const auto cut = best(bit, passed)) {
       out.push_back({parameters_[i], found_[*cut].kind, found_[*cut].op, found_[*cut].place});
     } else if ((read_ & bit) == 0) {
-      out.push_back({.which = parameters_[i], .kind = Cut::Kind::unused});
+      out.push_back({.index = parameters_[i], .kind = Cut::Kind::unused});
     }
   }
   return out;

@@ -7,7 +7,7 @@ namespace weft::detail {
 
 namespace {
 
-constexpr int64_t most = 1024;
+constexpr int64_t limit = 1024;
 
 void mix(uint64_t& hash, uint64_t value) {
   hash ^= value;
@@ -38,7 +38,7 @@ uint64_t fingerprint(const Tensor& t) {
   if (l.device_type != DeviceType::cpu) mix(hash, ++calls);
   if (l.device_type != DeviceType::cpu || l.numel == 0) return hash;
   const auto size = static_cast<size_t>(t.itemsize());
-  const int64_t every = std::max<int64_t>(1, l.numel / most);
+  const int64_t every = std::max<int64_t>(1, l.numel / limit);
   for (int64_t i = 0; i < l.numel; i += every) {
     uint64_t bits = 0;
     std::memcpy(&bits, element(view, i), size);

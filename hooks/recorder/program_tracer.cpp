@@ -26,16 +26,16 @@ bool has_values(const Tensor& t) { return t.defined() && t.device().type != Devi
 
 /// Whether the rows of a matrix are equal up to rounding.
 bool are_equal(const float* first, int64_t rows, int64_t columns) {
-  float most = 0;
-  for (int64_t c = 0; c < columns; ++c) most = std::max(most, std::abs(first[c]));
+  float largest = 0;
+  for (int64_t c = 0; c < columns; ++c) largest = std::max(largest, std::abs(first[c]));
   for (int64_t i = columns; i < rows * columns; ++i) {
-    if (!(std::abs(first[i] - first[i % columns]) <= 1e-6f * most)) return false;
+    if (!(std::abs(first[i] - first[i % columns]) <= 1e-6f * largest)) return false;
   }
   return true;
 }
 
 Tensor some_rows(const Tensor& t) {
-  const auto every = [](int64_t count, int64_t most) { return (count + most - 1) / most; };
+  const auto every = [](int64_t count, int64_t max_count) { return (count + max_count - 1) / max_count; };
   const Tensor rows = t.detach().slice(0, 0, t.size(0), every(t.size(0), most_rows));
   const Tensor flat = rows.reshape({rows.size(0), rows.numel() / rows.size(0)});
   return flat.slice(1, 0, flat.size(1), every(flat.size(1), most_columns)).to(Device()).to(f32).contiguous();
@@ -65,15 +65,17 @@ void count_classes(const Tensor& targets, LossSeen& seen) {
 
 void add_columns(const Tensor& targets, LossSeen& seen) {
   const int64_t rows = targets.size(0), columns = targets.numel() / rows;
-  const int64_t taken = std::min(columns, most_columns);
-  const Tensor host = targets.detach().reshape({rows, columns}).slice(1, 0, taken).to(Device()).to(f32).contiguous();
-  if (seen.sums.size() != static_cast<size_t>(taken)) {
+  const int64_t kept_columns = std::min(columns, most_columns);
+  const Tensor host =
+      targets.detach().reshape({rows, columns}).slice(1, 0, kept_columns).to(Device()).to(f32).contiguous();
+  if (seen.sums.size() != static_cast<size_t>(kept_columns)) {
     seen.numbers = 0;
-    seen.sums.assign(static_cast<size_t>(taken), 0), seen.squares = seen.sums;
+    seen.sums.assign(static_cast<size_t>(kept_columns), 0), seen.squares = seen.sums;
   }
   for (int64_t i = 0; i < host.numel(); ++i) {
     const double value = floats(host)[i];
-    seen.sums[static_cast<size_t>(i % taken)] += value, seen.squares[static_cast<size_t>(i % taken)] += value * value;
+    seen.sums[static_cast<size_t>(i % kept_columns)] += value,
+        seen.squares[static_cast<size_t>(i % kept_columns)] += value * value;
   }
   seen.numbers += rows;
 }
@@ -88,9 +90,9 @@ void note_only(const Tensor& targets, LossSeen& seen) {
 
 }  // namespace
 
-Tensor sampled(const Tensor& t, int64_t most) {
+Tensor sampled(const Tensor& t, int64_t max_count) {
   if (!has_values(t)) return {};
-  const int64_t stride = (t.numel() + most - 1) / most;
+  const int64_t stride = (t.numel() + max_count - 1) / max_count;
   return t.detach().reshape({-1}).slice(0, 0, t.numel(), stride).to(Device()).to(f32).contiguous();
 }
 
@@ -147,7 +149,7 @@ void ProgramTracer::hook_changed(const Hook& hook, const Node& node, const Tenso
   if (node.accumulates) {
     const auto leaf = parameters_.find(static_cast<const AccumulationNode&>(node).leaf);
     if (leaf == parameters_.end()) return;
-    change.which = leaf->second;
+    change.index = leaf->second;
   }
   const auto same = [&](const HookChange& c) { return c.place == change.place; };
   const auto known = std::ranges::find_if(changes_, same);
@@ -172,9 +174,9 @@ void ProgramTracer::stepping(const char* optimizer, const SteppedGroup& group, L
   for (const Tensor& p : group.parameters) {
     const auto known = parameters_.find(p.impl());
     if (known == parameters_.end() || !p.grad().defined()) continue;
-    told.of.push_back({known->second, group.rate, group.decay, group.decoupled});
+    told.parameters.push_back({known->second, group.rate, group.decay, group.decoupled});
   }
-  if (!told.of.empty()) steps_.push_back(std::move(told));
+  if (!told.parameters.empty()) steps_.push_back(std::move(told));
 }
 
 void ProgramTracer::search(std::optional<CutSearch> cuts, int64_t equal_rows) {
@@ -234,7 +236,7 @@ void ProgramTracer::keep_changes(int64_t step, ProgramFacts& facts) {
 void ProgramTracer::keep_found(const std::set<std::string>& passed, ProgramFacts& facts) {
   if (cuts_) {
     for (Cut& cut : cuts_->cuts(passed)) {
-      std::erase_if(facts.cuts, [&](const Cut& c) { return c.which == cut.which; });
+      std::erase_if(facts.cuts, [&](const Cut& c) { return c.index == cut.index; });
       facts.cuts.push_back(std::move(cut));
     }
   }
@@ -275,10 +277,10 @@ void ProgramTracer::finish(int64_t step, const std::set<std::string>& passed, Hi
 
 // Keeps as many steps as there are traces, including the last one.
 void ProgramTracer::forget_old(ProgramFacts& facts) {
-  constexpr size_t most = 64;
+  constexpr size_t max_count = 64;
   const auto halve = [](auto& all) {
-    if (all.size() <= most) return;
-    all.erase(all.begin(), all.end() - most / 2);
+    if (all.size() <= max_count) return;
+    all.erase(all.begin(), all.end() - max_count / 2);
   };
   halve(facts.clippings), halve(facts.optimizer_steps);
 }

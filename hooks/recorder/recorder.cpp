@@ -57,7 +57,7 @@ struct GradientRecorder::State {
   bool due() const { return (now - first) % options.every == 0; }
   int64_t memory_seen = 0;  ///< steps of the existing MemoryHistory
   bool histogram_due() const { return number(now) % options.histogram_every == 0; }
-  Observation& observation(size_t which);
+  Observation& observation(size_t index);
   struct Calls {
     int64_t all = 0, in_evaluation = 0;
     uint64_t inputs = 0;
@@ -68,15 +68,15 @@ struct GradientRecorder::State {
   void end_courses();
   /// `call`: for an activation, the number of earlier calls of its module in this step. Observations of all calls are
   /// merged.
-  void see(const Side& side, size_t which, const Tensor& tensor, std::optional<size_t> call = {});
+  void see(const Side& side, size_t index, const Tensor& tensor, std::optional<size_t> call = {});
   void see_update(Parameter& p, Observation& o);
-  void keep(RecordedStep&& step);
+  void keep(HistoryStep&& step);
   /// Starts or stops tracing for the next step.
   void trace_next();
   std::optional<detail::CutSearch> cut_search() const;
   void see_tensor(const Weak<State>& weak, const std::string& name, const Tensor& tensor);
   /// Hooks of leaves are kept between steps.
-  void watch_leaf(const Weak<State>& weak, const std::string& name, size_t which, const Tensor& leaf);
+  void watch_leaf(const Weak<State>& weak, const std::string& name, size_t index, const Tensor& leaf);
 
   class Living {
    public:
@@ -113,11 +113,11 @@ struct GradientRecorder::State {
   /// The thread that sends its `watch` calls to this recorder, and the state itself for them.
   std::atomic<std::thread::id> thread = std::this_thread::get_id();
   Weak<State> self;
-  std::vector<Callback<void(const History&, const RecordedStep&)>> listeners;
+  std::vector<Callback<void(const History&, const HistoryStep&)>> listeners;
   int64_t now = 0, first = 0;
   /// Every stride-th recorded step is kept.
   int64_t stride = 1;
-  RecordedStep pending;
+  HistoryStep pending;
   std::vector<CallCourse> courses;  ///< of this step, by watched index
   Calls calls;
   uint64_t last_inputs = 0;
@@ -142,7 +142,7 @@ template <class Parameters>
 void find_shared_memory(const Parameters& parameters, History& history) {
   struct Range {
     const char *begin, *end;
-    size_t which;
+    size_t index;
   };
   std::vector<Range> ranges;
   for (size_t i = 0; i < parameters.size(); ++i) {
@@ -151,7 +151,7 @@ void find_shared_memory(const Parameters& parameters, History& history) {
   }
   std::ranges::sort(ranges, {}, &Range::begin);
   for (size_t i = 1; i < ranges.size(); ++i) {
-    const size_t a = std::min(ranges[i - 1].which, ranges[i].which), b = std::max(ranges[i - 1].which, ranges[i].which);
+    const size_t a = std::min(ranges[i - 1].index, ranges[i].index), b = std::max(ranges[i - 1].index, ranges[i].index);
     const bool same = parameters[a].tensor.impl() == parameters[b].tensor.impl();
     if (ranges[i].begin >= ranges[i - 1].end || same) continue;
     history.program.shared.push_back({history.watched[a].name, history.watched[b].name, "", false});
@@ -175,25 +175,25 @@ void merge(std::optional<Statistics>& into, const Statistics& more, bool togethe
 
 }  // namespace
 
-Observation& GradientRecorder::State::observation(size_t which) {
-  if (pending.of.size() <= which) pending.of.resize(which + 1);
-  return pending.of[which];
+Observation& GradientRecorder::State::observation(size_t index) {
+  if (pending.observations.size() <= index) pending.observations.resize(index + 1);
+  return pending.observations[index];
 }
 
-void GradientRecorder::State::see(const Side& side, size_t which, const Tensor& tensor, std::optional<size_t> call) {
+void GradientRecorder::State::see(const Side& side, size_t index, const Tensor& tensor, std::optional<size_t> call) {
   if (!due() || !tensor.defined() || tensor.device().type == DeviceType::meta) return;
   const detail::UnwatchedScope aside;
   const Statistics seen = statistics(tensor);
   const auto bins = histogram_due() ? Shared<Histogram>::make(magnitude_histogram(tensor)) : nullptr;
   const std::lock_guard lock(mutex);
-  Observation& o = observation(which);
+  Observation& o = observation(index);
   merge(o.*side.statistics, seen, call.has_value());
   if (bins) o.*side.histogram = bins;
-  auto& first = history.watched[which].*side.bad;
+  auto& first = history.watched[index].*side.bad;
   if (seen.non_finite > 0 && !first) first = now;
   if (!call) return;
-  if (courses.size() <= which) courses.resize(which + 1);
-  std::vector<double>& rms = side.bad == &Watched::bad_value ? courses[which].values : courses[which].gradients;
+  if (courses.size() <= index) courses.resize(index + 1);
+  std::vector<double>& rms = side.bad == &Watched::bad_value ? courses[index].values : courses[index].gradients;
   if (rms.size() <= *call) rms.resize(*call + 1, -1);
   rms[*call] = seen.non_finite > 0 ? NAN : seen.rms();
 }
@@ -280,20 +280,20 @@ void GradientRecorder::State::end_courses() {
   const auto is_bad = [](const CallCourse& c) {
     return std::ranges::any_of(c.values, [](double v) { return std::isnan(v); });
   };
-  for (size_t which = 0; which < courses.size(); ++which) {
-    CallCourse& course = courses[which];
+  for (size_t index = 0; index < courses.size(); ++index) {
+    CallCourse& course = courses[index];
     if (course.values.size() > 1) {
-      auto known = std::ranges::find(kept, which, &CallCourse::which);
-      if (known == kept.end()) known = kept.insert(known, {.which = which});
-      if (!is_bad(*known)) *known = {which, now, course.values, course.gradients};
+      auto known = std::ranges::find(kept, index, &CallCourse::index);
+      if (known == kept.end()) known = kept.insert(known, {.index = index});
+      if (!is_bad(*known)) *known = {index, now, course.values, course.gradients};
     }
     course.values.clear(), course.gradients.clear();
   }
 }
 
 // When the history is full, every second step is dropped, and later only every second one is added.
-void GradientRecorder::State::keep(RecordedStep&& step) {
-  const auto goes = [&](const RecordedStep& s) { return number(s.step) % stride != 0; };
+void GradientRecorder::State::keep(HistoryStep&& step) {
+  const auto goes = [&](const HistoryStep& s) { return number(s.step) % stride != 0; };
   if (goes(step)) return;
   auto& steps = history.steps;
   if (static_cast<int64_t>(steps.size()) >= options.kept_steps) {
@@ -316,18 +316,18 @@ GradientRecorder::GradientRecorder(NamedTensors parameters, RecorderOptions opti
     if (!tensor.is_leaf()) fail(fmt::format("'{}' is no leaf: the result of an op goes to watch()", name));
   }
   for (auto& [name, tensor] : parameters) {
-    const size_t which = state_->history.watched.size();
+    const size_t index = state_->history.watched.size();
     state_->history.watched.push_back(
         {.name = name, .epsilon = epsilon_of(tensor.dtype()), .trained = tensor.requires_grad()});
     if (tensor.requires_grad()) {
-      state_->tracer->add_parameter(tensor.impl(), which);
+      state_->tracer->add_parameter(tensor.impl(), index);
       own(register_post_accumulate_grad_hook(
           tensor,
-          [weak = Weak(state_), which](const Tensor& leaf) {
+          [weak = Weak(state_), index](const Tensor& leaf) {
             const auto state = weak.lock();
             if (state == nullptr) return;
-            state->see(gradients, which, leaf.grad());
-            state->parameters[which].had_gradient = true;
+            state->see(gradients, index, leaf.grad());
+            state->parameters[index].had_gradient = true;
           },
           where));
     }
@@ -373,24 +373,24 @@ void GradientRecorder::see_output(const Weak<State>& weak, const std::string& na
 void GradientRecorder::State::see_tensor(const Weak<State>& weak, const std::string& name, const Tensor& tensor) {
   if (!due() || !is_floating(tensor.dtype())) return;
   const bool recorded = grad_mode().enabled && needs_gradient(tensor.impl());
-  size_t which = 0, call = 0;
+  size_t index = 0, call = 0;
   {
     const std::lock_guard lock(mutex);
     const auto [entry, fresh] = activations.try_emplace(name, history.watched.size());
     if (fresh) history.watched.push_back({.name = name, .kind = WatchedKind::activation});
-    which = entry->second;
-    if (which < courses.size()) call = courses[which].values.size();
-    Watched& w = history.watched[which];
+    index = entry->second;
+    if (index < courses.size()) call = courses[index].values.size();
+    Watched& w = history.watched[index];
     if (w.op.empty() && recorded && !tensor.is_leaf()) {
       const Node& node = *tensor.impl()->node;
       w.op = node.op, w.place = detail::short_place(node.where);
     }
   }
-  see(values, which, tensor, call);
+  see(values, index, tensor, call);
   if (!recorded) return;
-  if (tensor.is_leaf()) return watch_leaf(weak, name, which, tensor);
-  const auto see_gradient = [weak, which, call](const Tensor& gradient) {
-    if (const auto s = weak.lock()) s->see(gradients, which, gradient, call);
+  if (tensor.is_leaf()) return watch_leaf(weak, name, index, tensor);
+  const auto see_gradient = [weak, index, call](const Tensor& gradient) {
+    if (const auto s = weak.lock()) s->see(gradients, index, gradient, call);
   };
   register_hook(tensor, see_gradient, Location::none());  // registered here, so that tracing ignores it
 }
@@ -447,14 +447,14 @@ void GradientRecorder::note_shared(const std::string& first, const std::string& 
   state_->history.program.shared.push_back({first, second, kind});
 }
 
-void GradientRecorder::State::watch_leaf(const Weak<State>& weak, const std::string& name, size_t which,
+void GradientRecorder::State::watch_leaf(const Weak<State>& weak, const std::string& name, size_t index,
                                          const Tensor& leaf) {
   const std::lock_guard lock(mutex);
   auto& [seen, hook] = leaves[name];
   if (seen.defined() && seen.impl() == leaf.impl()) return;
   hook.remove();
-  const auto see_gradient = [weak, which](const Tensor& gradient) {
-    if (const auto s = weak.lock()) s->see(gradients, which, gradient, 0);
+  const auto see_gradient = [weak, index](const Tensor& gradient) {
+    if (const auto s = weak.lock()) s->see(gradients, index, gradient, 0);
   };
   hook = register_hook(leaf, see_gradient, Location::none());
   seen = leaf;
@@ -480,7 +480,7 @@ void GradientRecorder::step(std::optional<double> loss, Location) {
       const std::lock_guard lock(state.mutex);
       state.see_update(state.parameters[i], state.observation(i));
     }
-    RecordedStep done;
+    HistoryStep done;
     {
       const std::lock_guard lock(state.mutex);
       done = std::exchange(state.pending, {});
@@ -525,16 +525,16 @@ void GradientRecorder::remember(const History& earlier) {
     if (old.bad_value) now.bad_value = std::min(*old.bad_value, now.bad_value.value_or(*old.bad_value));
     if (old.bad_gradient) now.bad_gradient = std::min(*old.bad_gradient, now.bad_gradient.value_or(*old.bad_gradient));
   }
-  const std::vector<RecordedStep> own = std::exchange(state.history.steps, {});
-  for (const RecordedStep& step : earlier.steps) {
-    RecordedStep placed{step.step, step.loss, {}};
-    for (size_t i = 0; i < step.of.size(); ++i) {
-      placed.of.resize(std::max(placed.of.size(), places[i] + 1));
-      placed.of[places[i]] = step.of[i];
+  const std::vector<HistoryStep> own = std::exchange(state.history.steps, {});
+  for (const HistoryStep& step : earlier.steps) {
+    HistoryStep placed{step.step, step.loss, {}};
+    for (size_t i = 0; i < step.observations.size(); ++i) {
+      placed.observations.resize(std::max(placed.observations.size(), places[i] + 1));
+      placed.observations[places[i]] = step.observations[i];
     }
     state.keep(std::move(placed));
   }
-  for (const RecordedStep& step : own) state.keep(RecordedStep(step));
+  for (const HistoryStep& step : own) state.keep(HistoryStep(step));
 }
 
 bool GradientRecorder::finite() const {
@@ -547,7 +547,7 @@ bool GradientRecorder::finite() const {
 
 const History& GradientRecorder::history() const { return state_->history; }
 
-void GradientRecorder::on_step(Callback<void(const History&, const RecordedStep&)> call) {
+void GradientRecorder::on_step(Callback<void(const History&, const HistoryStep&)> call) {
   state_->listeners.push_back(std::move(call));
 }
 

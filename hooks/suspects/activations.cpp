@@ -47,10 +47,10 @@ std::vector<std::pair<size_t, Slopes>> slopes_of(const Facts& facts) {
 }
 
 /// Whether this parameter's gradient passed a call of the site in the last trace.
-bool comes_through(const Facts& facts, size_t which, size_t site) {
+bool comes_through(const Facts& facts, size_t index, size_t site) {
   const Trace& trace = *facts.traces.back();
   for (const Arrival& a : trace.arrivals) {
-    if (a.which != which) continue;
+    if (a.index != index) continue;
     for (int32_t at = a.from; at != Passage::loss; at = trace.passages[static_cast<size_t>(at)].from) {
       if (trace.passages[static_cast<size_t>(at)].site == site) return true;
     }
@@ -71,9 +71,9 @@ Suspect told(const Facts& facts, size_t site, const Slopes& s) {
       out.followers.push_back(i);
     }
   }
-  if (!where.parameters.empty()) out.which = where.parameters.front();
-  else if (!out.followers.empty()) out.which = out.followers.front();
-  std::erase(out.followers, out.which);
+  if (!where.parameters.empty()) out.index = where.parameters.front();
+  else if (!out.followers.empty()) out.index = out.followers.front();
+  std::erase(out.followers, out.index);
   const bool dead = s.closed > dead_share;
   out.text = fmt::format("{} {}: the slope of {:.3g} % of its elements is {}; it keeps values from {:.3g} to {:.3g}",
                          name_in_text(where), dead ? "is dead" : "is saturated", 100 * (dead ? s.closed : s.flat),

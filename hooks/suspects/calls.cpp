@@ -26,9 +26,9 @@ std::string each(double grown, size_t calls) { return figure(std::pow(grown, 1.0
 
 }  // namespace
 
-std::string bad_call_in_text(const Facts& facts, size_t which) {
+std::string bad_call_in_text(const Facts& facts, size_t index) {
   const auto& all = facts.history.program.calls;
-  const auto course = std::ranges::find(all, which, &CallCourse::which);
+  const auto course = std::ranges::find(all, index, &CallCourse::index);
   if (course == all.end()) return "";
   const auto& values = course->values;
   const auto bad = std::ranges::find_if(values, [](double v) { return std::isnan(v); });
@@ -45,18 +45,18 @@ std::string bad_call_in_text(const Facts& facts, size_t which) {
 std::vector<Suspect> find_calls(const Facts& facts) {
   std::vector<Suspect> out;
   for (const CallCourse& c : facts.history.program.calls) {
-    if (c.which >= facts.courses.size() || facts.was_bad(c.which)) continue;
+    if (c.index >= facts.courses.size() || facts.was_bad(c.index)) continue;
     const size_t calls = c.values.size();
-    const std::string name = name_in_text(facts.watched(c.which));
+    const std::string name = name_in_text(facts.watched(c.index));
     std::vector<double> back(c.gradients.rbegin(), c.gradients.rend());
     if (const double forward = steady_growth(c.values); forward >= growth) {
-      out.push_back({Trouble::exploding, c.which,
+      out.push_back({Trouble::exploding, c.index,
                      fmt::format("{} grows {} times over {} calls in a step, {} times each: from an rms of {} to {}",
                                  name, figure(forward), calls, each(forward, calls), figure(c.values.front()),
                                  figure(c.values.back()))});
     } else if (const double backward = steady_growth(back); backward >= growth) {
       out.push_back(
-          {Trouble::exploding, c.which,
+          {Trouble::exploding, c.index,
            fmt::format("the gradient of {} grows {} times from call {} back to call 1, {} times each: from an "
                        "rms of {} to {}",
                        name, figure(backward), calls, each(backward, back.size()), figure(back.front()),

@@ -28,11 +28,11 @@ std::string reason(const Cut& cut, bool several) {
 
 }  // namespace
 
-std::string names_in_text(const Facts& facts, const std::vector<size_t>& which) {
-  constexpr size_t most = 3;
+std::string names_in_text(const Facts& facts, const std::vector<size_t>& indices) {
+  constexpr size_t limit = 3;
   std::vector<std::string> names;
-  for (size_t i = 0; i < std::min(most, which.size()); ++i) names.push_back(facts.watched(which[i]).name);
-  if (which.size() > most) return fmt::format("{} and {} more", fmt::join(names, ", "), which.size() - most);
+  for (size_t i = 0; i < std::min(limit, indices.size()); ++i) names.push_back(facts.watched(indices[i]).name);
+  if (indices.size() > limit) return fmt::format("{} and {} more", fmt::join(names, ", "), indices.size() - limit);
   const std::string last = names.back();
   names.pop_back();
   return names.empty() ? last : fmt::format("{} and {}", fmt::join(names, ", "), last);
@@ -41,23 +41,23 @@ std::string names_in_text(const Facts& facts, const std::vector<size_t>& which) 
 std::vector<Suspect> find_cuts(const Facts& facts) {
   std::vector<std::pair<const Cut*, std::vector<size_t>>> groups;
   for (const Cut& cut : facts.history.program.cuts) {
-    if (cut.which >= facts.courses.size()) continue;
-    if (facts.courses[cut.which].had_gradient() || facts.watched(cut.which).bad_gradient) continue;
+    if (cut.index >= facts.courses.size()) continue;
+    if (facts.courses[cut.index].had_gradient() || facts.watched(cut.index).bad_gradient) continue;
     const auto same = [&](const auto& g) {
       return g.first->kind == cut.kind && g.first->op == cut.op && g.first->place == cut.place;
     };
     auto known = std::ranges::find_if(groups, same);
     if (known == groups.end()) known = groups.insert(known, {&cut, {}});
-    known->second.push_back(cut.which);
+    known->second.push_back(cut.index);
   }
   std::vector<Suspect> out;
   const size_t steps = facts.history.steps.size();
-  for (auto& [cut, which] : groups) {
-    std::ranges::sort(which);
-    Suspect s{Trouble::frozen, which.front(), ""};
-    s.followers.assign(which.begin() + 1, which.end());
-    s.text = fmt::format("no gradient came to {} in {} step{}: {}", names_in_text(facts, which), steps,
-                         steps == 1 ? "" : "s", reason(*cut, which.size() > 1));
+  for (auto& [cut, indices] : groups) {
+    std::ranges::sort(indices);
+    Suspect s{Trouble::frozen, indices.front(), ""};
+    s.followers.assign(indices.begin() + 1, indices.end());
+    s.text = fmt::format("no gradient came to {} in {} step{}: {}", names_in_text(facts, indices), steps,
+                         steps == 1 ? "" : "s", reason(*cut, indices.size() > 1));
     out.push_back(std::move(s));
   }
   return out;

@@ -86,7 +86,7 @@ double distance_gone(const Facts& facts) {
 // A net that starts to learn late has the same loss, so report it only if the parameters have moved far.
 std::optional<Suspect> settled_blind(const Facts& facts) {
   std::vector<double> losses;
-  for (const RecordedStep& s : facts.history.steps) {
+  for (const HistoryStep& s : facts.history.steps) {
     if (!s.loss || !std::isfinite(*s.loss)) return {};
     losses.push_back(*s.loss);
   }

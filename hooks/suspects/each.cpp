@@ -9,73 +9,74 @@ namespace weft::detail {
 
 namespace {
 
-std::optional<Suspect> exploding(const Facts& facts, size_t which) {
-  const Course& c = facts.courses[which];
+std::optional<Suspect> exploding(const Facts& facts, size_t index) {
+  const Course& c = facts.courses[index];
   const double now = largest_of_last(c.gradient_rms), least = smallest_of_last(c.gradient_rms);
   const double before = median_before(c.gradient_rms);
-  const std::string name = name_in_text(facts.watched(which));
+  const std::string name = name_in_text(facts.watched(index));
   if (before > 0 && least > 100 * before) {
-    return Suspect{Trouble::exploding, which,
+    return Suspect{Trouble::exploding, index,
                    fmt::format("the gradient of {} grew to an rms of {}, {} times its median", name, figure(now),
                                figure(now / before))};
   }
   // The loss may have a large scale: without large updates it is no explosion.
   const bool moves = c.update_ratios.empty() || largest_of_last(c.update_ratios) > 0.1;
   if (least > 1e4 && moves) {
-    return Suspect{Trouble::exploding, which, fmt::format("the gradient of {} has an rms of {}", name, figure(now))};
+    return Suspect{Trouble::exploding, index, fmt::format("the gradient of {} has an rms of {}", name, figure(now))};
   }
   return {};
 }
 
 /// Whether an op that sums over rows, such as a bias gradient, received a healthy gradient. Then its terms cancel, as
 /// before a normalization, and nothing vanishes.
-bool cancels(const Facts& facts, size_t which) {
+bool cancels(const Facts& facts, size_t index) {
   if (facts.traces.empty()) return false;
   const Trace& trace = *facts.traces.back();
   double count = 0;
-  for (const RecordedStep& step : facts.history.steps) {
-    if (which < step.of.size() && step.of[which].value) count = static_cast<double>(step.of[which].value->count);
+  for (const HistoryStep& step : facts.history.steps) {
+    if (index < step.observations.size() && step.observations[index].value)
+      count = static_cast<double>(step.observations[index].value->count);
   }
   for (const Arrival& a : trace.arrivals) {
-    if (a.which != which || a.from == Passage::loss) continue;
+    if (a.index != index || a.from == Passage::loss) continue;
     const Passage& p = trace.passages[static_cast<size_t>(a.from)];
     return static_cast<double>(p.count) > count && a.norm < 1e-3 * p.arrived;
   }
   return false;
 }
 
-std::optional<Suspect> vanishing(const Facts& facts, size_t which) {
-  const Course& c = facts.courses[which];
+std::optional<Suspect> vanishing(const Facts& facts, size_t index) {
+  const Course& c = facts.courses[index];
   const double now = largest_of_last(c.gradient_rms);
-  const double typical = facts.typical_gradient[static_cast<int>(facts.watched(which).kind)];
+  const double typical = facts.typical_gradient[static_cast<int>(facts.watched(index).kind)];
   // Nets learn even if their first layers' gradients are 1000 times weaker. A gradient that used to be large means that
   // the net has learned.
-  if (!(now > 0) || now > 1e-4 || now >= typical / 1000 || cancels(facts, which)) return {};
+  if (!(now > 0) || now > 1e-4 || now >= typical / 1000 || cancels(facts, index)) return {};
   const double once = *std::ranges::max_element(c.gradient_rms);
   if (once > 1e3 * now && once > typical / 100) return {};
-  return Suspect{Trouble::vanishing, which,
+  return Suspect{Trouble::vanishing, index,
                  fmt::format("the gradient of {} has an rms of {}, {} times less than the median layer's",
-                             name_in_text(facts.watched(which)), figure(now), figure(typical / now))};
+                             name_in_text(facts.watched(index)), figure(now), figure(typical / now))};
 }
 
 /// Whether the gradients of several uses of a parameter cancel, as for a bias that a difference cancels.
-bool is_balanced(const Facts& facts, size_t which) {
+bool is_balanced(const Facts& facts, size_t index) {
   if (facts.traces.empty()) return false;
   const auto& arrivals = facts.traces.back()->arrivals;
-  const auto found = std::ranges::find(arrivals, which, &Arrival::which);
+  const auto found = std::ranges::find(arrivals, index, &Arrival::index);
   return found != arrivals.end() && found->norm > 0;
 }
 
 /// ": it is 0 behind softmax at net.cpp:12": the op on the path that received a gradient and passed on none.
-std::string lost_in_text(const Facts& facts, size_t which) {
+std::string lost_in_text(const Facts& facts, size_t index) {
   if (facts.traces.empty()) return "";
   const Trace& trace = *facts.traces.back();
-  const auto arrival = std::ranges::find(trace.arrivals, which, &Arrival::which);
+  const auto arrival = std::ranges::find(trace.arrivals, index, &Arrival::index);
   if (arrival == trace.arrivals.end()) return "";
   for (int32_t at = arrival->from; at != Passage::loss; at = trace.passages[static_cast<size_t>(at)].from) {
     const Passage& p = trace.passages[static_cast<size_t>(at)];
     if (p.arrived > 0 && p.left == 0) {
-      return fmt::format(": {} sends nothing on of what arrives there", name_in_text(facts.history.sites[p.site]));
+      return fmt::format(": {} passes nothing of the arriving gradient on", name_in_text(facts.history.sites[p.site]));
     }
   }
   return "";
@@ -95,31 +96,31 @@ void fold_dead(std::vector<Suspect>& found) {
         ++k;
         continue;
       }
-      found[i].followers.push_back(found[k].which);
+      found[i].followers.push_back(found[k].index);
       found.erase(found.begin() + static_cast<ptrdiff_t>(k));
     }
     found[i].text += more_in_text(found[i].followers.size(), "like it");
   }
 }
 
-std::optional<Suspect> still(const Facts& facts, size_t which) {
-  const Watched& w = facts.watched(which);
-  const Course& c = facts.courses[which];
+std::optional<Suspect> still(const Facts& facts, size_t index) {
+  const Watched& w = facts.watched(index);
+  const Course& c = facts.courses[index];
   if (w.kind == WatchedKind::activation) {
     const double share = smallest_of_last(c.value_zeros);
     if (share <= 0.95 || !c.had_gradient()) return {};
-    return Suspect{Trouble::dead, which, fmt::format("{:.3g} % of {} is 0", 100 * share, name_in_text(w))};
+    return Suspect{Trouble::dead, index, fmt::format("{:.3g} % of {} is 0", 100 * share, name_in_text(w))};
   }
   if (!w.trained) return {};
   if (!c.had_gradient() && !w.bad_gradient) {
     const size_t steps = facts.history.steps.size();
-    return Suspect{Trouble::frozen, which,
+    return Suspect{Trouble::frozen, index,
                    fmt::format("no gradient came to {} in {} step{}: is it used, and does it require one?", w.name,
                                steps, steps == 1 ? "" : "s")};
   }
-  if (smallest_of_last(c.gradient_zeros) == 1 && !is_balanced(facts, which)) {
-    return Suspect{Trouble::dead, which,
-                   fmt::format("the whole gradient of {} is 0{}", w.name, lost_in_text(facts, which))};
+  if (smallest_of_last(c.gradient_zeros) == 1 && !is_balanced(facts, index)) {
+    return Suspect{Trouble::dead, index,
+                   fmt::format("the whole gradient of {} is 0{}", w.name, lost_in_text(facts, index))};
   }
   return {};
 }

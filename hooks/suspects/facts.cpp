@@ -10,11 +10,11 @@ namespace {
 
 constexpr size_t judged_traces = 3;
 
-Course course_of(const History& history, size_t which) {
+Course course_of(const History& history, size_t index) {
   Course c;
-  for (const RecordedStep& step : history.steps) {
-    if (which >= step.of.size()) continue;
-    const Observation& o = step.of[which];
+  for (const HistoryStep& step : history.steps) {
+    if (index >= step.observations.size()) continue;
+    const Observation& o = step.observations[index];
     if (o.gradient && o.gradient->non_finite < o.gradient->count) {
       c.gradient_rms.push_back(o.gradient->rms());
       c.gradient_zeros.push_back(o.gradient->zero_share());

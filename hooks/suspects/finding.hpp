@@ -30,9 +30,9 @@ struct Facts {
   /// The last traces, and the judged ones of them; empty if there is only one trace.
   std::vector<const Trace*> traces = {};
 
-  const Watched& watched(size_t which) const { return history.watched[which]; }
-  bool is_parameter(size_t which) const { return watched(which).kind == WatchedKind::parameter; }
-  bool was_bad(size_t which) const { return watched(which).bad_value || watched(which).bad_gradient; }
+  const Watched& watched(size_t index) const { return history.watched[index]; }
+  bool is_parameter(size_t index) const { return watched(index).kind == WatchedKind::parameter; }
+  bool was_bad(size_t index) const { return watched(index).bad_value || watched(index).bad_gradient; }
 };
 
 Facts gather_facts(const History& history);
@@ -51,16 +51,16 @@ std::string name_in_text(const Watched& w);
 /// "sigmoid at net.cpp:12"
 std::string name_in_text(const OpSite& site);
 /// "a, b and c"
-std::string names_in_text(const Facts& facts, const std::vector<size_t>& which);
+std::string names_in_text(const Facts& facts, const std::vector<size_t>& indices);
 /// ", in call 37 of 50", if the call that left the range is known.
-std::string bad_call_in_text(const Facts& facts, size_t which);
+std::string bad_call_in_text(const Facts& facts, size_t index);
 /// "; and 3 more parameters" or nothing.
 std::string more_in_text(size_t followers, const char* what);
 
 /// A step that moved most parameters of a minimum size far from their values.
 struct Leap {
   size_t at;     ///< index into History::steps
-  size_t which;  ///< the parameter that moved farthest
+  size_t index;  ///< the parameter that moved farthest
   double ratio;  ///< its movement relative to its norm
   size_t parameters;
 };

@@ -31,8 +31,8 @@ struct Strength {
   const Arrival* arrival = nullptr;
   double here = 0;
   int32_t strongest = Passage::loss, weakest = Passage::loss;
-  double most = 0, least = 0;
-  double fall() const { return here > 0 ? most / here : 1; }
+  double strongest_norm = 0, least = 0;
+  double fall() const { return here > 0 ? strongest_norm / here : 1; }
   double rise() const { return least > 0 ? here / least : 1; }
 };
 
@@ -40,16 +40,16 @@ struct Strength {
 std::vector<Strength> strengths_of(const Trace& trace, const std::vector<OpSite>& sites, size_t parameters) {
   std::vector<Strength> out(parameters);
   for (const Arrival& a : trace.arrivals) {
-    if (a.from == Passage::loss || a.which >= parameters) continue;
+    if (a.from == Passage::loss || a.index >= parameters) continue;
     Strength s{.arrival = &a, .here = passage(trace, a.from).arrived};
     if (!(s.here > 0) || !std::isfinite(s.here)) continue;
     for (const int32_t at : way_to_loss(trace, a)) {
-      const double there = passage(trace, at).arrived;
-      if (sites[passage(trace, at).site].parameters.empty() || !(there > 0) || !std::isfinite(there)) continue;
-      if (s.strongest == Passage::loss || there > s.most) s.strongest = at, s.most = there;
-      if (s.weakest == Passage::loss || there < s.least) s.weakest = at, s.least = there;
+      const double arrived = passage(trace, at).arrived;
+      if (sites[passage(trace, at).site].parameters.empty() || !(arrived > 0) || !std::isfinite(arrived)) continue;
+      if (s.strongest == Passage::loss || arrived > s.strongest_norm) s.strongest = at, s.strongest_norm = arrived;
+      if (s.weakest == Passage::loss || arrived < s.least) s.weakest = at, s.least = arrived;
     }
-    out[a.which] = s;
+    out[a.index] = s;
   }
   return out;
 }
@@ -86,14 +86,14 @@ std::string blamed_text(const History& history, const LargestChange& b) {
   return fmt::format(", most of it in {} calls of {} ({} times each)", b.calls, name, figure(each));
 }
 
-double least_fall(const std::vector<std::vector<Strength>>& all, size_t which) {
+double least_fall(const std::vector<std::vector<Strength>>& all, size_t index) {
   double out = INFINITY;
-  for (const auto& strengths : all) out = std::min(out, strengths[which].fall());
+  for (const auto& strengths : all) out = std::min(out, strengths[index].fall());
   return out;
 }
-double least_rise(const std::vector<std::vector<Strength>>& all, size_t which) {
+double least_rise(const std::vector<std::vector<Strength>>& all, size_t index) {
   double out = INFINITY;
-  for (const auto& strengths : all) out = std::min(out, strengths[which].rise());
+  for (const auto& strengths : all) out = std::min(out, strengths[index].rise());
   return out;
 }
 
@@ -124,14 +124,14 @@ std::optional<Suspect> told(const Facts& facts, const std::vector<Strength>& now
   const size_t worst = *std::ranges::max_element(found, weaker);
   const Strength& s = now[worst];
   const int32_t reference = falling ? s.strongest : s.weakest;
-  const size_t there = history.sites[passage(trace, reference).site].parameters.front();
+  const size_t target = history.sites[passage(trace, reference).site].parameters.front();
   Suspect out{falling ? Trouble::vanishing : Trouble::exploding, first, ""};
   for (const size_t p : found) {
     if (p != first) out.followers.push_back(p);
   }
   out.text = fmt::format("the gradient of {} has an rms of {}: from {} back to {} it {} {} times{}",
                          history.watched[first].name, figure(largest_of_last(facts.courses[first].gradient_rms)),
-                         history.watched[there].name, history.watched[worst].name, falling ? "falls" : "grows",
+                         history.watched[target].name, history.watched[worst].name, falling ? "falls" : "grows",
                          figure(falling ? s.fall() : s.rise()),
                          blamed_text(history, blame(trace, *s.arrival, reference, falling)));
   out.text += more_in_text(out.followers.size(), falling ? "before it starve" : "before it");
@@ -141,7 +141,7 @@ std::optional<Suspect> told(const Facts& facts, const std::vector<Strength>& now
 // Only if gradients are tiny everywhere from the first step on, which excludes a converged net.
 std::optional<Suspect> tiny_everywhere(const Facts& facts) {
   const History& history = facts.history;
-  double most = 0;
+  double strongest_norm = 0;
   std::vector<size_t> all;
   std::optional<size_t> largest;
   for (size_t i = 0; i < facts.courses.size(); ++i) {
@@ -150,18 +150,18 @@ std::optional<Suspect> tiny_everywhere(const Facts& facts) {
     const double here = *std::ranges::max_element(rms);
     if (here == 0) continue;
     all.push_back(i);
-    if (!largest || here > most) most = here, largest = i;
+    if (!largest || here > strongest_norm) strongest_norm = here, largest = i;
   }
-  if (!largest || most > 1e-8 || facts.typical_update > 1e-6) return {};
+  if (!largest || strongest_norm > 1e-8 || facts.typical_update > 1e-6) return {};
   Suspect out{Trouble::vanishing, *largest,
               fmt::format("every gradient is tiny from the first step on: {} has the largest, with an rms of {}",
-                          history.watched[*largest].name, figure(most))};
+                          history.watched[*largest].name, figure(strongest_norm))};
   for (const size_t p : all) {
     if (p != *largest) out.followers.push_back(p);
   }
   if (facts.traces.empty()) return out;
   for (const Arrival& a : facts.traces.back()->arrivals) {
-    if (a.which == *largest) {
+    if (a.index == *largest) {
       out.text += blamed_text(history, blame(*facts.traces.back(), a, Passage::loss, true));
     }
   }

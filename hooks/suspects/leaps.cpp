@@ -13,7 +13,7 @@ namespace {
 constexpr double far = 0.5, usual = 1e-3;
 
 struct Moved {
-  size_t which;
+  size_t index;
   double ratio;
 };
 
@@ -21,9 +21,9 @@ struct Moved {
 std::vector<Moved> moved_far(const Facts& facts, size_t at, double typical) {
   const auto& steps = facts.history.steps;
   std::vector<Moved> out;
-  for (size_t i = 0; i < steps[at].of.size() && i < steps[at - 1].of.size(); ++i) {
-    const auto& before = steps[at - 1].of[i].value;
-    const auto& ratio = steps[at].of[i].update_ratio;
+  for (size_t i = 0; i < steps[at].observations.size() && i < steps[at - 1].observations.size(); ++i) {
+    const auto& before = steps[at - 1].observations[i].value;
+    const auto& ratio = steps[at].observations[i].update_ratio;
     const bool sized = facts.is_parameter(i) && before && before->rms() > typical / 10;
     const double each = ratio ? *ratio / static_cast<double>(facts.history.every) : 0;
     if (sized && each >= far) out.push_back({i, each});
@@ -44,8 +44,8 @@ std::optional<Leap> first_leap(const Facts& facts) {
   for (size_t at = 1; at < steps.size(); ++at) {
     std::vector<Moved> moved = moved_far(facts, at, typical);
     if (moved.size() < 2 || moved.size() * 2 < sizes.size()) continue;
-    const auto most = std::ranges::max_element(moved, {}, &Moved::ratio);
-    return Leap{at, most->which, most->ratio, moved.size()};
+    const auto farthest = std::ranges::max_element(moved, {}, &Moved::ratio);
+    return Leap{at, farthest->index, farthest->ratio, moved.size()};
   }
   return {};
 }
@@ -53,7 +53,7 @@ std::optional<Leap> first_leap(const Facts& facts) {
 std::string leap_in_text(const Facts& facts, const Leap& leap) {
   const double factor = leap.ratio / usual;
   return fmt::format("step {} moved {} by {} of its norm{}{}", facts.history.steps[leap.at].step,
-                     facts.watched(leap.which).name, figure(leap.ratio), more_in_text(leap.parameters - 1, "as far"),
+                     facts.watched(leap.index).name, figure(leap.ratio), more_in_text(leap.parameters - 1, "as far"),
                      std::isfinite(factor)
                          ? fmt::format("; a rate {} times smaller moves it by {}", figure(factor), figure(usual))
                          : "");
@@ -76,14 +76,14 @@ std::vector<Suspect> find_leaps(const Facts& facts) {
   const double before = steps.front().loss.value_or(0), now = median(after);
   const bool lost = after.size() >= 2 * judged_steps && before > 0 && now > 0.8 * before;
   if (died < alive && !lost) return {};
-  Suspect out{Trouble::updates, leap->which, "steps are too large: " + leap_in_text(facts, *leap)};
+  Suspect out{Trouble::updates, leap->index, "steps are too large: " + leap_in_text(facts, *leap)};
   if (died >= alive && died > 0) {
     out.text += fmt::format("; since then the gradients of {} of {} parameters are 0", died, died + alive);
   } else {
     out.text += fmt::format("; the loss was {} at first and has stayed about {} since", figure(before), figure(now));
   }
   for (size_t i = 0; i < facts.courses.size(); ++i) {
-    if (i != leap->which) out.followers.push_back(i);
+    if (i != leap->index) out.followers.push_back(i);
   }
   return {std::move(out)};
 }

@@ -16,21 +16,21 @@ constexpr size_t judged_clippings = 4;
 
 std::optional<Suspect> clipped(const History& history) {
   if (history.traces.size() < judged_clippings) return {};
-  double least = INFINITY, most = 0;
+  double least = INFINITY, highest = 0;
   const Clipping* last = nullptr;
   for (size_t i = history.traces.size() - judged_clippings; i < history.traces.size(); ++i) {
     bool by_much = false;
     for (const Clipping& c : history.program.clippings) {
       if (c.step != history.traces[i].step || !(c.limit > 0) || c.norm < much * c.limit) continue;
       by_much = true, last = &c;
-      least = std::min(least, c.norm), most = std::max(most, c.norm);
+      least = std::min(least, c.norm), highest = std::max(highest, c.norm);
     }
     if (!by_much) return {};
   }
   return Suspect{Trouble::run, 0,
                  fmt::format("clip_grad_norm_ at {} shrinks the gradients in every step, and by much: their norm is {} "
                              "to {}, the limit {}; the steps are no longer those of the loss",
-                             last->place, figure(least), figure(most), figure(last->limit))};
+                             last->place, figure(least), figure(highest), figure(last->limit))};
 }
 
 std::string change_in_text(const HookChange& c) {
@@ -45,7 +45,7 @@ std::optional<Suspect> changed(const Facts& facts, const HookChange& c) {
   const bool now = !facts.history.traces.empty() && c.step == facts.history.traces.back().step;
   const bool strong = c.factor <= 1 / much || c.factor >= much || c.cosine < 0.5;
   if (!now || c.steps < 2 || !strong) return {};
-  const std::string whose = c.which ? facts.watched(*c.which).name : fmt::format("what {} at {} gives", c.op, c.at);
+  const std::string whose = c.index ? facts.watched(*c.index).name : fmt::format("the result of {} at {}", c.op, c.at);
   return Suspect{Trouble::run, 0,
                  fmt::format("a hook registered at {} changes the gradient of {}: it {}, in every step that was looked "
                              "at",
@@ -87,18 +87,19 @@ Suspect shared(const SharedParts& s) {
 namespace {
 
 /// Whether a parameter's grad differs from the gradient that arrived in this step; nothing if unknown.
-std::optional<bool> holds_more(const History& history, const Trace& trace, size_t which) {
-  const auto step = std::ranges::find(history.steps, trace.step, &RecordedStep::step);
-  if (step == history.steps.end() || which >= step->of.size() || !step->of[which].gradient) return {};
-  const Arrival* only = nullptr;
+std::optional<bool> holds_more(const History& history, const Trace& trace, size_t index) {
+  const auto step = std::ranges::find(history.steps, trace.step, &HistoryStep::step);
+  if (step == history.steps.end() || index >= step->observations.size() || !step->observations[index].gradient)
+    return {};
+  const Arrival* arrival = nullptr;
   for (const Arrival& a : trace.arrivals) {
-    if (a.which != which) continue;
-    if (only != nullptr) return {};
-    only = &a;
+    if (a.index != index) continue;
+    if (arrival != nullptr) return {};
+    arrival = &a;
   }
-  if (only == nullptr || !(only->norm > 0) || !std::isfinite(only->norm)) return {};
-  const double kept = step->of[which].gradient->norm;
-  return std::abs(kept - only->norm) > 1e-2 * only->norm;
+  if (arrival == nullptr || !(arrival->norm > 0) || !std::isfinite(arrival->norm)) return {};
+  const double kept = step->observations[index].gradient->norm;
+  return std::abs(kept - arrival->norm) > 1e-2 * arrival->norm;
 }
 
 // Accumulation over several batches within a step also appears in the first step, so it is excluded.
@@ -112,8 +113,8 @@ std::optional<Suspect> never_zeroed(const Facts& facts) {
     const auto stepped = std::ranges::find(history.program.optimizer_steps, trace.step, &OptimizerSteps::step);
     if (stepped == history.program.optimizer_steps.end()) return {};
     size_t more = 0, same = 0;
-    for (const ParameterStep& p : stepped->of) {
-      const auto holds = holds_more(history, trace, p.which);
+    for (const ParameterStep& p : stepped->parameters) {
+      const auto holds = holds_more(history, trace, p.index);
       if (holds) ++(*holds ? more : same);
     }
     if (more + same == 0 || (is_first ? more > 0 : more < 3 * same)) return {};

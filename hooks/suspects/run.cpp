@@ -45,7 +45,7 @@ std::optional<Suspect> growing_graph(const History& history) {
 
 /// Growth reported by a MemoryHistory that existed together with the recorder.
 std::optional<Suspect> growing_memory(const History& history) {
-  for (const MemoryRecord& record : history.memory) {
+  for (const DeviceMemory& record : history.memory) {
     if (record.growth.empty()) continue;
     return Suspect{
         Trouble::run, 0,
@@ -68,7 +68,7 @@ double repeated_share(const std::vector<double>& changes, size_t period) {
 
 std::optional<Suspect> periodic_loss(const History& history) {
   std::vector<double> losses;
-  for (const RecordedStep& step : history.steps) {
+  for (const HistoryStep& step : history.steps) {
     if (!step.loss || !std::isfinite(*step.loss)) return {};
     losses.push_back(*step.loss);
   }

@@ -14,9 +14,9 @@ class Ranking {
   explicit Ranking(const detail::Facts& facts) : facts_(facts), told_(facts.courses.size(), false) {}
 
   void add(std::vector<Suspect> found) {
-    std::erase_if(found, [&](const Suspect& s) { return names_one(s) && told_[s.which]; });
+    std::erase_if(found, [&](const Suspect& s) { return names_one(s) && told_[s.index]; });
     for (const Suspect& s : found) {
-      if (names_one(s)) told_[s.which] = true;
+      if (names_one(s)) told_[s.index] = true;
       for (const size_t f : s.followers) told_[f] = true;
     }
     suspects_.insert(suspects_.end(), std::make_move_iterator(found.begin()), std::make_move_iterator(found.end()));

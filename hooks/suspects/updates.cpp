@@ -11,26 +11,26 @@ namespace {
 
 constexpr double usual = 1e-3, too_small = 1e-6, too_large = 0.1;
 
-std::string gradient_text(const Facts& facts, size_t which) {
+std::string gradient_text(const Facts& facts, size_t index) {
   return fmt::format("its gradient has an rms of {}, the median layer's {}",
-                     figure(largest_of_last(facts.courses[which].gradient_rms)),
+                     figure(largest_of_last(facts.courses[index].gradient_rms)),
                      figure(facts.typical_gradient[static_cast<int>(WatchedKind::parameter)]));
 }
 
 /// The update ratio expected for this parameter from the other parameters' steps: proportional to gradients, as in
 /// gradient descent, or of equal size.
-double expected_ratio(const Facts& facts, size_t which) {
+double expected_ratio(const Facts& facts, size_t index) {
   std::vector<double> changes, rates;
   for (size_t i = 0; i < facts.courses.size(); ++i) {
     const Course& c = facts.courses[i];
     const double ratio = largest_of_last(c.update_ratios), gradient = largest_of_last(c.gradient_rms);
-    if (i == which || !(ratio > 0) || !std::isfinite(ratio) || !(gradient > 0)) continue;
+    if (i == index || !(ratio > 0) || !std::isfinite(ratio) || !(gradient > 0)) continue;
     changes.push_back(ratio * largest_of_last(c.value_rms));
     rates.push_back(changes.back() / gradient);
   }
   if (changes.empty()) return NAN;
-  const double mine = largest_of_last(facts.courses[which].gradient_rms);
-  return std::max(median(changes), median(rates) * mine) / largest_of_last(facts.courses[which].value_rms);
+  const double mine = largest_of_last(facts.courses[index].gradient_rms);
+  return std::max(median(changes), median(rates) * mine) / largest_of_last(facts.courses[index].value_rms);
 }
 
 bool gets_gradients(const Facts& facts, size_t i) {
@@ -40,7 +40,7 @@ bool gets_gradients(const Facts& facts, size_t i) {
 
 std::string rate_in_text(const std::vector<OptimizerSteps>& steps) {
   const auto is_zero = [](const ParameterStep& p) { return p.rate == 0; };
-  if (steps.empty() || !std::ranges::all_of(steps.back().of, is_zero)) return "is the learning rate 0?";
+  if (steps.empty() || !std::ranges::all_of(steps.back().parameters, is_zero)) return "is the learning rate 0?";
   const OptimizerSteps& last = steps.back();
   if (last.zero_place.empty()) return fmt::format("the learning rate of {} at {} is 0", last.optimizer, last.place);
   return fmt::format("the learning rate of {} is 0, set at {}", last.optimizer, last.zero_place);
@@ -110,9 +110,9 @@ bool is_too_large(const Facts& facts, const Course& c, double typical_value) {
 /// Fraction of a parameter's step that is weight decay; nothing if unknown.
 std::optional<double> decay_share(const Facts& facts, int64_t step, const ParameterStep& p) {
   const auto& steps = facts.history.steps;
-  const auto recorded = std::ranges::find(steps, step, &RecordedStep::step);
-  if (recorded == steps.end() || p.which >= recorded->of.size() || facts.history.every > 1) return {};
-  const Observation& o = recorded->of[p.which];
+  const auto recorded = std::ranges::find(steps, step, &HistoryStep::step);
+  if (recorded == steps.end() || p.index >= recorded->observations.size() || facts.history.every > 1) return {};
+  const Observation& o = recorded->observations[p.index];
   if (!o.value || !o.gradient || !o.update_ratio || !(*o.update_ratio > 0) || !(o.gradient->norm > 0)) return {};
   if (p.decoupled) return p.rate * p.decay / *o.update_ratio;
   const double pull = p.decay * o.value->norm;
@@ -127,9 +127,9 @@ std::optional<Suspect> decaying(const Facts& facts) {
   const auto& all = facts.history.program.optimizer_steps;
   std::vector<std::vector<double>> shares(facts.courses.size());
   for (const OptimizerSteps& s : all) {
-    for (const ParameterStep& p : s.of) {
-      if (p.which >= shares.size()) continue;
-      if (const auto share = decay_share(facts, s.step, p)) shares[p.which].push_back(*share);
+    for (const ParameterStep& p : s.parameters) {
+      if (p.index >= shares.size()) continue;
+      if (const auto share = decay_share(facts, s.step, p)) shares[p.index].push_back(*share);
     }
   }
   std::vector<size_t> found;
@@ -148,7 +148,7 @@ std::optional<Suspect> decaying(const Facts& facts) {
   const auto& sizes = facts.courses[found.front()].value_rms;
   const OptimizerSteps& last = all.back();
   double decay = 0;
-  for (const ParameterStep& p : last.of) decay = std::max(decay, p.decay);
+  for (const ParameterStep& p : last.parameters) decay = std::max(decay, p.decay);
   Suspect out{
       Trouble::updates, found.front(),
       fmt::format("weight decay outweighs the gradient: it is {:.0f} % of each step of {}, whose rms fell from {} "
@@ -165,16 +165,16 @@ std::optional<Suspect> sized(const Facts& facts, const std::vector<size_t>& foun
   std::vector<double> ratios;
   for (const size_t i : found) ratios.push_back(largest_of_last(facts.courses[i].update_ratios));
   const auto extreme = large ? std::ranges::max_element(ratios) : std::ranges::min_element(ratios);
-  const size_t which = found[static_cast<size_t>(extreme - ratios.begin())];
+  const size_t index = found[static_cast<size_t>(extreme - ratios.begin())];
   const double factor = large ? *extreme / usual : usual / *extreme;
-  Suspect out{Trouble::updates, which, ""};
+  Suspect out{Trouble::updates, index, ""};
   for (const size_t i : found) {
-    if (i != which) out.followers.push_back(i);
+    if (i != index) out.followers.push_back(i);
   }
   out.text = fmt::format(
       "steps are too {} for {}: each moves it by {} of its norm, and has for {} steps; {}; a rate {} "
       "times {} moves it by {}",
-      large ? "large" : "small", facts.watched(which).name, figure(*extreme), judged_steps, gradient_text(facts, which),
+      large ? "large" : "small", facts.watched(index).name, figure(*extreme), judged_steps, gradient_text(facts, index),
       figure(factor), large ? "smaller" : "larger", figure(usual));
   if (found.size() == all) out.text += "; it is so for every parameter";
   else out.text += more_in_text(found.size() - 1, "beside it");

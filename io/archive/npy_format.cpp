@@ -88,9 +88,9 @@ class HeaderText {
   void skip_spaces() { rest_.remove_prefix(std::min(rest_.find_first_not_of(" \n\t"), rest_.size())); }
   std::string_view take(size_t count, size_t behind) {
     if (count > rest_.size()) fail("a string in the header does not end");
-    const std::string_view taken = rest_.substr(0, count);
+    const std::string_view result = rest_.substr(0, count);
     rest_.remove_prefix(count + behind);
-    return taken;
+    return result;
   }
 
   std::string_view rest_;

@@ -53,9 +53,9 @@ class Machine {
   }
   std::string_view take(uint64_t count) {
     if (count > bytes_.size() - at_) fail("it is cut off");
-    const std::string_view taken = bytes_.substr(at_, count);
+    const std::string_view result = bytes_.substr(at_, count);
     at_ += count;
-    return taken;
+    return result;
   }
   // Little-endian.
   template <class T>
@@ -68,9 +68,9 @@ class Machine {
   std::string_view line() {
     const size_t end = bytes_.find('\n', at_);
     if (end == bytes_.npos) fail("it is cut off");
-    const std::string_view taken = take(end - at_);
+    const std::string_view result = take(end - at_);
     at_ = end + 1;
-    return taken;
+    return result;
   }
 
   // ---- stack ----

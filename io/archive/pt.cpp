@@ -238,11 +238,11 @@ void PtBuilder::add_entries(Contents& out, const Node& n) {
 void PtBuilder::call(Contents& out, const Node& n) {
   using Kind = PtValue::Kind;
   const std::vector<uint32_t>& arguments = node(n.parts[0]).parts;
-  const Node* only = arguments.size() == 1 ? &node(arguments[0]) : nullptr;
+  const Node* sole_argument = arguments.size() == 1 ? &node(arguments[0]) : nullptr;
   switch (*n.global) {
     case Global::set:
-      if (only == nullptr || only->kind != Part::list) fail(n, "a set is made of one list");
-      return add_set(out, n, *only);
+      if (sole_argument == nullptr || sole_argument->kind != Part::list) fail(n, "a set is made of one list");
+      return add_set(out, n, *sole_argument);
     case Global::bytes:
       if (!arguments.empty()) fail(n, "bytes are made with arguments");
       out.kind = Kind::bytes;
@@ -252,13 +252,13 @@ void PtBuilder::call(Contents& out, const Node& n) {
       out.text = latin1(n, arguments);
       return;
     case Global::size:
-      if (only == nullptr || only->kind != Part::tuple) fail(n, "a torch.Size is made of one tuple");
-      copy(n, only->parts.size());
+      if (sole_argument == nullptr || sole_argument->kind != Part::tuple) fail(n, "a torch.Size is made of one tuple");
+      copy(n, sole_argument->parts.size());
       out.kind = Kind::tuple;
-      return add_items(out, *only);
+      return add_items(out, *sole_argument);
     case Global::device: {
       const bool indexed = arguments.size() == 2 && node(arguments[1]).kind == Part::integer;
-      if ((only == nullptr && !indexed) || node(arguments[0]).kind != Part::string)
+      if ((sole_argument == nullptr && !indexed) || node(arguments[0]).kind != Part::string)
         fail(n, "a torch.device without a name");
       const std::string_view name = node(arguments[0]).text;
       copy(n, name.size());
@@ -344,9 +344,9 @@ void PtBuilder::set_requires_grad(const Node& call, Tensor& t, bool on) const {
 // (storage, offset, sizes, strides), then requires_grad and hooks, then for v3 a dtype, then metadata.
 Tensor PtBuilder::tensor(const Node& n, const std::vector<uint32_t>& arguments) {
   const bool plain = n.global == Global::rebuild_tensor, typed = n.global == Global::rebuild_tensor_v3;
-  const size_t needed = plain ? 4 : typed ? 7 : 6, most = plain ? 4 : needed + 1;
+  const size_t needed = plain ? 4 : typed ? 7 : 6, max_count = plain ? 4 : needed + 1;
   const Node* storage = storage_of(n);
-  if (storage == nullptr || arguments.size() < needed || arguments.size() > most)
+  if (storage == nullptr || arguments.size() < needed || arguments.size() > max_count)
     fail(n, "a tensor has the wrong arguments");
   if (!plain) check_extras(n, arguments, 5, needed);
   const Node& type = typed ? node(arguments[6]) : *storage;

@@ -62,8 +62,8 @@ const char* problem_of(const zip_stat_t& entry, size_t file_size) {
   if (!stored && entry.comp_method != ZIP_CM_DEFLATE) return "is neither stored nor deflated";
   if (entry.comp_size > file_size) return "is larger than the file";
   if (stored && entry.size != entry.comp_size) return "is stored with two sizes";
-  const Checked most = Checked(static_cast<int64_t>(entry.comp_size)) * largest_ratio + slack;
-  const bool fits = most.fits() && entry.size <= static_cast<uint64_t>(most.value());
+  const Checked size_limit = Checked(static_cast<int64_t>(entry.comp_size)) * largest_ratio + slack;
+  const bool fits = size_limit.fits() && entry.size <= static_cast<uint64_t>(size_limit.value());
   return fits ? nullptr : "claims to be larger than its packed bytes can be";
 }
 

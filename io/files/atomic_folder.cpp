@@ -114,8 +114,8 @@ void AtomicFolder::commit() {
   const std::string holder = folder_of(path_.string());  // opened before the rename, since nothing may fail after it
   constexpr int most_attempts = 1000;                    // other writers may create the folder between two steps
   for (int attempt = 1; !take_name(); ++attempt) {
-    const bool taken = errno == ENOTEMPTY || errno == EEXIST;
-    if (!taken || attempt == most_attempts) fail("replace", errno);
+    const bool exists_already = errno == ENOTEMPTY || errno == EEXIST;
+    if (!exists_already || attempt == most_attempts) fail("replace", errno);
   }
   flush_folder(holder);
 }

@@ -38,11 +38,11 @@ Digits digits_of(std::string_view number) {
     out.power += !behind_point;
   }
   if (i < number.size()) {
-    constexpr int64_t most = 1'000'000;
+    constexpr int64_t limit = 1'000'000;
     const char* from = number.data() + i + 1 + (number[i + 1] == '+');
     int64_t exponent = 0;
     const auto result = std::from_chars(from, number.data() + number.size(), exponent);
-    if (result.ec == std::errc::result_out_of_range) exponent = *from == '-' ? -most : most;
+    if (result.ec == std::errc::result_out_of_range) exponent = *from == '-' ? -limit : limit;
     out.power += exponent;
   }
   while (!out.digits.empty() && out.digits.back() == '0') out.digits.pop_back();

@@ -216,7 +216,7 @@ class Reader final : public JsonEvents {
     if (ignored_ > 0) return true;
     if ((place_ == Place::top && !is_known()) || (place_ == Place::tensor && !is_field())) return true;
     if (place_ == Place::before) fail(fmt::format("{} is no object", what));
-    fail(fmt::format("{} cannot stand for \"{}\"", what, shortened(key_, 80)));
+    fail(fmt::format("{} cannot represent \"{}\"", what, shortened(key_, 80)));
   }
   bool twice() const { fail(fmt::format("\"{}\" is there twice", shortened(key_, 80))); }
   bool deep() const {

@@ -56,8 +56,8 @@ Axis linear_axis(double low, double high, bool whole) {
   if (whole) step = std::max(1.0, step);
   const double first = std::floor(low / step + 1e-9), last = std::ceil(high / step - 1e-9);
   Axis axis{first * step, last * step};
-  const double most = std::max(std::abs(axis.low), std::abs(axis.high));
-  for (double i = first; i <= last; ++i) axis.ticks.push_back({i * step, label_of(i * step, step, most)});
+  const double largest_magnitude = std::max(std::abs(axis.low), std::abs(axis.high));
+  for (double i = first; i <= last; ++i) axis.ticks.push_back({i * step, label_of(i * step, step, largest_magnitude)});
   return axis;
 }
 

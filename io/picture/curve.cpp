@@ -49,9 +49,9 @@ struct Frame {
 // A weighted moving mean over about 1/25 of the points. Near an end the window shrinks on both sides, so that a falling
 // curve is not shifted.
 Points smoothed(const Points& points) {
-  constexpr size_t most = 600, share = 50;
+  constexpr size_t limit = 600, share = 50;
   if (points.size() < 2) return points;
-  const size_t last = points.size() - 1, count = std::min(points.size(), most);
+  const size_t last = points.size() - 1, count = std::min(points.size(), limit);
   Points out;
   for (size_t k = 0; k < count; ++k) {
     const size_t i = k * last / (count - 1);

@@ -39,8 +39,8 @@ struct Scale {
   }
   /// Returns a value from -1 to 1, or from 0 to 1 without negative elements.
   double share(double value) const {
-    const double most = std::max(high, -low);
-    return most > 0 ? value / most : 0;
+    const double extreme = std::max(high, -low);
+    return extreme > 0 ? value / extreme : 0;
   }
   /// 16 levels, so that equal neighbours can be merged into one rectangle.
   int level(double value) const { return static_cast<int>(std::lround(share(value) * 16)); }
@@ -143,12 +143,12 @@ Tiles laid_out(const Tensor& matrices, const TilesOptions& options, Location whe
   double longest = 0;
   for (const std::string& name : options.names) longest = std::max(longest, 7.0 * static_cast<double>(name.size()));
   if (named) t.left = edge + 24 + std::clamp(longest, 8.0, 160.0);
-  const auto most = static_cast<double>(std::max<int64_t>({t.rows, t.columns, 1}));
+  const auto longest_side = static_cast<double>(std::max<int64_t>({t.rows, t.columns, 1}));
   t.across =
       options.columns > 0 ? options.columns : static_cast<int>(std::clamp<int64_t>(t.count, 1, t.count <= 8 ? 8 : 10));
   const double room = (width - t.left - edge - gap * (t.across - 1)) / t.across;
-  t.cell = std::min(room / most, named ? std::clamp(longest + 10, 48.0, 96.0) : room / most);
-  if (!named) t.cell = std::min(t.cell, 96 / std::min(most, 96.0));
+  t.cell = std::min(room / longest_side, named ? std::clamp(longest + 10, 48.0, 96.0) : room / longest_side);
+  if (!named) t.cell = std::min(t.cell, 96 / std::min(longest_side, 96.0));
   return t;
 }
 

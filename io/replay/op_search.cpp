@@ -219,8 +219,8 @@ std::vector<Tensor> inputs_behind(const Tensor& result) {
 /// inputs of a saved result.
 std::vector<std::vector<Value>> backward_operands(std::span<const Tensor> known) {
   std::vector<std::vector<Value>> out;
-  constexpr size_t most = 4;
-  const size_t count = std::min(known.size(), most);
+  constexpr size_t limit = 4;
+  const size_t count = std::min(known.size(), limit);
   for (size_t mask = (size_t{1} << count) - 1; mask > 0; --mask) {
     std::vector<size_t> order;
     for (size_t i = 0; i < count; ++i) {
@@ -265,16 +265,15 @@ std::vector<std::vector<Value>> forward_operands(const KeptCall& kept) {
   }
   std::vector<size_t> order(read.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  constexpr size_t most = 3;
+  constexpr size_t limit = 3;
   do {
     std::vector<Value> list;
     for (const size_t i : order) list.push_back(read[i]);
     out.push_back(std::move(list));
-  } while (read.size() <= most && std::ranges::next_permutation(order).found);
+  } while (read.size() <= limit && std::ranges::next_permutation(order).found);
   return out;
 }
 
-/// Restores a generator's state.
 class Untouched {
  public:
   explicit Untouched(Generator& generator) : generator_(generator), state_(generator.state()) {}

@@ -118,22 +118,22 @@ void replay_op(const KeptCall& call, Device device, Replayed& out) {
 
 Replayed replay(const Path& folder, std::optional<Device> device, Location where) {
   const KeptCall call = read_call(folder, where);
-  const Device there = device ? *device : Device(std::string_view(call.device));
-  check_device(there, "replay", where);
+  const Device target = device ? *device : Device(std::string_view(call.device));
+  check_device(target, "replay", where);
   const CallScope scope("replay", where);
   const NoGradGuard unrecorded;
   Replayed out;
   out.arrived = call.arrived;
   if (call.call) {
-    replay_op(call, there, out);
+    replay_op(call, target, out);
     return out;
   }
-  LiveCall live(call, there);
+  LiveCall live(call, target);
   for (size_t i = 0; i < call.views.size(); ++i) {
     if (call.views[i].elements.defined()) out.inputs.push_back(call.views[i].elements);
   }
   live.run();
-  out.text = head_of(call, there);
+  out.text = head_of(call, target);
   for (const Tensor& in : out.inputs) out.text += "\n  read " + detail::values_text(in.raw_view());
   for (int i = 0; i < call.outputs; ++i) {
     if (call.views[static_cast<size_t>(i)].absent) continue;

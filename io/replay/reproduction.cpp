@@ -97,14 +97,14 @@ void find_call(KeptCall& kept, const KernelCall& call, const View& output, std::
   for (const char* op : {kept.backward ? nullptr : call.entry, call.op}) {
     if (op != nullptr && std::ranges::find(ops, op) == ops.end()) ops.emplace_back(op);
   }
-  std::vector<Tensor> there;
+  std::vector<Tensor> on_cpu;
   int64_t bytes = 0;
   for (const Tensor& t : known) {
     bytes += t.nbytes();
     if (bytes > Reproduction::most_bytes) return;
-    there.push_back(t.detach().to(Device()).contiguous());
+    on_cpu.push_back(t.detach().to(Device()).contiguous());
   }
-  kept.call = io::find_op_call(kept, io::elements_of(output).to(Device()), ops, there);
+  kept.call = io::find_op_call(kept, io::elements_of(output).to(Device()), ops, on_cpu);
 }
 
 }  // namespace

@@ -7,11 +7,11 @@ namespace weft::io {
 namespace {
 
 void add_names(std::string& text, const char* what, const std::vector<std::string>& names) {
-  constexpr size_t most = 6;
+  constexpr size_t limit = 6;
   if (names.empty()) return;
   text += fmt::format("{}{}: ", text.empty() ? "" : "; ", what);
-  for (size_t i = 0; i < std::min(most, names.size()); ++i) text += (i > 0 ? ", " : "") + names[i];
-  if (names.size() > most) text += fmt::format(" and {} more", names.size() - most);
+  for (size_t i = 0; i < std::min(limit, names.size()); ++i) text += (i > 0 ? ", " : "") + names[i];
+  if (names.size() > limit) text += fmt::format(" and {} more", names.size() - limit);
 }
 
 }  // namespace

@@ -89,10 +89,10 @@ std::vector<std::string> differences(const TrainingRun& run, const TrainingSnaps
 }
 
 std::string shown(const std::vector<std::string>& names) {
-  constexpr size_t most = 6;
-  const auto end = names.begin() + static_cast<std::ptrdiff_t>(std::min(most, names.size()));
+  constexpr size_t limit = 6;
+  const auto end = names.begin() + static_cast<std::ptrdiff_t>(std::min(limit, names.size()));
   const std::string text = fmt::format("{}", fmt::join(names.begin(), end, ", "));
-  return names.size() > most ? fmt::format("{} and {} more", text, names.size() - most) : text;
+  return names.size() > limit ? fmt::format("{} and {} more", text, names.size() - limit) : text;
 }
 
 JsonTree json_of(const std::map<std::string, Dims>& strides) {

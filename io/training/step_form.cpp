@@ -28,7 +28,7 @@ Tensor with_strides(const Tensor& x, const Dims& strides) {
   };
   std::ranges::stable_sort(by_stride, {}, magnitude);
   // Broadcast elements are stored once; the strides must not overlap others, and may leave gaps of up to 64 M elements.
-  const int64_t most = x.numel() + (int64_t{64} << 20);
+  const int64_t limit = x.numel() + (int64_t{64} << 20);
   int64_t places = 1, offset = 0;
   Tensor once = x;
   for (const int d : by_stride) {
@@ -38,7 +38,7 @@ Tensor with_strides(const Tensor& x, const Dims& strides) {
       once = once.narrow(d, 0, 1);
       continue;
     }
-    if (step <= -most || step >= most || std::abs(step) < places || size - 1 > (most - places) / std::abs(step))
+    if (step <= -limit || step >= limit || std::abs(step) < places || size - 1 > (limit - places) / std::abs(step))
       return x;
     places += (size - 1) * std::abs(step);
     if (step < 0) offset -= (size - 1) * step;

@@ -45,10 +45,10 @@ constexpr std::array<TypeName, 19> type_names = {{{"BOOL", DType::boolean},
                                                   {"C64", DType::c64}}};
 
 // Truncates a name from a file for a message.
-std::string shortened(std::string_view text, size_t most = 80) {
-  if (text.size() <= most) return std::string(text);
-  while (most > 0 && (static_cast<unsigned char>(text[most]) & 0xC0) == 0x80) --most;
-  return fmt::format("{}… ({} bytes)", text.substr(0, most), text.size());
+std::string shortened(std::string_view text, size_t limit = 80) {
+  if (text.size() <= limit) return std::string(text);
+  while (limit > 0 && (static_cast<unsigned char>(text[limit]) & 0xC0) == 0x80) --limit;
+  return fmt::format("{}… ({} bytes)", text.substr(0, limit), text.size());
 }
 
 }  // namespace

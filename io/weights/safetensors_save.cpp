@@ -51,7 +51,7 @@ std::optional<size_t> first_shared(std::span<const Range> ranges) {
     granule = std::gcd(std::gcd(granule, item), static_cast<const char*>(view.data) - begin);
     end = std::max(end, r.end);
   }
-  std::vector<bool> taken(static_cast<size_t>((end - begin) / granule));
+  std::vector<bool> is_written(static_cast<size_t>((end - begin) / granule));
   for (size_t i = 0; i < ranges.size(); ++i) {
     const View& view = ranges[i].named->second.raw_view();
     const int64_t count = itemsize(view.layout.dtype) / granule;
@@ -61,9 +61,9 @@ std::optional<size_t> first_shared(std::span<const Range> ranges) {
       });
     };
     bool is_shared = false;
-    each([&](size_t place) { is_shared |= taken[place]; });
+    each([&](size_t place) { is_shared |= is_written[place]; });
     if (is_shared) return i;
-    each([&](size_t place) { taken[place] = true; });
+    each([&](size_t place) { is_written[place] = true; });
   }
   return {};
 }
@@ -126,22 +126,22 @@ Aliases aliases_among(std::span<const NamedTensor> tensors) {
 }
 
 // Passes the elements to `put` in row-major order, packing at most `most` bytes at a time.
-void put_elements(const Tensor& t, size_t most, const Callback<void(const void*, size_t)>& put) {
+void put_elements(const Tensor& t, size_t byte_limit, const Callback<void(const void*, size_t)>& put) {
   const auto bytes = static_cast<size_t>(t.nbytes());
   if (bytes == 0) return;
-  if (bytes <= most || (t.device().is_cpu() && t.is_contiguous())) {
+  if (bytes <= byte_limit || (t.device().is_cpu() && t.is_contiguous())) {
     const Tensor dense = t.contiguous().to(Device());
     put(dense.data_ptr(), bytes);
     return;
   }
   const int64_t rows = t.size(0);
   const size_t row_bytes = bytes / static_cast<size_t>(rows);
-  if (row_bytes > most) {
-    for (int64_t i = 0; i < rows; ++i) put_elements(t.select(0, i), most, put);
+  if (row_bytes > byte_limit) {
+    for (int64_t i = 0; i < rows; ++i) put_elements(t.select(0, i), byte_limit, put);
     return;
   }
-  const auto step = static_cast<int64_t>(most / row_bytes);
-  for (int64_t i = 0; i < rows; i += step) put_elements(t.narrow(0, i, std::min(step, rows - i)), most, put);
+  const auto step = static_cast<int64_t>(byte_limit / row_bytes);
+  for (int64_t i = 0; i < rows; i += step) put_elements(t.narrow(0, i, std::min(step, rows - i)), byte_limit, put);
 }
 
 std::vector<TensorEntry> entries_of(const TensorMap& tensors, const Aliases& aliases) {

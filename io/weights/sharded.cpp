@@ -33,12 +33,12 @@ using Shard = std::vector<TensorEntry>;
 
 int64_t bytes_of(const TensorEntry& e) { return contiguous_layout(e.shape, e.dtype).numel * itemsize(e.dtype); }
 
-std::vector<Shard> shards_of(const std::vector<TensorEntry>& entries, int64_t most) {
+std::vector<Shard> shards_of(const std::vector<TensorEntry>& entries, int64_t byte_limit) {
   std::vector<Shard> shards(1);
   Checked size = 0;
   for (const TensorEntry& e : entries) {
     const Checked with = size + bytes_of(e);
-    const bool fits = with.fits() && with.value() <= most;
+    const bool fits = with.fits() && with.value() <= byte_limit;
     if (!fits && !shards.back().empty()) shards.emplace_back(), size = 0;
     size += bytes_of(e);
     shards.back().push_back(e);

@@ -161,14 +161,14 @@ class LineReader {
     }
     return out;
   }
-  int64_t number(int64_t least, int64_t most) {
+  int64_t number(int64_t least, int64_t highest) {
     skip_blanks();
     int64_t value = 0;
     const char* const begin = line_.data() + at_;
     const auto [end, error] = std::from_chars(begin, line_.data() + line_.size(), value);
     if (end == begin) fail("a number is missing");
-    if (error != std::errc() || value < least || value > most) {
-      fail(fmt::format("a number from {} to {} is missing", least, most));
+    if (error != std::errc() || value < least || value > highest) {
+      fail(fmt::format("a number from {} to {} is missing", least, highest));
     }
     at_ += static_cast<size_t>(end - begin);
     return value;

@@ -259,7 +259,7 @@ void set_parametrized_tensor(const Module& module, std::string_view name, const 
     from.tensors[i] = given.clone();
   }
   if (!fits) {
-    refuse(setting, fmt::format("{} does not give what the originals of \"{}\" are", describe(value), name), where);
+    refuse(setting, fmt::format("{} does not return the originals of \"{}\"", describe(value), name), where);
   }
   for (size_t i = 0; i < originals.size(); ++i) set_value(originals[i], from.tensors[i], where);
 }

@@ -68,8 +68,8 @@ int64_t count_steps(double start, double stop, double step) {
   if (!(step != 0 && steps >= 0 && std::isfinite(steps))) {
     raise_range(fmt::format("{}", start), fmt::format("{}", stop), fmt::format("{}", step));
   }
-  constexpr auto most = std::numeric_limits<int64_t>::max();
-  return steps < static_cast<double>(most) ? static_cast<int64_t>(steps) : most;
+  constexpr auto limit = std::numeric_limits<int64_t>::max();
+  return steps < static_cast<double>(limit) ? static_cast<int64_t>(steps) : limit;
 }
 
 // The same for integers, signed or not: their distance may need a 65th bit.
@@ -86,8 +86,8 @@ int64_t count_whole_steps(Scalar start, Scalar stop, Scalar step) {
     raise_range(text(start), text(stop), text(step));
   }
   const WideInteger steps = (distance + by - (by > 0 ? 1 : -1)) / by;
-  constexpr auto most = std::numeric_limits<int64_t>::max();
-  return steps < most ? static_cast<int64_t>(steps) : most;
+  constexpr auto limit = std::numeric_limits<int64_t>::max();
+  return steps < limit ? static_cast<int64_t>(steps) : limit;
 }
 
 }  // namespace

@@ -80,13 +80,13 @@ Tensor drawn_on_host(const Tensor& like, Generator* generator, F&& value) {
 
 constexpr double most_finite = std::numeric_limits<double>::max();
 
-void check_numbers(const std::vector<double>& numbers, double least, double most, const char* what) {
+void check_numbers(const std::vector<double>& numbers, double least, double highest, const char* what) {
   for (const double v : numbers) {
-    if (v >= least && v <= most) continue;
-    raise_value(
-        what,
-        most == most_finite ? Shown("finite numbers of at least 0") : fmt::format("numbers in [{}, {}]", least, most),
-        v);
+    if (v >= least && v <= highest) continue;
+    raise_value(what,
+                highest == most_finite ? Shown("finite numbers of at least 0")
+                                       : fmt::format("numbers in [{}, {}]", least, highest),
+                v);
   }
 }
 
@@ -383,14 +383,14 @@ Tensor multinomial(const Tensor& weights, int64_t samples, bool replacement, Gen
   const auto width = static_cast<size_t>(n);
   for (int64_t row = 0; row < rows; ++row) {
     const std::span<double> own = std::span(each).subspan(static_cast<size_t>(row) * width, width);
-    const double most = own.empty() ? 0 : std::ranges::max(own);
-    if (most == 0) raise<ValueError>({.problem = fmt::format("no weight of row {} is above 0", row)});
+    const double largest_weight = own.empty() ? 0 : std::ranges::max(own);
+    if (largest_weight == 0) raise<ValueError>({.problem = fmt::format("no weight of row {} is above 0", row)});
     const int64_t positive = std::ranges::count_if(own, [](double w) { return w > 0; });
     if (!replacement && samples > positive) {
       raise<ValueError>({.problem = fmt::format("{} samples of {} weights above 0 in row {}", samples, positive, row),
                          .remedy = "with replacement=false take no more than those, or give the others a weight"});
     }
-    for (double& w : own) w /= most;
+    for (double& w : own) w /= largest_weight;
   }
   const int64_t of_row = replacement ? samples : n;
   const GeneratorState start = reserve_results(generator, weights.device(), rows * of_row);

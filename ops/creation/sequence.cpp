@@ -105,10 +105,10 @@ Tensor bartlett_window(int64_t length, bool periodic, TensorOptions options, Loc
 }
 Tensor kaiser_window(int64_t length, bool periodic, double beta, TensorOptions options, Location where) {
   const CallScope call("kaiser_window", where);
-  const double most = std::fabs(beta), whole = scaled_bessel(most);
+  const double magnitude = std::fabs(beta), whole = scaled_bessel(magnitude);
   return window(length, periodic, options, [&](double x) {
-    const double place = 2 * x - 1, at = most * std::sqrt(std::fmax(0, 1 - place * place));
-    return std::exp(at - most) * scaled_bessel(at) / whole;
+    const double place = 2 * x - 1, at = magnitude * std::sqrt(std::fmax(0, 1 - place * place));
+    return std::exp(at - magnitude) * scaled_bessel(at) / whole;
   });
 }
 

@@ -120,16 +120,16 @@ Tensor istft(const Tensor& given, int64_t n_fft, const StftOptions& o, Location 
   Tensor signal = overlapped(windows.reshape({batch, -1}));
   const Tensor weight = overlapped(square(frames.window).expand({1, count, n_fft}));
   const int64_t end = o.length ? asked.value() : o.center ? length - n_fft / 2 : length;
-  const int64_t there = std::min(end, length);
-  if (begin >= there) raise<ShapeError>({.problem = "nothing is left of the signal without its edges"});
-  const Tensor divisor = weight.narrow(1, begin, there - begin);
+  const int64_t last = std::min(end, length);
+  if (begin >= last) raise<ShapeError>({.problem = "nothing is left of the signal without its edges"});
+  const Tensor divisor = weight.narrow(1, begin, last - begin);
   check_elements([divisor] {
     if (is_meta(divisor) || all(divisor > 1e-11).item<bool>()) return;
     raise<ValueError>({.problem = "the windows leave places of the signal uncovered",
                        .remedy = "a smaller hop_length, a window without zeros at its ends, or center"});
   });
-  signal = signal.narrow(1, begin, there - begin) / divisor;
-  if (end > there) signal = pad(signal, {0, end - there});
+  signal = signal.narrow(1, begin, last - begin) / divisor;
+  if (end > last) signal = pad(signal, {0, end - last});
   return x.dim() == 2 ? signal.squeeze(0) : signal;
 }
 

@@ -35,11 +35,11 @@ void check_weight(const char* what, int64_t layer, const Tensor& x, const Tensor
   raise_shape(fmt::format("{} of layer {}", what, layer), shape, t);
 }
 
-void check_layer(const Tensor& x, const MultiTransformerLayer& w, int64_t layer, int64_t fewer,
+void check_layer(const Tensor& x, const MultiTransformerLayer& w, int64_t layer, int64_t kv_heads,
                  const MultiTransformerOptions& o) {
   const int64_t width = x.size(2), all = o.num_heads * o.head_dim;
   check_weight("ln_weight", layer, x, w.ln_weight, {width});
-  check_weight("qkv_weight", layer, x, w.qkv_weight, {all + 2 * fewer * o.head_dim, width});
+  check_weight("qkv_weight", layer, x, w.qkv_weight, {all + 2 * kv_heads * o.head_dim, width});
   check_weight("out_weight", layer, x, w.out_weight, o.transposed_weights ? Dims{width, all} : Dims{all, width});
   check_weight("mlp_ln_weight", layer, x, w.mlp_ln_weight, {width});
   check_mlp(x, w.proj, {}, w.down, o.transposed_weights);
@@ -99,13 +99,13 @@ void check_call(const Tensor& x, std::span<const MultiTransformerLayer> layers, 
                        .remedy = "call it under a NoGradGuard, or with x.detach()"});
   }
   check_cache(x, cache, std::ssize(layers), o);
-  const int64_t fewer = cache.layer(0).k().size(2);
-  if (o.num_heads < 1 || o.head_dim < 2 || o.head_dim % 2 != 0 || fewer < 1 || o.num_heads % fewer != 0) {
+  const int64_t kv_heads = cache.layer(0).k().size(2);
+  if (o.num_heads < 1 || o.head_dim < 2 || o.head_dim % 2 != 0 || kv_heads < 1 || o.num_heads % kv_heads != 0) {
     raise<ValueError>(
-        {.problem = fmt::format("{} heads of {} features over a cache of {} heads", o.num_heads, o.head_dim, fewer),
+        {.problem = fmt::format("{} heads of {} features over a cache of {} heads", o.num_heads, o.head_dim, kv_heads),
          .remedy = "heads are a multiple of the cache's, of an even number of features"});
   }
-  for (size_t i = 0; i < layers.size(); ++i) check_layer(x, layers[i], static_cast<int64_t>(i), fewer, o);
+  for (size_t i = 0; i < layers.size(); ++i) check_layer(x, layers[i], static_cast<int64_t>(i), kv_heads, o);
   if (!o.positions.defined()) return;
   if (is_floating(o.positions.dtype()) || o.positions.dtype() == DType::boolean) {
     raise_dtype("positions", "integers", o.positions.dtype());

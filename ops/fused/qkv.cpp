@@ -20,7 +20,7 @@ namespace {
 enum class QkvLayout : uint8_t { plain, transposed, stacked };
 
 struct Heads {
-  int64_t all, fewer, size;
+  int64_t all, kv_heads, size;
   bool interleaved;
 };
 
@@ -67,15 +67,15 @@ Target target_for(const Tensor& src, const Heads& h, QkvLayout layout) {
   const int64_t b = src.size(0), s = src.size(1);
   const auto fresh = [&](const Dims& shape) { return make(shape, src.dtype(), src.device()); };
   if (layout == QkvLayout::transposed) {
-    const Tensor q = fresh({b, h.all, s, h.size}), k = fresh({b, h.fewer, s, h.size}), v = make_like(k);
+    const Tensor q = fresh({b, h.all, s, h.size}), k = fresh({b, h.kv_heads, s, h.size}), v = make_like(k);
     return {{q, k, v}, {swapped(q), swapped(k), swapped(v)}};
   }
   const Tensor q = fresh({b, s, h.all, h.size});
   if (layout == QkvLayout::stacked) {
-    const Tensor kv = fresh({2, b, s, h.fewer, h.size});
+    const Tensor kv = fresh({2, b, s, h.kv_heads, h.size});
     return {{q, kv}, {q, kv.select(0, 0), kv.select(0, 1)}};
   }
-  const Tensor k = fresh({b, s, h.fewer, h.size}), v = make_like(k);
+  const Tensor k = fresh({b, s, h.kv_heads, h.size}), v = make_like(k);
   return {{q, k, v}, {q, k, v}};
 }
 
@@ -88,10 +88,10 @@ std::vector<Tensor> laid_out(const Parts& p, QkvLayout layout) {
 
 /// By public ops, recorded.
 Parts projected_by_ops(const Tensor& x, const Tensor& weight, const Tensor& rope, const Heads& h) {
-  const Tensor all = linear(x, weight).reshape({x.size(0), x.size(1), h.all + 2 * h.fewer, h.size});
+  const Tensor all = linear(x, weight).reshape({x.size(0), x.size(1), h.all + 2 * h.kv_heads, h.size});
   return {rotate(all.narrow(2, 0, h.all), rope, h.interleaved, false),
-          rotate(all.narrow(2, h.all, h.fewer), rope, h.interleaved, false),
-          all.narrow(2, h.all + h.fewer, h.fewer).contiguous()};
+          rotate(all.narrow(2, h.all, h.kv_heads), rope, h.interleaved, false),
+          all.narrow(2, h.all + h.kv_heads, h.kv_heads).contiguous()};
 }
 
 /// Rotations back, then linear's gradients: by public ops, to any order.
@@ -117,10 +117,11 @@ struct ProjectedBackward {
       for (Tensor* t : {&q, &k, &v}) *t = t->defined() ? swapped(*t) : *t;
     }
     const Tensor waves = rope.get(self);
-    const Tensor g = cat({rotate(part(q, heads.all, in), waves, heads.interleaved, true),
-                          rotate(part(k, heads.fewer, in), waves, heads.interleaved, true), part(v, heads.fewer, in)},
-                         2)
-                         .reshape({in.size(0) * in.size(1), (heads.all + 2 * heads.fewer) * heads.size});
+    const Tensor g =
+        cat({rotate(part(q, heads.all, in), waves, heads.interleaved, true),
+             rotate(part(k, heads.kv_heads, in), waves, heads.interleaved, true), part(v, heads.kv_heads, in)},
+            2)
+            .reshape({in.size(0) * in.size(1), (heads.all + 2 * heads.kv_heads) * heads.size});
     if (self.wants(0)) outgoing[0] = matmul(g, weight.get(self)).reshape(in.shape());
     if (self.wants(1)) outgoing[1] = matmul(g.t(), in.reshape({g.size(0), in.size(2)}));
   }

@@ -465,7 +465,7 @@ Partition selected(const WholeCall& call) {
   return {.letters = in + ",i->" + out, .linearity = Linearity::first};
 }
 
-Partition taken(const WholeCall& call) {
+Partition take_partition(const WholeCall& call) {
   if (!std::holds_alternative<std::monostate>(call["axis"])) return parts::whole(call);
   const std::string word = parts::letters(call.inputs()[1].dim());
   return {.letters = parts::notation({parts::uncut(call.inputs()[0]), word}, {word}), .linearity = Linearity::first};
@@ -516,7 +516,7 @@ constexpr OpRecord index_op_records[] = {
      index_fill_samples, parts::along, detail::boxed<&weft::index_fill>},
     {"take", "take(x, index, axis=None)",
      "The slices of x at index, of any shape, along axis; without one, elements of the flattened x.", true, any,
-     take_samples, taken, detail::boxed<&weft::take>},
+     take_samples, take_partition, detail::boxed<&weft::take>},
     {"put", "put(x, index, source, accumulate=False)",
      "x, seen flat, with the elements of source put at index, or added; of duplicates the last wins.", true, any,
      put_samples, parts::whole, detail::boxed<&weft::put>},

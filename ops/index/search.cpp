@@ -38,10 +38,10 @@ void check_from_zero(const Tensor& list) {
 // Room for every number from 0 to the largest in the list, which is not empty: a kernel takes them as places.
 int64_t room_for(const Tensor& list) {
   check_from_zero(list);
-  const auto most = max(list).item<int64_t>();
-  const Checked room = Checked(most) + 1;
+  const auto largest = max(list).item<int64_t>();
+  const Checked room = Checked(largest) + 1;
   if (WEFT_UNLIKELY(!room.fits())) {
-    raise<ValueError>({.problem = fmt::format("there is no room for numbers up to {}", most)});
+    raise<ValueError>({.problem = fmt::format("there is no room for numbers up to {}", largest)});
   }
   return room.value();
 }
@@ -223,9 +223,9 @@ Tensor places_among_whole(const Tensor& sorted, const Tensor& x, bool right) {
 
 // The neighbouring floats of x: a value below an integer between two floats is not above the lower one.
 Tensor places_among_floats(const Tensor& sorted, const Tensor& x, bool right) {
-  const Tensor near = x.to(sorted.dtype());
-  const Tensor after = right ? near <= x : near < x;
-  return where(after, places(sorted, near, true), places(sorted, near, false));
+  const Tensor converted = x.to(sorted.dtype());
+  const Tensor after = right ? converted <= x : converted < x;
+  return where(after, places(sorted, converted, true), places(sorted, converted, false));
 }
 
 Tensor places(const Tensor& sorted, const Tensor& x, bool right) {

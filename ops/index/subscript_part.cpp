@@ -31,7 +31,7 @@ void write_view(const Tensor& x, const View& to, const Tensor& values, bool add)
     return;
   }
   const NoGradGuard unrecorded;
-  const Tensor near = values.to(x.device()), terms = add ? near.to(x.dtype()) : near;
+  const Tensor on_device = values.to(x.device()), terms = add ? on_device.to(x.dtype()) : on_device;
   const View wide = broadcast_view(terms.raw_view(), sizes_of(to.layout));
   if (add) WEFT_KERNEL(binary, x)(BinaryOp::add, to, to, wide);
   else WEFT_KERNEL(copy, x)(to, wide);

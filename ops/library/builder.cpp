@@ -81,14 +81,14 @@ std::string schema_text(const OpDraft& draft, const OpRecord* replaced, Location
 }
 
 // Whether a parameter of type `taken` accepts the schema's type.
-bool takes(ArgumentType taken, ArgumentType given) {
+bool takes(ArgumentType wanted, ArgumentType given) {
   using Kind = ArgumentType::Kind;
-  if (taken.kind == Kind::any) return true;
-  if (given.optional && !taken.optional && taken.kind != Kind::tensor && taken.kind != Kind::dims) return false;
-  if (taken.kind == given.kind) return true;
-  if (taken.kind == Kind::number) return given.kind == Kind::integer;
-  if (taken.kind == Kind::tensor) return given.kind == Kind::operand;
-  return taken.kind == Kind::operand && (given.kind == Kind::tensor || given.kind == Kind::number);
+  if (wanted.kind == Kind::any) return true;
+  if (given.optional && !wanted.optional && wanted.kind != Kind::tensor && wanted.kind != Kind::dims) return false;
+  if (wanted.kind == given.kind) return true;
+  if (wanted.kind == Kind::number) return given.kind == Kind::integer;
+  if (wanted.kind == Kind::tensor) return given.kind == Kind::operand;
+  return wanted.kind == Kind::operand && (given.kind == Kind::tensor || given.kind == Kind::number);
 }
 
 void check_body(const OpDraft& draft, const RegisteredOp& op, const OpBody& body, const char* what, Location where) {

@@ -299,8 +299,8 @@ OpBody fallback(RegisteredOp& op, const OpBody& kernel, Device device) {
                                  device.name())});
   }
   return {[&op, &kernel, device](std::span<const Value> values) -> Value {
-    const Values there = mapped(values, [](const Tensor& t) { return t.to(Device()); });
-    std::vector<Tensor> results = results_in(op, kernel.run(there), there, "its kernel");
+    const Values on_cpu = mapped(values, [](const Tensor& t) { return t.to(Device()); });
+    std::vector<Tensor> results = results_in(op, kernel.run(on_cpu), on_cpu, "its kernel");
     for (Tensor& t : results) t = t.to(device);
     for (const auto& [argument, result] : op.written) {
       const Tensor& target = std::get<Tensor>(values[argument]);

@@ -44,8 +44,8 @@ struct Libraries {
   std::vector<std::unique_ptr<LoadedLibrary>> open;
 };
 Libraries& libraries() {
-  static Libraries& only = *new Libraries;
-  return only;
+  static Libraries& instance = *new Libraries;
+  return instance;
 }
 constinit thread_local LoadedLibrary* loading = nullptr;
 

@@ -39,8 +39,8 @@ struct Registry {
   std::vector<std::unique_ptr<RegisteredOp>> ops;
 };
 Registry& registry() {
-  static Registry& only = *new Registry;
-  return only;
+  static Registry& instance = *new Registry;
+  return instance;
 }
 
 const OpRecord* own_record(std::string_view name) {
@@ -149,12 +149,12 @@ bool add_op(std::unique_ptr<RegisteredOp>& owned, OpPolicy policy, bool allow_sc
   RegisteredOp* const top = slot.current.load(MemoryOrder::acquire);
   const OpRecord* const old = present(slot);
   if (old != nullptr) {
-    const std::string there = top != nullptr ? "registered at " + top->origin : "one of the library's own";
+    const std::string origin_text = top != nullptr ? "registered at " + top->origin : "one of the library's own";
     if (policy == OpPolicy::keep) return false;
     if (policy == OpPolicy::error) {
       raise<ValueError>({.op = op.name.c_str(),
                          .problem = "there is an op of this name already",
-                         .details = fmt::format("{}; the new one is registered at {}", there, op.origin),
+                         .details = fmt::format("{}; the new one is registered at {}", origin_text, op.origin),
                          .remedy = "put it into a namespace of its own, or register it with OpPolicy::override"},
                         Location::none());
     }
@@ -167,7 +167,7 @@ bool add_op(std::unique_ptr<RegisteredOp>& owned, OpPolicy policy, bool allow_sc
                          .remedy = "change the schema, or allow_schema_change()"},
                         Location::none());
     }
-    replaced = there;
+    replaced = origin_text;
   }
   r.ops.push_back(std::move(owned));
   op.slot = &slot;

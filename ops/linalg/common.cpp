@@ -146,9 +146,9 @@ void run(const char* name, std::initializer_list<View> outputs, std::initializer
   if (outputs.begin()->layout.device_type == DeviceType::meta) return;
   const auto is_empty = [](const View& v) { return v.data == nullptr || v.layout.numel == 0; };
   if (std::ranges::all_of(outputs, is_empty)) return;
-  constexpr size_t most = 8;
-  View views[most];
-  const View* pointers[most];
+  constexpr size_t max_views = 8;
+  View views[max_views];
+  const View* pointers[max_views];
   size_t count = 0;
   for (const auto& list : {outputs, inputs}) {
     for (const View& v : list) {

@@ -58,11 +58,11 @@ struct Notation {
 };
 
 /// Replaces -1 by the last `count` of the `most` dimensions of the ellipsis.
-Word without_ellipsis(const Word& word, int count, int most) {
+Word without_ellipsis(const Word& word, int count, int max_rank) {
   Word out;
   for (const int letter : word) {
     if (letter >= 0) out.push_back(letter);
-    for (int d = most - count; letter < 0 && d < most; ++d) out.push_back(letters + d);
+    for (int d = max_rank - count; letter < 0 && d < max_rank; ++d) out.push_back(letters + d);
   }
   return out;
 }
@@ -81,7 +81,7 @@ Notation parse(std::string_view equation, std::span<const Tensor> operands) {
     raise_notation(equation, fmt::format("{} words for {} operands", words.size(), operands.size()));
   }
   std::vector<int> counts;
-  int most = 0;
+  int max_rank = 0;
   for (size_t i = 0; i < words.size(); ++i) {
     const bool dots = std::ranges::find(words[i], -1) != words[i].end();
     const int given = static_cast<int>(words[i].size()) - (dots ? 1 : 0), rank = checked(operands[i]).dim();
@@ -90,29 +90,29 @@ Notation parse(std::string_view equation, std::span<const Tensor> operands) {
                                            operands[i].shape().text()));
     }
     counts.push_back(dots ? rank - given : 0);
-    most = std::max(most, counts.back());
+    max_rank = std::max(max_rank, counts.back());
   }
   Notation out;
   std::array<int, most_letters> times{};
   for (size_t i = 0; i < words.size(); ++i) {
-    out.words.push_back(without_ellipsis(words[i], counts[i], most));
+    out.words.push_back(without_ellipsis(words[i], counts[i], max_rank));
     for (const int letter : out.words.back()) ++times[static_cast<size_t>(letter)];
   }
   if (implicit) {
-    for (int d = 0; d < most; ++d) out.result.push_back(letters + d);
+    for (int d = 0; d < max_rank; ++d) out.result.push_back(letters + d);
     for (int letter = 0; letter < letters; ++letter) {
       if (times[static_cast<size_t>(letter)] == 1) out.result.push_back(letter);
     }
     return out;
   }
   const Word result = parse_word(equation.substr(arrow + 2), equation);
-  out.result = without_ellipsis(result, most, most);
-  std::array<bool, most_letters> there{};
+  out.result = without_ellipsis(result, max_rank, max_rank);
+  std::array<bool, most_letters> is_in_result{};
   for (const int letter : out.result) {
     const auto l = static_cast<size_t>(letter);
-    if (there[l]) raise_notation(equation, fmt::format("'{}' occurs twice in the result", text_of(letter)));
+    if (is_in_result[l]) raise_notation(equation, fmt::format("'{}' occurs twice in the result", text_of(letter)));
     if (times[l] == 0) raise_notation(equation, fmt::format("'{}' of the result is in no word", text_of(letter)));
-    there[l] = true;
+    is_in_result[l] = true;
   }
   return out;
 }

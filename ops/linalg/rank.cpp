@@ -201,8 +201,8 @@ Tensor condition_of(const Tensor& x, std::optional<Norm> norm) {
       raise<ShapeError>(
           {.problem = fmt::format("a matrix without elements has no condition: shape {}", x.shape().text())});
     }
-    const Tensor most = values.select(-1, 0), least = values.select(-1, values.size(-1) - 1);
-    return norm && norm->kind == MatrixNorm::least_spectral ? least / most : most / least;
+    const Tensor greatest = values.select(-1, 0), least = values.select(-1, values.size(-1) - 1);
+    return norm && norm->kind == MatrixNorm::least_spectral ? least / greatest : greatest / least;
   }
   check_square(x);
   const auto size = [&](const Tensor& m) { return matrix_norm_of(m, *norm, {-2, -1}, false, {}); };
@@ -280,15 +280,15 @@ std::vector<Values> lstsq_samples(SampleMaker& make) {
           {make.tensor({2, 0}), make.tensor({2, 1})}};
 }
 std::vector<Values> matrix_norm_samples(SampleMaker& make) {
-  const double most = HUGE_VAL;
+  const double infinite = HUGE_VAL;
   return {{samples::spread(make, {3, 3})},
           {samples::spread(make, {2, 2, 3}), "nuc"},
           {samples::spread(make, {2, 3, 2}), 2.0, Dims{0, 2}, true},
           {samples::spread(make, {3, 2}), int64_t{-2}},
           {samples::spread(make, {2, 3, 2}), int64_t{1}, Dims{-1, 0}},
           {samples::spread(make, {3, 2}), int64_t{-1}},
-          {samples::spread(make, {3, 2}), most, Dims{-2, -1}, true},
-          {samples::spread(make, {3, 2}), -most},
+          {samples::spread(make, {3, 2}), infinite, Dims{-2, -1}, true},
+          {samples::spread(make, {3, 2}), -infinite},
           {make.tensor({0, 2, 2})}};
 }
 std::vector<Values> cond_samples(SampleMaker& make) {

@@ -51,8 +51,8 @@ struct Range {
 Range range_of(const MoeOptions& o, std::span<const Tensor> down) {
   const int64_t count = std::ssize(down);
   if (count == 0) raise<ShapeError>({.problem = "no expert has weights"});
-  constexpr int64_t most = std::numeric_limits<int64_t>::max();
-  const bool begins = o.experts_min >= 0 && o.experts_min <= most - count;
+  constexpr int64_t limit = std::numeric_limits<int64_t>::max();
+  const bool begins = o.experts_min >= 0 && o.experts_min <= limit - count;
   const int64_t last = begins ? o.experts_max.value_or(o.experts_min + count - 1) : -1;
   if (!begins || last < o.experts_min || last - o.experts_min != count - 1) {
     raise<ValueError>({.problem = fmt::format("experts {} to {} are not the {} that have weights", o.experts_min,

@@ -52,13 +52,13 @@ void check_permute(const Tensor& x, const Tensor& scale, const Tensor& routing, 
 
 /// Where each expert's block begins, and behind the last one where it ends.
 Sizes block_begins(std::span<const int64_t> counts, int64_t align) {
-  constexpr int64_t most = std::numeric_limits<int32_t>::max();
+  constexpr int64_t limit = std::numeric_limits<int32_t>::max();
   Sizes begins{0};
   for (const int64_t count : counts) {
     if (count < 0) raise<ValueError>({.problem = fmt::format("an expert with {} tokens", count)});
     const int64_t blocks = count / align + (count % align != 0 ? 1 : 0);
-    if (blocks > (most - begins.back()) / align) {
-      raise<ValueError>({.problem = fmt::format("more than {} rows, which int32 cannot count", most)});
+    if (blocks > (limit - begins.back()) / align) {
+      raise<ValueError>({.problem = fmt::format("more than {} rows, which int32 cannot count", limit)});
     }
     begins.push_back(begins.back() + blocks * align);
   }
@@ -161,14 +161,14 @@ void check_unpermute(const Tensor& tokens, const Tensor& rowmap, const Tensor& r
 }
 
 void check_rows(const Sizes& rowmap, int64_t rows) {
-  std::vector<bool> taken = table<bool>(rows, false);
+  std::vector<bool> is_filled = table<bool>(rows, false);
   for (const int64_t row : rowmap) {
     if (row < -1 || row >= rows) raise<IndexError>({.problem = fmt::format("row {} of {}", row, rows)});
     if (row < 0) continue;
-    if (taken[static_cast<size_t>(row)]) {
+    if (is_filled[static_cast<size_t>(row)]) {
       raise<ValueError>({.problem = fmt::format("two tokens have row {}", row)});
     }
-    taken[static_cast<size_t>(row)] = true;
+    is_filled[static_cast<size_t>(row)] = true;
   }
 }
 

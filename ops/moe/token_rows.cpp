@@ -66,8 +66,8 @@ namespace {
 /// The same sums where the device has no kernel for them.
 Tensor sums_by_ops(const Tensor& y, const TokenRows& map) {
   const Tensor none = map.rows_of_token == map.rows;
-  const Tensor taken = index_select(y, 0, masked_fill(map.rows_of_token, none, 0).reshape({-1}));
-  const Tensor each = taken.reshape({map.tokens, map.rows_of_token.size(1), y.size(1)});
+  const Tensor gathered = index_select(y, 0, masked_fill(map.rows_of_token, none, 0).reshape({-1}));
+  const Tensor each = gathered.reshape({map.tokens, map.rows_of_token.size(1), y.size(1)});
   return sum(masked_fill(each, none.unsqueeze(-1), 0), {1});
 }
 

@@ -26,7 +26,7 @@ struct Lengths {
   int64_t longest = 0;  ///< of the targets
 };
 
-std::vector<int64_t> lengths_of(const Tensor& lengths, int64_t count, int64_t most, const char* what) {
+std::vector<int64_t> lengths_of(const Tensor& lengths, int64_t count, int64_t limit, const char* what) {
   if (!is_integer(checked(lengths).dtype())) {
     raise_dtype(fmt::format("{}_lengths", what), "integers", lengths.dtype());
   }
@@ -35,8 +35,8 @@ std::vector<int64_t> lengths_of(const Tensor& lengths, int64_t count, int64_t mo
   }
   std::vector<int64_t> numbers = index_numbers(lengths).to(DType::i64).to_vector<int64_t>();
   for (const int64_t n : numbers) {
-    if (n >= 0 && n <= most) continue;
-    raise_value(fmt::format("{}_lengths", what), fmt::format("numbers in [0, {}]", most), n);
+    if (n >= 0 && n <= limit) continue;
+    raise_value(fmt::format("{}_lengths", what), fmt::format("numbers in [0, {}]", limit), n);
   }
   return numbers;
 }
@@ -143,8 +143,8 @@ Tensor ctc_loss(const Operand& log_probabilities, const Operand& targets, const 
   }
   Lengths lengths;
   lengths.inputs = lengths_of(input_lengths.tensor(), count, times, "input");
-  const int64_t most = labels.sizes()[static_cast<size_t>(labels.dim() - 1)];
-  lengths.targets = lengths_of(target_lengths.tensor(), count, most, "target");
+  const int64_t limit = labels.sizes()[static_cast<size_t>(labels.dim() - 1)];
+  lengths.targets = lengths_of(target_lengths.tensor(), count, limit, "target");
   int64_t total = 0;
   for (const int64_t n : lengths.targets) {
     lengths.longest = std::max(lengths.longest, n);

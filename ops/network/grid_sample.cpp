@@ -184,9 +184,9 @@ Tensor linear_samples(const Tensor& operand, const Tensor& at) {
 // The cubic of Keys (1981) with -0.75: weights of the four elements around a place, from the rest of it.
 std::vector<Tensor> cubic_weights(const Tensor& rest) {
   constexpr double a = -0.75;
-  const auto near = [&](const Tensor& t) { return ((a + 2) * t - (a + 3)) * t * t + 1; };
-  const auto far = [&](const Tensor& t) { return ((a * t - 5 * a) * t + 8 * a) * t - 4 * a; };
-  return {far(rest + 1), near(rest), near(1 - rest), far(2 - rest)};
+  const auto inner = [&](const Tensor& t) { return ((a + 2) * t - (a + 3)) * t * t + 1; };
+  const auto outer = [&](const Tensor& t) { return ((a * t - 5 * a) * t + 8 * a) * t - 4 * a; };
+  return {outer(rest + 1), inner(rest), inner(1 - rest), outer(2 - rest)};
 }
 
 Along cubic_along(const Sampler& sampler, int i, const Tensor& place) {

@@ -107,9 +107,9 @@ Taps cubic_taps(const Line& line) {
 // The filter as wide as the elements of the result; weights outside x go to the others.
 Taps smooth_taps(const Line& line, bool cubic) {
   const double widening = std::max(line.scale, 1.0), support = (cubic ? 2 : 1) * widening;
-  const auto most = static_cast<int64_t>(std::min(std::ceil(support) * 2 + 1, static_cast<double>(line.from)));
+  const auto tap_count = static_cast<int64_t>(std::min(std::ceil(support) * 2 + 1, static_cast<double>(line.from)));
   Taps taps;
-  taps.resize(static_cast<size_t>(most), line.to);
+  taps.resize(static_cast<size_t>(tap_count), line.to);
   for (int64_t i = 0; i < line.to; ++i) {
     const auto o = static_cast<size_t>(i);
     const double centre = line.scale * (static_cast<double>(i) + 0.5);
@@ -118,7 +118,7 @@ Taps smooth_taps(const Line& line, bool cubic) {
     };
     const int64_t begin = std::min(bound(centre - support), line.from - 1), end = bound(centre + support);
     double total = 0;
-    for (int64_t k = 0; k < most; ++k) {
+    for (int64_t k = 0; k < tap_count; ++k) {
       const auto t = static_cast<size_t>(k);
       taps.at[t][o] = begin + k < end ? begin + k : begin;
       if (begin + k >= end) continue;

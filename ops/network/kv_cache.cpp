@@ -210,14 +210,14 @@ AttentionOperands gathered(AttentionOperands in, const std::vector<std::vector<i
 }
 
 Tensor block_table(const std::vector<std::vector<int64_t>>& blocks, Device device) {
-  size_t most = 1;
-  for (const auto& own : blocks) most = std::max(most, own.size());
+  size_t longest = 1;
+  for (const auto& own : blocks) longest = std::max(longest, own.size());
   std::vector<int64_t> numbers;
   for (const auto& own : blocks) {
     numbers.insert(numbers.end(), own.begin(), own.end());
-    numbers.resize(numbers.size() + most - own.size());
+    numbers.resize(numbers.size() + longest - own.size());
   }
-  return tensor(numbers).reshape({std::ssize(blocks), static_cast<int64_t>(most)}).to(device);
+  return tensor(numbers).reshape({std::ssize(blocks), static_cast<int64_t>(longest)}).to(device);
 }
 
 /// q [sum of queries, H, D] over rows [n, Hkv, D] of a cache; sequences are contiguous there or, if `blocks` is not

@@ -144,14 +144,14 @@ Tensor multilabel_margin_loss(const Operand& x, const Operand& targets, LossOpti
   check_targets(target, -1, classes);
   const Tensor counts = cumsum(target == -1, 1) == 0;
   const bool known = !is_meta(target) && rows != 0;
-  const int64_t most = known ? amax(sum(counts, 1)).item<int64_t>() : 0;
+  const int64_t max_targets = known ? amax(sum(counts, 1)).item<int64_t>() : 0;
   const Tensor every = class_numbers(classes, target);
   Tensor wanted = zeros({rows, classes}, {DType::boolean, target.device()});
-  for (int64_t i = 0; i < most; ++i)
+  for (int64_t i = 0; i < max_targets; ++i)
     wanted = logical_or(wanted, every == weft::where(counts, target, -1).narrow(1, i, 1));
   const Tensor valid = masked_fill(target, logical_not(counts), 0);
   Tensor total = sum(scores.narrow(1, 0, 0), 1);
-  for (int64_t i = 0; i < most; ++i) {
+  for (int64_t i = 0; i < max_targets; ++i) {
     const Tensor chosen = pick(scores, 1, valid.narrow(1, i, 1), {rows, 1});
     const Tensor none = logical_or(wanted, logical_not(counts.narrow(1, i, 1)));
     total = total + sum(masked_fill(relu(1 - chosen + scores), none, 0), 1);

@@ -155,9 +155,9 @@ Grid even_grid(const Tensor& x, const Dims& output_size, int rank) {
 }
 
 int64_t most_elements(const Windows& windows) {
-  int64_t most = 1;
-  for (const Window& w : windows) most = std::max(most, w.count());
-  return most;
+  int64_t max_elements = 1;
+  for (const Window& w : windows) max_elements = std::max(max_elements, w.count());
+  return max_elements;
 }
 
 // The places of all windows, one window after the other, each with `count` of them: `missing` where it has fewer.

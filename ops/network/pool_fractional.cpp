@@ -119,8 +119,8 @@ Dims unpooled_sizes(const Tensor& x, int rank, const Dims& kernel_size, const Un
     raise<ValueError>({.problem = fmt::format("output_size {} is not for {} dimensions", given.text(), rank)});
   }
   for (int i = 0; i < rank; ++i) {
-    const bool near = given[i] > sizes[i] - stride[i] && (Checked(given[i]) - sizes[i] - stride[i]).value() < 0;
-    if (WEFT_LIKELY(near && given[i] >= 0)) continue;
+    const bool fits = given[i] > sizes[i] - stride[i] && (Checked(given[i]) - sizes[i] - stride[i]).value() < 0;
+    if (WEFT_LIKELY(fits && given[i] >= 0)) continue;
     raise<ValueError>({.problem = fmt::format("output_size {} is not within a stride of {} from {}", given.text(),
                                               stride[i], sizes[i])});
   }

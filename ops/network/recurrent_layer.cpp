@@ -43,7 +43,6 @@ Step step_by_ops(Cell cell, const Tensor& input, const RecurrentWeights& w, cons
   return {w.hr.defined() ? linear(out, w.hr) : out, next};
 }
 
-/// The first rows of `all` replaced.
 Tensor with_first(const Tensor& all, const Tensor& rows) {
   const int64_t count = rows.size(0), left = all.size(0) - count;
   return left == 0 ? rows : cat({rows, all.narrow(0, count, left)}, 0);

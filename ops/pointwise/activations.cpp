@@ -141,8 +141,8 @@ Tensor nan_to_num(const Operand& operand, double nan, std::optional<double> posi
   }
   if (!is_floating(x.dtype())) return x.clone();
   check_floating(x);
-  const double most = largest(x.dtype());
-  const Tensor y = with_numbers(x, nan, posinf.value_or(most), neginf.value_or(-most));
+  const double highest = largest(x.dtype());
+  const Tensor y = with_numbers(x, nan, posinf.value_or(highest), neginf.value_or(-highest));
   if (should_record(x)) {
     record(
         y, [saved = Saved(x)](Node& self, Tensor&& g) { return where(isfinite(saved.get(self)), g, 0); }, x);

@@ -146,8 +146,8 @@ Tensor compare_in(DType dtype, CompareOp op, const Operand& a, const Operand& b)
   Prepared<2> p;
   prepare(p, {&a, &b}, PointwiseKind::any, dtype);
   if (WEFT_UNLIKELY(computes_by_parts(p.dtype, p.device)) && (op == CompareOp::eq || op == CompareOp::ne)) {
-    const auto there = [&](const Tensor& t) { return t.to(p.dtype).to(p.device); };
-    const Tensor x = there(p.operands[0]), y = there(p.operands[1]);
+    const auto promoted = [&](const Tensor& t) { return t.to(p.dtype).to(p.device); };
+    const Tensor x = promoted(p.operands[0]), y = promoted(p.operands[1]);
     const Tensor equal = logical_and(real(x) == real(y), imag(x) == imag(y));
     return op == CompareOp::eq ? equal : logical_not(equal);
   }

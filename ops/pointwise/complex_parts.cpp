@@ -39,11 +39,11 @@ Tensor log_add_exp(const Tensor& x, const Tensor& y) {
 // sin(t) / t for t = pi x; near 0 by the series of (-1)^k / (2k + 1)! t^(2k), because its derivatives have no
 // cancellation.
 Tensor complex_sinc(const Tensor& x) {
-  const Tensor t = x * 3.1415926535897932, near = abs(t) < 1;
-  const Tensor z = square(masked_fill(t, logical_not(near), 0)), far = masked_fill(t, near, 1);
+  const Tensor t = x * 3.1415926535897932, is_small = abs(t) < 1;
+  const Tensor z = square(masked_fill(t, logical_not(is_small), 0)), far = masked_fill(t, is_small, 1);
   Tensor series = ones_like(x);
   for (int k = 10; k > 0; --k) series = 1 - z * series / (2 * k * (2 * k + 1));
-  return weft::where(near, series, sin(far) / far);
+  return weft::where(is_small, series, sin(far) / far);
 }
 
 }  // namespace

@@ -27,8 +27,8 @@ Distance distance_of(const Tensor& a, const Tensor& b) {
     return {abs(a.to(wide) - y), abs(y)};
   }
   const Tensor x = a.to(DType::f64), y = b.to(DType::f64), apart = abs(x - y);
-  const Tensor near = abs(a.to(DType::i64) - b.to(DType::i64)).to(DType::f64);  // exact where it does not wrap around
-  return {where(apart < 0x1p53, near, apart), abs(y)};
+  const Tensor exact = abs(a.to(DType::i64) - b.to(DType::i64)).to(DType::f64);  // exact where it does not wrap around
+  return {where(apart < 0x1p53, exact, apart), abs(y)};
 }
 
 void check_tolerances(double relative, double absolute) {
@@ -119,12 +119,12 @@ Tensor isclose(const Operand& a, const Operand& b, double relative, double absol
   check_tolerances(relative, absolute);
   const NoGradGuard unrecorded;
   const Tensor &x = checked(a.tensor()), &y = checked(b.tensor());
-  Tensor near = x == y;
+  Tensor is_close = x == y;
   if (relative != 0 || absolute != 0) {
     const auto [apart, size] = distance_of(x, y);
-    near = logical_or(near, logical_and(isfinite(apart), apart <= absolute + relative * size));
+    is_close = logical_or(is_close, logical_and(isfinite(apart), apart <= absolute + relative * size));
   }
-  return equal_nan ? logical_or(near, logical_and(isnan(x), isnan(y))) : near;
+  return equal_nan ? logical_or(is_close, logical_and(isnan(x), isnan(y))) : is_close;
 }
 
 bool allclose(const Tensor& a, const Tensor& b, double relative, double absolute, bool equal_nan, Location where) {

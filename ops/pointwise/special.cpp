@@ -139,8 +139,8 @@ std::span<const OpRecord> special_records() { return records; }
 
 Tensor polygamma(int64_t n, const Operand& operand) {
   const CallScope call("polygamma", operand.where);
-  constexpr int64_t most = 170;  // n! is a double up to here
-  expect_range("n", n, 0, most);
+  constexpr int64_t limit = 170;  // n! is a double up to here
+  expect_range("n", n, 0, limit);
   if (n == 0) return digamma(operand);
   const Tensor x = floating_point(operand.tensor());
   Tensor y;
@@ -158,8 +158,8 @@ Tensor polygamma(int64_t n, const Operand& operand) {
 
 Tensor mvlgamma(const Operand& operand, int64_t p) {
   const CallScope call("mvlgamma", operand.where);
-  constexpr int64_t most = 4096;
-  expect_range("p", p, 1, most);
+  constexpr int64_t limit = 4096;
+  expect_range("p", p, 1, limit);
   const Tensor x = floating_point(operand.tensor());
   Tensor sum = lgamma(x);
   for (int64_t j = 1; j < p; ++j) sum = sum + lgamma(x - 0.5 * static_cast<double>(j));

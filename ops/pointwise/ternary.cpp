@@ -144,8 +144,8 @@ bool is_number(const Operand& x) { return checked(x.tensor()).impl()->wrapped_nu
 void check_range(const Operand& x, const Operand& low, const Operand& high) {
   const CallScope call("hardtanh", x.where);
   if (!is_number(low) || !is_number(high)) return;
-  const auto least = low.tensor().item<double>(), most = high.tensor().item<double>();
-  if (least > most) raise<ValueError>({.problem = fmt::format("min_val {} is above max_val {}", least, most)});
+  const auto least = low.tensor().item<double>(), highest = high.tensor().item<double>();
+  if (least > highest) raise<ValueError>({.problem = fmt::format("min_val {} is above max_val {}", least, highest)});
 }
 
 // Integers with numbers, which are truncated.

@@ -88,7 +88,6 @@ void record_unary(UnaryOp op, const Tensor& out, const Tensor& x) {
   }
 }
 
-// The dtype in which the op computes with x.
 DType computed_in(UnaryOp op, const Tensor& x) {
   const DType t = x.dtype();
   if (is_floating(t)) return t;

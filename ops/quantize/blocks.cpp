@@ -65,8 +65,8 @@ void quantize_by_ops(const Tensor& codes, const Tensor& scale, const Source& sou
   Tensor x = source.x;
   if (source.scale.defined()) x = dequantized(x, source.scale, source.sides, DType::bf16);
   const Tensor blocks = in_blocks(x.to(DType::f32), sides), s = multipliers(blocks, codes.dtype(), eps, pow2);
-  const double most = largest_code(codes.dtype());
-  const Tensor scaled = clip(out_of_blocks(blocks * s, x.size(0), x.size(1)), -most, most);
+  const double largest_number = largest_code(codes.dtype());
+  const Tensor scaled = clip(out_of_blocks(blocks * s, x.size(0), x.size(1)), -largest_number, largest_number);
   codes.copy_(scaled.to(codes.dtype()));
   scale.copy_((1 / s).reshape(scale.shape()));
 }

@@ -42,7 +42,7 @@ void check_call(const Tensor& x, const Fp8MlpOptions& o) {
 constexpr double least_scale = 0x1p-126;
 
 /// Codes of rows x [m, k] and their scales [m, 1], or [1, 1] where one was given.
-Quantized activations(const Tensor& x, const std::optional<Tensor>& given, double most) {
+Quantized activations(const Tensor& x, const std::optional<Tensor>& given, double largest_number) {
   const Tensor numbers = x.to(DType::f32);
   Tensor scale;
   if (given) {
@@ -51,9 +51,9 @@ Quantized activations(const Tensor& x, const std::optional<Tensor>& given, doubl
     scale = ones({1, 1}, {DType::f32, x.device()});
   } else {
     const Tensor largest = amax(where(isfinite(numbers), abs(numbers), 0), {1}, true);
-    scale = where(largest == 0, 1, maximum(largest / most, least_scale));
+    scale = where(largest == 0, 1, maximum(largest / largest_number, least_scale));
   }
-  return {clip(numbers / scale, -most, most).to(code_type), scale};
+  return {clip(numbers / scale, -largest_number, largest_number).to(code_type), scale};
 }
 
 /// a bᵀ.

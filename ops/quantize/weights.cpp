@@ -53,13 +53,13 @@ QuantizedWeight empty_weight(const Tensor& w, const WeightQuantOptions& o, int64
 /// On the host, in f64, so that differences of the largest numbers are none.
 QuantizedWeight quantized_on_host(const Tensor& w, const WeightQuantOptions& o, int64_t width) {
   const Tensor groups = in_groups(w.to(DType::f64), width);
-  const double most = o.symmetric ? (o.bits == 8 ? 127 : 7) : (o.bits == 8 ? 255 : 15);
+  const double largest_number = o.symmetric ? (o.bits == 8 ? 127 : 7) : (o.bits == 8 ? 255 : 15);
   const Tensor low = amin(groups, {2}, true), high = amax(groups, {2}, true);
   const Tensor zero = o.symmetric ? zeros_like(low) : low.to(DType::f32).to(DType::f64);
   const Tensor range = o.symmetric ? maximum(-low, high) : high - zero;
-  const Tensor scale = (range / most).to(DType::f32).to(DType::f64);
+  const Tensor scale = (range / largest_number).to(DType::f32).to(DType::f64);
   const Tensor step = where(scale == 0, 1, scale);
-  Tensor codes = clip(round((groups - zero) / step), o.symmetric ? -most : 0, most);
+  Tensor codes = clip(round((groups - zero) / step), o.symmetric ? -largest_number : 0, largest_number);
   if (o.bits == 4 && o.symmetric) codes = codes + 8;
   codes = codes.reshape({w.size(0), -1}).narrow(1, 0, w.size(1));
   const auto table = [](const Tensor& t) { return t.squeeze(2).to(DType::f32).contiguous(); };

@@ -124,8 +124,8 @@ Tensor by_product(const Tensor& a, const Tensor& b) {
   const int64_t count = is_meta(a) ? 0 : far.numel() - sum(far).item<int64_t>();
   if (count == 0) return sqrt(squares);
   if (count > far.numel() / 16) return by_difference(a, b, 2);
-  const Tensor near = logical_not(far), whole = sqrt(masked_fill(squares, near, 1));
-  const Tensor places = nonzero(near.reshape({-1})).reshape({-1});
+  const Tensor is_near = logical_not(far), whole = sqrt(masked_fill(squares, is_near, 1));
+  const Tensor places = nonzero(is_near.reshape({-1})).reshape({-1});
   const Tensor left = floor_divide(places, m);
   const Tensor right = floor_divide(places, n * m) * m + remainder(places, m);
   const Tensor rows = index_select(a.reshape({-1, k}), 0, left) - index_select(b.reshape({-1, k}), 0, right);
@@ -273,12 +273,12 @@ std::vector<Values> pair_samples(SampleMaker& make) {
           {make.tensor({0, 2}), make.tensor({0, 2})}};
 }
 std::vector<Values> cdist_samples(SampleMaker& make) {
-  const double most = HUGE_VAL;
+  const double infinite = HUGE_VAL;
   const char* product = "use_mm_for_euclid_dist";
   return {{make.tensor({3, 2}), make.tensor({4, 2}, 3, 6)},
           {make.tensor({2, 3, 2}), make.tensor({4, 2}, 3, 6), 1.0},
           {make.tensor({3, 2}), make.tensor({2, 4, 2}, 3, 6), 3.0},
-          {make.tensor({3, 2}), make.tensor({2, 2}, 3, 9), most},
+          {make.tensor({3, 2}), make.tensor({2, 2}, 3, 9), infinite},
           {make.tensor({3, 2}), make.tensor({2, 2}, 3, 6), 0.5},
           {make.tensor({3, 2}), make.tensor({2, 2}, 3, 6), 0.0},
           {make.tensor({2, 3, 2}), make.tensor({2, 4, 2}, -3, 3), 2.0, product},

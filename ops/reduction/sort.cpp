@@ -74,9 +74,9 @@ ValuesAndIndices chosen(const Tensor& x, int dim, const Tensor& index, bool keep
 // A 0-d tensor as one of shape [1].
 Tensor with_a_dim(const Tensor& x) { return x.dim() == 0 ? x.reshape({1}) : x; }
 
-void check_rank(int64_t k, int64_t least, int64_t most) {
-  if (WEFT_LIKELY(k >= least && k <= most)) return;
-  raise_value("k", fmt::format("a number in [{}, {}]", least, most), k);
+void check_rank(int64_t k, int64_t least, int64_t highest) {
+  if (WEFT_LIKELY(k >= least && k <= highest)) return;
+  raise_value("k", fmt::format("a number in [{}, {}]", least, highest), k);
 }
 
 // ---- ranks ----------------------------------------------------------------------------------------------------------

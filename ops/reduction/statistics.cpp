@@ -143,8 +143,8 @@ Tensor corrcoef(const Tensor& x, Location where) {
 namespace {
 
 std::vector<Tensor> call_aminmax(const Tensor& x, std::optional<int64_t> dim, bool keepdim) {
-  auto [least, most] = aminmax(x, dim, keepdim);
-  return {std::move(least), std::move(most)};
+  auto [least, highest] = aminmax(x, dim, keepdim);
+  return {std::move(least), std::move(highest)};
 }
 
 template <DispersionAndMean (*function)(const Tensor&, const Dims&, double, bool, Location)>

@@ -104,8 +104,8 @@ Tensor norm_of(const Tensor& operand, double order, const Dims& dims, bool keepd
 
 Tensor power_of_two_near(const Tensor& x) {
   const bool wide = x.dtype() == DType::f64;
-  const double most = wide ? 0x1p1023 : 0x1p127, least = wide ? 0x1p-1022 : 0x1p-126;
-  return exp2(floor(log2(clip(x, least, most))));
+  const double highest = wide ? 0x1p1023 : 0x1p127, least = wide ? 0x1p-1022 : 0x1p-126;
+  return exp2(floor(log2(clip(x, least, highest))));
 }
 
 bool has_digits(const Tensor& sums) {
@@ -141,7 +141,7 @@ double order_of(const Value& p) {
 }
 
 std::vector<Values> norm_samples(SampleMaker& make) {
-  const double most = HUGE_VAL;
+  const double infinite = HUGE_VAL;
   return {{make.tensor({2, 3})},
           {make.tensor({2, 3, 2}), 2.0, Dims{0, -1}},
           {make.tensor({2, 3}), int64_t{1}, Dims(1), true},
@@ -149,8 +149,8 @@ std::vector<Values> norm_samples(SampleMaker& make) {
           {make.tensor({2, 3}), 1.5},
           {make.tensor({2, 3}), 0.5, Dims(1)},
           {make.tensor({2, 3}), -1.0, Dims(1)},
-          {make.tensor({2, 3}), most},
-          {make.tensor({2, 3}), -most, Dims(-1)},
+          {make.tensor({2, 3}), infinite},
+          {make.tensor({2, 3}), -infinite, Dims(-1)},
           {make.tensor({2, 3}), int64_t{0}, Dims(1)},
           {make.tensor({})},
           {make.tensor({0, 2}), 3.0, Dims(0)}};

@@ -208,9 +208,9 @@ Tensor with_edges(const Tensor& x, const Repeats& repeats) {
 
 // Whether the elements that the edges take are there.
 void check_enough(const Tensor& x, int d, int64_t before, int64_t after, Padding mode) {
-  const int64_t n = x.sizes()[static_cast<size_t>(d)], most = std::max(before, after);
+  const int64_t n = x.sizes()[static_cast<size_t>(d)], needed = std::max(before, after);
   const int64_t kept = n + std::min<int64_t>(before, 0) + std::min<int64_t>(after, 0);
-  const bool enough = mode == Padding::reflect ? most < n : mode == Padding::circular ? most <= kept : true;
+  const bool enough = mode == Padding::reflect ? needed < n : mode == Padding::circular ? needed <= kept : true;
   const int64_t least = mode == Padding::circular ? 0 : 1;
   if (n <= 0 || !enough || n + before + after < least) raise_padding(d, n, before, after);
 }
@@ -225,15 +225,15 @@ Tensor repeat_padded(const Tensor& x, const Edges& edges, int padded_dims, Paddi
   if (x.sizes()[static_cast<size_t>(batch - 1)] == 0) raise<ShapeError>({.problem = "there are no channels to pad"});
   for (int d = batch; d < x.dim(); ++d) check_enough(x, d, edges.before[d], edges.after[d], mode);
   padded_shape(x, edges);
-  Edges more = edges, fewer = edges;
+  Edges additions = edges, cuts = edges;
   for (int d = 0; d < x.dim(); ++d) {
-    for (Dims* sizes : {&more.before, &more.after}) (*sizes)[d] = std::max<int64_t>((*sizes)[d], 0);
-    for (Dims* sizes : {&fewer.before, &fewer.after}) (*sizes)[d] = std::max<int64_t>(-(*sizes)[d], 0);
+    for (Dims* sizes : {&additions.before, &additions.after}) (*sizes)[d] = std::max<int64_t>((*sizes)[d], 0);
+    for (Dims* sizes : {&cuts.before, &cuts.after}) (*sizes)[d] = std::max<int64_t>(-(*sizes)[d], 0);
   }
   // circular reads the remaining elements, the other modes the original ones.
   const bool cuts_first = mode == Padding::circular;
-  const Tensor out = with_edges(cuts_first ? inside(x, fewer) : x, {more, batch, mode});
-  return cuts_first ? out : inside(out, fewer).contiguous();
+  const Tensor out = with_edges(cuts_first ? inside(x, cuts) : x, {additions, batch, mode});
+  return cuts_first ? out : inside(out, cuts).contiguous();
 }
 
 }  // namespace

@@ -35,7 +35,7 @@ TEST(GatherHistory, NamesOfOneTensorStandTogetherAndTellTheRank) {
     EXPECT_EQ(all.steps[2].loss, 2.5);
     for (size_t r = 0; r < ranks; ++r) {
       EXPECT_EQ(all.watched[r].name, "both @" + std::to_string(r));
-      EXPECT_NEAR(all.steps[1].of[r].gradient->rms(), static_cast<double>(r + 1), 1e-4);  // figures of a text
+      EXPECT_NEAR(all.steps[1].observations[r].gradient->rms(), static_cast<double>(r + 1), 1e-4);  // figures of a text
     }
     EXPECT_EQ(all.watched[ranks].name, "own0 @0");
   });
@@ -78,10 +78,10 @@ TEST(GatherHistory, WhatProgramsDidIsKeptAndNamesTheRank) {
       EXPECT_EQ(all.traces[0].passages.size(), ranks * recorder.history().traces[0].passages.size());
       EXPECT_EQ(all.program.losses.size(), 1u);
       EXPECT_EQ(all.program.optimizer_steps.size(), recorder.history().program.optimizer_steps.size());
-      EXPECT_EQ(all.program.optimizer_steps[0].of.size(),
-                ranks * recorder.history().program.optimizer_steps[0].of.size());
+      EXPECT_EQ(all.program.optimizer_steps[0].parameters.size(),
+                ranks * recorder.history().program.optimizer_steps[0].parameters.size());
       for (const Arrival& a : all.traces[0].arrivals) {
-        EXPECT_LT(a.which, all.watched.size());
+        EXPECT_LT(a.index, all.watched.size());
         EXPECT_LT(a.from, static_cast<int32_t>(all.traces[0].passages.size()));
       }
       std::string said;

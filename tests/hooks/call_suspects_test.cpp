@@ -51,7 +51,7 @@ TEST(CallSuspects, KeepTheCallsOfAStepApart) {
   }
   const auto& calls = recorder.history().program.calls;
   ASSERT_EQ(calls.size(), 1u);
-  EXPECT_EQ(recorder.history().watched[calls[0].which].name, "cell");
+  EXPECT_EQ(recorder.history().watched[calls[0].index].name, "cell");
   EXPECT_EQ(calls[0].step, 2);
   ASSERT_EQ(calls[0].values.size(), 6u);
   ASSERT_EQ(calls[0].gradients.size(), 6u);

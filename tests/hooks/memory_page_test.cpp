@@ -44,11 +44,11 @@ bool grows(const History& history) {
 TEST(MemoryOnThePage, AStepIsDrawnByKindWithWhatStandsAtItsPeak) {
   const History history = trained(false, true);
   ASSERT_EQ(history.memory.size(), 1u);
-  const MemoryRecord& m = history.memory[0];
+  const DeviceMemory& m = history.memory[0];
   EXPECT_EQ(m.totals.size(), 12u);
   ASSERT_FALSE(m.curve.empty());
   EXPECT_FALSE(m.at_peak.empty());
-  for (const MemoryRecord::Total& t : m.totals) EXPECT_GE(t.peak, t.kept);
+  for (const DeviceMemory::Total& t : m.totals) EXPECT_GE(t.peak, t.kept);
   // Weights, both of Adam's averages, in bytes.
   const size_t weights = 4 * (32 * 64 + 64 + 64 * 8);
   EXPECT_GE(m.curve.back().bytes[static_cast<int>(MemoryKind::parameter)], weights);
@@ -72,7 +72,7 @@ TEST(MemoryOnThePage, ALogThatIsReadAgainHasItToo) {
   History again;
   io::read_history(io::history_text(history), again);
   ASSERT_EQ(again.memory.size(), 1u);
-  const MemoryRecord &was = history.memory[0], &is = again.memory[0];
+  const DeviceMemory &was = history.memory[0], &is = again.memory[0];
   EXPECT_EQ(is.device, "cpu");
   ASSERT_EQ(is.totals.size(), was.totals.size());
   for (size_t i = 0; i < is.totals.size(); ++i) {
@@ -92,7 +92,7 @@ TEST(MemoryOnThePage, ALogThatIsReadAgainHasItToo) {
 TEST(MemoryOnThePage, OfStepsThatAreNoLongerKeptTheLastLineHasTheCourse) {
   History history = trained(false, true);
   const int64_t shown = history.memory[0].step;
-  std::erase_if(history.steps, [&](const RecordedStep& step) { return step.step == shown; });
+  std::erase_if(history.steps, [&](const HistoryStep& step) { return step.step == shown; });
   History again;
   io::read_history(io::history_text(history), again);
   EXPECT_EQ(again.memory.at(0).step, shown);
@@ -105,7 +105,7 @@ TEST(MemoryOnThePage, ALogGrowsByACourseOnlyWhereMemoryClearlyDoes) {
   MemoryHistory memory(net);
   GradientRecorder recorder(net, {.trace_every = 0});
   int courses = 0;
-  recorder.on_step([&](const History& history, const RecordedStep& step) {
+  recorder.on_step([&](const History& history, const HistoryStep& step) {
     courses += json_line(history, step).find("\"course\"") != std::string::npos;
   });
   std::vector<Tensor> kept;

@@ -44,14 +44,14 @@ TEST(GradientRecorder, RecordsGradientValueAndUpdate) {
   const auto& steps = recorder.history().steps;
   ASSERT_EQ(steps.size(), 2u);
   EXPECT_EQ(steps[0].loss, 0.5);
-  const Observation& first = steps[0].of[0];
+  const Observation& first = steps[0].observations[0];
   EXPECT_DOUBLE_EQ(first.gradient->norm, std::sqrt(5.0));
   EXPECT_DOUBLE_EQ(first.gradient->mean, -0.5);
   EXPECT_EQ(first.gradient->low, -2);
   EXPECT_DOUBLE_EQ(first.value->norm, 5);
   EXPECT_FALSE(first.update_ratio);
-  EXPECT_NEAR(*steps[1].of[0].update_ratio, 0.5 / 5.5, 1e-6);
-  EXPECT_FALSE(steps[1].of[0].gradient) << "no backward ran in this step";
+  EXPECT_NEAR(*steps[1].observations[0].update_ratio, 0.5 / 5.5, 1e-6);
+  EXPECT_FALSE(steps[1].observations[0].gradient) << "no backward ran in this step";
 }
 
 // The process would end by a signal.
@@ -70,7 +70,7 @@ TEST(GradientRecorder, SeesGradientsBeforeClipping) {
   const std::vector<Tensor> parameters = {w};
   optim::clip_grad_norm_(parameters, 1.0);
   recorder.step();
-  EXPECT_NEAR(recorder.history().steps[0].of[0].gradient->rms(), 100, 1e-4);
+  EXPECT_NEAR(recorder.history().steps[0].observations[0].gradient->rms(), 100, 1e-4);
 }
 
 TEST(GradientRecorder, DoesNotChangeResults) {
@@ -97,7 +97,7 @@ TEST(GradientRecorder, WatchesWhatModulesReturn) {
   net(ones({3, 4})).sum().backward();
   recorder.step();
   const History& history = recorder.history();
-  const Observation& seen = history.steps[0].of[index_of(history, "1")];
+  const Observation& seen = history.steps[0].observations[index_of(history, "1")];
   ASSERT_TRUE(seen.value && seen.gradient);
   EXPECT_EQ(seen.value->count, 12);
   EXPECT_EQ(history.watched[index_of(history, "0.weight")].kind, WatchedKind::parameter);
@@ -113,7 +113,7 @@ TEST(GradientRecorder, TakesSeveralActivationsOfOneNameTogether) {
     (h * v).sum().backward();
   }
   recorder.step();
-  const Observation& h = recorder.history().steps[0].of[1];
+  const Observation& h = recorder.history().steps[0].observations[1];
   EXPECT_DOUBLE_EQ(h.value->mean, 2);
   EXPECT_DOUBLE_EQ(h.gradient->mean, 2);
   EXPECT_DOUBLE_EQ(h.gradient->high, 3);
@@ -127,17 +127,17 @@ TEST(GradientRecorder, RecordsEveryNthStepOnly) {
     recorder.step();
   }
   std::vector<int64_t> steps;
-  for (const RecordedStep& s : recorder.history().steps) steps.push_back(s.step);
+  for (const HistoryStep& s : recorder.history().steps) steps.push_back(s.step);
   EXPECT_EQ(steps, (std::vector<int64_t>{0, 3, 6}));
-  EXPECT_TRUE(recorder.history().steps[0].of[0].gradient_histogram);
-  EXPECT_FALSE(recorder.history().steps[1].of[0].gradient_histogram);
+  EXPECT_TRUE(recorder.history().steps[0].observations[0].gradient_histogram);
+  EXPECT_FALSE(recorder.history().steps[1].observations[0].gradient_histogram);
 }
 
 TEST(GradientRecorder, KeepsALongRunThinned) {
   const Tensor w = leaf({1});
   GradientRecorder recorder(NamedTensors{{"w", w}}, {.kept_steps = 16});
   int64_t told = 0;
-  recorder.on_step([&](const History&, const RecordedStep&) { ++told; });
+  recorder.on_step([&](const History&, const HistoryStep&) { ++told; });
   for (int i = 0; i < 1000; ++i) recorder.step();
   const auto& steps = recorder.history().steps;
   EXPECT_EQ(told, 1000);
@@ -273,13 +273,13 @@ TEST(Suspects, TheWorstOfOneTroubleComesFirst) {
     Observation o;
     o.gradient = Statistics{.count = 1, .norm = rms};
     h.watched.push_back({.name = "p"});
-    h.steps[0].of.push_back(o);
+    h.steps[0].observations.push_back(o);
   }
   const std::vector<Suspect> found = find_suspects(h);
   ASSERT_EQ(found.size(), 3u);
-  EXPECT_EQ(found[0].which, 1u);
-  EXPECT_EQ(found[1].which, 2u);
-  EXPECT_EQ(found[2].which, 0u);
+  EXPECT_EQ(found[0].index, 1u);
+  EXPECT_EQ(found[1].index, 2u);
+  EXPECT_EQ(found[2].index, 0u);
 }
 
 TEST(GradientRecorder, CountsAsItIsTold) {
@@ -291,7 +291,7 @@ TEST(GradientRecorder, CountsAsItIsTold) {
     recorder.step();
   }
   std::vector<int64_t> steps;
-  for (const RecordedStep& s : recorder.history().steps) steps.push_back(s.step);
+  for (const HistoryStep& s : recorder.history().steps) steps.push_back(s.step);
   EXPECT_THAT(steps, testing::ElementsAre(22, 22, 25)) << "every third from 1";
   EXPECT_THROW(recorder.set_step(0), ValueError);
 }
@@ -318,11 +318,11 @@ TEST(GradientRecorder, RemembersWhatAnEarlierOneSaw) {
   EXPECT_EQ(all.watched[0].bad_gradient, 5);
   EXPECT_FALSE(now.finite());
   std::vector<int64_t> steps;
-  for (const RecordedStep& s : all.steps) {
+  for (const HistoryStep& s : all.steps) {
     steps.push_back(s.step);
     EXPECT_EQ(s.loss, s.step);
-    ASSERT_TRUE(s.of[0].value);
-    EXPECT_EQ(s.of[0].value->norm, 5);
+    ASSERT_TRUE(s.observations[0].value);
+    EXPECT_EQ(s.observations[0].value->norm, 5);
   }
   EXPECT_THAT(steps, testing::ElementsAre(1, 3, 5, 7, 9)) << "every second, where all are too many";
 }

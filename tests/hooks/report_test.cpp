@@ -38,10 +38,10 @@ TEST(Watch, ShowsValueAndGradientOfAnyTensor) {
   EXPECT_EQ(history.watched[at].kind, WatchedKind::activation);
   EXPECT_EQ(history.watched[at].op, "mul");
   EXPECT_THAT(history.watched[at].place, testing::MatchesRegex("report_test.cpp:[0-9]+"));
-  for (const RecordedStep& step : history.steps) {
-    EXPECT_DOUBLE_EQ(step.of[at].value->norm, 10);                   // |(6, -8)|
-    EXPECT_NEAR(step.of[at].gradient->norm, std::sqrt(26.0), 1e-6);  // |(1, 5)|
-    EXPECT_EQ(step.of[at].gradient->count, 2);
+  for (const HistoryStep& step : history.steps) {
+    EXPECT_DOUBLE_EQ(step.observations[at].value->norm, 10);                   // |(6, -8)|
+    EXPECT_NEAR(step.observations[at].gradient->norm, std::sqrt(26.0), 1e-6);  // |(1, 5)|
+    EXPECT_EQ(step.observations[at].gradient->count, 2);
   }
 }
 
@@ -52,8 +52,8 @@ TEST(Watch, SeesWhatAModuleReturnedToo) {
   watch(net(ones({4, 2})), "result").sum().backward();
   recorder.step();
   const History& history = recorder.history();
-  EXPECT_EQ(history.steps[0].of[index_of(history, "result")].gradient->norm,
-            history.steps[0].of[index_of(history, "1")].gradient->norm);
+  EXPECT_EQ(history.steps[0].observations[index_of(history, "result")].gradient->norm,
+            history.steps[0].observations[index_of(history, "1")].gradient->norm);
 }
 
 TEST(Watch, ALeafIsSeenOncePerBackwardHoweverManyStepsItIsWatched) {
@@ -67,9 +67,9 @@ TEST(Watch, ALeafIsSeenOncePerBackwardHoweverManyStepsItIsWatched) {
     (watch(full({2}, 2.0).requires_grad_(), "w") * 3.0).sum().backward();
     recorder.step();
   }
-  for (const RecordedStep& step : recorder.history().steps) {
-    EXPECT_EQ(step.of[0].gradient->count, step.step < 5 ? 4 : 2);
-    EXPECT_EQ(step.of[0].value->count, step.step < 5 ? 4 : 2);
+  for (const HistoryStep& step : recorder.history().steps) {
+    EXPECT_EQ(step.observations[0].gradient->count, step.step < 5 ? 4 : 2);
+    EXPECT_EQ(step.observations[0].value->count, step.step < 5 ? 4 : 2);
   }
 }
 
@@ -117,14 +117,14 @@ History history_of(int tensors, int steps, double (*rms)(int, int)) {
   History h;
   for (int i = 0; i < tensors; ++i) h.watched.push_back({.name = "layer" + std::to_string(i) + ".weight"});
   for (int k = 0; k < steps; ++k) {
-    RecordedStep step{.step = k, .loss = 2.0 - 0.01 * k, .of = {}};
+    HistoryStep step{.step = k, .loss = 2.0 - 0.01 * k, .observations = {}};
     for (int i = 0; i < tensors; ++i) {
       const double v = rms(i, k);
       const bool bad = !std::isfinite(v);
       Statistics s{.count = 1, .non_finite = bad};
       s.norm = bad ? 0 : v;
       if (bad && !h.watched[static_cast<size_t>(i)].bad_gradient) h.watched[static_cast<size_t>(i)].bad_gradient = k;
-      step.of.push_back({.value = Statistics{.count = 1, .norm = 1}, .gradient = s, .update_ratio = 1e-3});
+      step.observations.push_back({.value = Statistics{.count = 1, .norm = 1}, .gradient = s, .update_ratio = 1e-3});
     }
     h.steps.push_back(std::move(step));
   }

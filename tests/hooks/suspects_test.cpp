@@ -248,7 +248,7 @@ TEST(Suspects, TheOpThatSendsNothingOnIsNamedOnceForAllBehindIt) {
     });
   };
   EXPECT_THAT(run(1), AllOf(HasSubstr("softmax at suspects_test.cpp:"),
-                            HasSubstr("sends nothing on of what arrives there, and 3 parameters like it")));
+                            HasSubstr("passes nothing of the arriving gradient on, and 3 parameters like it")));
   EXPECT_EQ(run(0), "");
 }
 

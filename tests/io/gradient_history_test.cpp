@@ -69,10 +69,12 @@ TEST(LoadHistory, KeepsHistogramsTracesAndLines) {
   EXPECT_EQ(is.watched[h].op, "tanh");
   EXPECT_EQ(is.watched[h].place, was.watched[h].place);
   EXPECT_THAT(is.watched[h].place, HasSubstr("gradient_history_test.cpp:"));
-  ASSERT_NE(was.steps[20].of[0].value_histogram, nullptr);
-  EXPECT_EQ(is.steps[20].of[0].value_histogram->positive, was.steps[20].of[0].value_histogram->positive);
-  EXPECT_EQ(is.steps[20].of[h].gradient_histogram->negative, was.steps[20].of[h].gradient_histogram->negative);
-  EXPECT_EQ(is.steps[21].of[0].value_histogram, nullptr);
+  ASSERT_NE(was.steps[20].observations[0].value_histogram, nullptr);
+  EXPECT_EQ(is.steps[20].observations[0].value_histogram->positive,
+            was.steps[20].observations[0].value_histogram->positive);
+  EXPECT_EQ(is.steps[20].observations[h].gradient_histogram->negative,
+            was.steps[20].observations[h].gradient_histogram->negative);
+  EXPECT_EQ(is.steps[21].observations[0].value_histogram, nullptr);
   // Reading and writing preserves the file.
   EXPECT_EQ(io::history_text(is), io::history_text(is));
   History again;
@@ -120,7 +122,7 @@ TEST(LoadHistory, ReadsWhatOtherProgramsLog) {
   const History history = io::load_history(folder / "theirs.jsonl");
   EXPECT_EQ(history.every, 5);
   EXPECT_EQ(history.watched.size(), 2u);
-  EXPECT_DOUBLE_EQ(history.steps[0].of[0].gradient->rms(), 0.01);
+  EXPECT_DOUBLE_EQ(history.steps[0].observations[0].gradient->rms(), 0.01);
   const auto suspects = texts(find_suspects(history));
   EXPECT_THAT(suspects, testing::Contains(HasSubstr("exploding: ")));
   EXPECT_THAT(report_html(history), HasSubstr("</html>"));
@@ -184,8 +186,8 @@ TEST(LoadHistory, OfALongRunNoPeakIsLost) {
     EXPECT_EQ(history.steps[i].step + 1, history.steps[i + 1].step);
   }
   double most = 0, loss = 0;
-  for (const RecordedStep& step : history.steps) {
-    most = std::max(most, step.of[0].gradient->rms()), loss = std::max(loss, *step.loss);
+  for (const HistoryStep& step : history.steps) {
+    most = std::max(most, step.observations[0].gradient->rms()), loss = std::max(loss, *step.loss);
   }
   EXPECT_EQ(most, 777);
   EXPECT_EQ(loss, 9.75);

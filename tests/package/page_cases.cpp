@@ -50,14 +50,14 @@ History history_of(const Plan& plan) {
     h.watched.push_back({.name = "out." + plan.name(i), .kind = WatchedKind::activation});
   }
   for (int k = 0; k < plan.steps; ++k) {
-    RecordedStep step{.step = int64_t{k} * plan.every, .loss = plan.loss(k), .of = {}};
+    HistoryStep step{.step = int64_t{k} * plan.every, .loss = plan.loss(k), .observations = {}};
     for (size_t i = 0; i < h.watched.size(); ++i) {
       const double rms = plan.rms(static_cast<int>(i) % plan.layers, k);
       Observation o;
       o.value = typical(0.1), o.gradient = or_bad(rms), o.update_ratio = 1e-3 * rms;
       if (k % 10 == 0) o.value_histogram = bins_around(0.1), o.gradient_histogram = bins_around(rms);
       if (o.gradient->non_finite > 0 && !h.watched[i].bad_gradient) h.watched[i].bad_gradient = step.step;
-      step.of.push_back(o);
+      step.observations.push_back(o);
     }
     h.steps.push_back(std::move(step));
   }
@@ -78,13 +78,13 @@ void write_log(const std::string& file, int layers, int steps) {
     h.watched.push_back({.name = "blocks." + std::to_string(i) + ".weight"});
   }
   for (int k = 0; k < steps; ++k) {
-    RecordedStep step{.step = k, .loss = plan.loss(k % 1000) + (k == steps / 3 ? 5 : 0), .of = {}};
+    HistoryStep step{.step = k, .loss = plan.loss(k % 1000) + (k == steps / 3 ? 5 : 0), .observations = {}};
     for (int i = 0; i < layers; ++i) {
       const double peak = i == layers / 2 && k == steps / 2 ? 1e4 : 1;
       Observation o;
       o.value = typical(0.1), o.gradient = typical(plan.rms(i, k) * peak), o.update_ratio = 1e-3;
       if (k % 500 == 0) o.value_histogram = bins_around(0.1), o.gradient_histogram = bins_around(plan.rms(i, k));
-      step.of.push_back(o);
+      step.observations.push_back(o);
     }
     out << json_line(h, step) << '\n';
   }
@@ -119,8 +119,8 @@ int main(int argc, char** argv) {
   std::ofstream(folder + "/nothing.html") << comparison_html({unbroken_name(1), {}}, {unbroken_name(2), {}});
   write("many", history_of({.layers = 200, .steps = 500, .every = 20, .activations = false}));
   History still = history_of({.layers = 9, .steps = 20, .activations = false});
-  for (RecordedStep& step : still.steps) {
-    for (Observation& o : step.of) o.update_ratio = 0;
+  for (HistoryStep& step : still.steps) {
+    for (Observation& o : step.observations) o.update_ratio = 0;
   }
   write("still", still);
   write("bad", history_of({.rms = [](int, int) { return not_finite; }, .loss = [](int) { return not_finite; }}));
@@ -142,7 +142,7 @@ int main(int argc, char** argv) {
     }
     return curve;
   };
-  std::vector<MemoryRecord::Total> totals;
+  std::vector<DeviceMemory::Total> totals;
   for (int64_t k = 0; k < 46; ++k)
     totals.push_back(
         {k, (size_t{3} << 40) / 46 * (static_cast<size_t>(k) + 9), (size_t{3} << 40) / 46 * static_cast<size_t>(k)});
@@ -154,8 +154,9 @@ int main(int argc, char** argv) {
                        {.totals = {{7, 1, 0}}, .step = 7, .curve = moments(10), .at_peak = {"1 B: weight"}}};
   remembered.memory[1].device = "cuda:7";
   write("memory", remembered);
-  write("unmoved", {.watched = {{.name = "a"}, {.name = "b"}},
-                    .steps = {{.step = 0, .loss = {}, .of = {}}, {.step = 1, .loss = {}, .of = {}}}});
+  write("unmoved",
+        {.watched = {{.name = "a"}, {.name = "b"}},
+         .steps = {{.step = 0, .loss = {}, .observations = {}}, {.step = 1, .loss = {}, .observations = {}}}});
   write("unstarted", {.watched = {{.name = "a"}}, .steps = {}});
   write("empty", {});
 }

@@ -192,11 +192,11 @@ void ClassScores::restore(const std::vector<double>& state, Location where) {
 
 ConfusionMatrix::ConfusionMatrix(int64_t classes, AccuracyOptions options, Location where)
     : classes_(classes), options_(options) {
-  constexpr int64_t most = int64_t{1} << 15;
-  if (classes >= 2 && classes <= most) return;
-  raise<ValueError>(
-      {.op = "ConfusionMatrix", .problem = mismatch_text("classes", fmt::format("a number in [2, {}]", most), classes)},
-      where);
+  constexpr int64_t limit = int64_t{1} << 15;
+  if (classes >= 2 && classes <= limit) return;
+  raise<ValueError>({.op = "ConfusionMatrix",
+                     .problem = mismatch_text("classes", fmt::format("a number in [2, {}]", limit), classes)},
+                    where);
 }
 
 void ConfusionMatrix::update(const Tensor& predictions, const Tensor& targets, Location where) {

@@ -83,10 +83,11 @@ std::vector<RocAuc::Area> RocAuc::areas(Location where) const {
   for (const auto& [score_batch, target_batch] : batches_) {
     const std::vector<double> scores = score_batch.to_vector<double>(where);
     const std::vector<int64_t> targets = target_batch.to_vector<int64_t>(where);
-    const int64_t most = classes > 1 && one_target ? options_.classes : 2;
+    const int64_t class_count = classes > 1 && one_target ? options_.classes : 2;
     for (const int64_t t : targets) {
-      if (t >= 0 && t < most) continue;
-      raise<IndexError>({.op = "RocAuc", .problem = fmt::format("the target {} is not 0 to {}", t, most - 1)}, where);
+      if (t >= 0 && t < class_count) continue;
+      raise<IndexError>({.op = "RocAuc", .problem = fmt::format("the target {} is not 0 to {}", t, class_count - 1)},
+                        where);
     }
     for (size_t i = 0; i < scores.size(); ++i) {
       if (std::isnan(scores[i])) {

@@ -121,8 +121,8 @@ std::vector<std::string> runs_beside(const io::Path& folder) {
     const std::string file = above + "/" + other + "/run.json";
     struct stat facts {};
     if (other == name || ::stat(file.c_str(), &facts) != 0 || !S_ISREG(facts.st_mode)) continue;
-    constexpr off_t most = 4 << 20;
-    if (facts.st_size <= most) found.emplace_back(facts.st_mtime, file);
+    constexpr off_t byte_limit = 4 << 20;
+    if (facts.st_size <= byte_limit) found.emplace_back(facts.st_mtime, file);
   }
   std::ranges::sort(found, std::greater());
   std::vector<std::string> out;

@@ -264,12 +264,12 @@ struct Qkv {
   Tensor src, norm, weight, rope;
   int64_t heads, size;
 };
-Qkv some_qkv(DType dtype, int64_t b, int64_t s, int64_t h, int64_t heads, int64_t fewer, int64_t size,
+Qkv some_qkv(DType dtype, int64_t b, int64_t s, int64_t h, int64_t heads, int64_t kv_heads, int64_t size,
              bool interleaved = false) {
   const Tensor at = SampleMaker(i64, {}, 9).indices({b, s}, 50);
   return {spread({b, s, h}, 1).to(dtype),
           spread({h}, 2).to(dtype),
-          spread({(heads + 2 * fewer) * size, h}, 3, -.3, .3).to(dtype),
+          spread({(heads + 2 * kv_heads) * size, h}, 3, -.3, .3).to(dtype),
           rope_table(at, size, {}, interleaved, dtype == f64 ? f64 : f32),
           heads,
           size};

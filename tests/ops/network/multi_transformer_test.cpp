@@ -25,7 +25,7 @@ namespace {
 using Counts = std::vector<int64_t>;
 using Layers = std::vector<MultiTransformerLayer>;
 
-constexpr int64_t width = 12, heads = 4, fewer = 2, size = 6, hidden = 10;
+constexpr int64_t width = 12, heads = 4, kv_heads = 2, size = 6, hidden = 10;
 const MultiTransformerOptions plain{.num_heads = heads, .head_dim = size};
 
 Layers some_layers(DType dtype, int64_t n = 3) {
@@ -34,14 +34,14 @@ Layers some_layers(DType dtype, int64_t n = 3) {
     auto weight = [dtype, seed = static_cast<uint64_t>(10 * i + 1)](const Dims& shape, double at = 0) mutable {
       return (spread(shape, seed++, -.4, .4) + at).to(dtype);
     };
-    out.push_back({weight({width}, 1), weight({(heads + 2 * fewer) * size, width}), weight({heads * size, width}),
+    out.push_back({weight({width}, 1), weight({(heads + 2 * kv_heads) * size, width}), weight({heads * size, width}),
                    weight({width}, 1), weight({width, 2 * hidden}), weight({hidden, width})});
   }
   return out;
 }
 
 LayeredKvCache some_cache(DType dtype, int64_t batch, int64_t capacity = 16, int64_t layers = 3) {
-  return {layers, batch, capacity, fewer, size, {.dtype = dtype}};
+  return {layers, batch, capacity, kv_heads, size, {.dtype = dtype}};
 }
 
 /// The layers of one sequence x [S, H] at `positions`, without a cache and without fused ops.
@@ -52,20 +52,20 @@ Tensor by_hand(const Tensor& x, const Layers& layers, const Tensor& positions, b
   Tensor h = x.to(f64);
   for (const MultiTransformerLayer& w : layers) {
     const auto f = [](const Tensor& t) { return t.to(f64); };
-    const Tensor all =
-        matmul(rms_norm(h, {width}, f(w.ln_weight), 1e-5), f(w.qkv_weight).t()).reshape({n, heads + 2 * fewer, size});
+    const Tensor all = matmul(rms_norm(h, {width}, f(w.ln_weight), 1e-5), f(w.qkv_weight).t())
+                           .reshape({n, heads + 2 * kv_heads, size});
     const Tensor q = rotary_embedding(all.narrow(1, 0, heads), rope, interleaved);
-    const Tensor k = rotary_embedding(all.narrow(1, heads, fewer), rope, interleaved);
+    const Tensor k = rotary_embedding(all.narrow(1, heads, kv_heads), rope, interleaved);
     std::vector<Tensor> mixed;
     for (int64_t head = 0; head < heads; ++head) {
-      const int64_t shared = head / (heads / fewer);
+      const int64_t shared = head / (heads / kv_heads);
       Tensor scores = matmul(q.select(1, head), k.select(1, shared).t()) / std::sqrt(static_cast<double>(size));
       const Tensor row = arange(0, n, 1, i64).unsqueeze(1), column = arange(0, n, 1, i64);
       Tensor hidden_keys = column > row;
       if (left >= 0) hidden_keys = logical_or(hidden_keys, column < row - left);
       scores = where(hidden_keys, full({}, -infinity, f64), scores);
       const Tensor e = exp(scores - scores.amax({1}, true));
-      mixed.push_back(matmul(e / e.sum({1}, true), all.select(1, heads + fewer + shared)));
+      mixed.push_back(matmul(e / e.sum({1}, true), all.select(1, heads + kv_heads + shared)));
     }
     h = h + matmul(cat(mixed, 1), f(w.out_weight));
     const Tensor both = matmul(rms_norm(h, {width}, f(w.mlp_ln_weight), 1e-5), f(w.proj));
@@ -322,7 +322,7 @@ TEST(FusedMultiTransformer, RefusesWhatDoesNotFitAndLeavesTheCache) {
   wrong[2].mlp_ln_weight = Tensor();
   EXPECT_ANY_THROW(fused_multi_transformer(x, wrong, cache, plain));
   EXPECT_EQ(cache.lengths(), (Counts{0, 0}));
-  cache.layer(1).append(zeros({2, 1, fewer, size}), zeros({2, 1, fewer, size}));
+  cache.layer(1).append(zeros({2, 1, kv_heads, size}), zeros({2, 1, kv_heads, size}));
   EXPECT_THROW(fused_multi_transformer(x, layers, cache, plain), ValueError);
 }
 

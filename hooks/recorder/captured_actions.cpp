@@ -1,4 +1,4 @@
-#include "../detail/step_recording.hpp"
+#include "../detail/captured_actions.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -54,13 +54,13 @@ class HeldRecordings final : public HeldMemory {
     return *all;
   }
 
-  void add(StepRecording& recording) {
+  void add(CapturedActions& recording) {
     const std::lock_guard lock(mutex_);
     recordings_.push_back(&recording);
     recording.held_ = true;
     held_memory.store(this, MemoryOrder::release);
   }
-  void remove(StepRecording& recording) {
+  void remove(CapturedActions& recording) {
     {
       const std::lock_guard lock(mutex_);
       std::erase(recordings_, &recording);
@@ -76,7 +76,7 @@ class HeldRecordings final : public HeldMemory {
     if (data == nullptr) return false;
     const std::lock_guard lock(mutex_);
     uint32_t keepers = 0;
-    for (StepRecording* recording : recordings_) {
+    for (CapturedActions* recording : recordings_) {
       if (!overlaps(recording->others_, data, data + storage->bytes)) continue;
       recording->stale_.store(true, MemoryOrder::release);
       if (keepers++ == 0) new (&storage->refs) RefCount();
@@ -87,7 +87,7 @@ class HeldRecordings final : public HeldMemory {
   }
   void forget_owner(const void* owner) override {
     const std::lock_guard lock(mutex_);
-    for (StepRecording* recording : recordings_) {
+    for (CapturedActions* recording : recordings_) {
       for (const StepAction& action : recording->actions_) {
         const auto* const repeat = std::get_if<StepAction::Repeat>(&action.what);
         if (repeat != nullptr && repeat->owner == owner) recording->stale_.store(true, MemoryOrder::release);
@@ -99,7 +99,7 @@ class HeldRecordings final : public HeldMemory {
     const auto* const data = static_cast<const char*>(tensor->storage->data);
     if (data == nullptr) return;
     const std::lock_guard lock(mutex_);
-    for (StepRecording* recording : recordings_) {
+    for (CapturedActions* recording : recordings_) {
       if (!overlaps(recording->others_, data, data + tensor->storage->bytes)) continue;
       if (std::erase(recording->turned_, tensor) == 0) recording->turned_.push_back(tensor);
     }
@@ -113,10 +113,10 @@ class HeldRecordings final : public HeldMemory {
   }
 
   std::mutex mutex_;
-  std::vector<StepRecording*> recordings_;
+  std::vector<CapturedActions*> recordings_;
 };
 
-void StepRecording::hold() {
+void CapturedActions::hold() {
   std::ranges::sort(others_, {}, &MemoryRange::begin);
   std::vector<MemoryRange> joined;
   for (const MemoryRange& r : others_) {
@@ -128,7 +128,7 @@ void StepRecording::hold() {
   HeldRecordings::get().add(*this);
 }
 
-StepRecording::~StepRecording() {
+CapturedActions::~CapturedActions() {
   actions_.clear();
   outputs.clear();
   starts_.clear();
@@ -137,17 +137,17 @@ StepRecording::~StepRecording() {
   for (StepMemory* memory : memories_) memory->close();
 }
 
-size_t StepRecording::bytes() const {
+size_t CapturedActions::bytes() const {
   size_t sum = 0;
   for (const StepMemory* memory : memories_) sum += memory->bytes();
   return sum;
 }
 
-int64_t StepRecording::kernels() const {
+int64_t CapturedActions::kernels() const {
   return std::ranges::count_if(actions_, [](const StepAction& a) { return a.what.index() == 0; });
 }
 
-int64_t StepRecording::batched() const {
+int64_t CapturedActions::batched() const {
   return std::ranges::count_if(actions_, [](const StepAction& action) {
     const auto* const kernel = std::get_if<StepAction::Kernel>(&action.what);
     return kernel != nullptr && kernel->batched;
@@ -156,7 +156,7 @@ int64_t StepRecording::batched() const {
 
 // ---- recording ------------------------------------------------------------------------------------------------------
 
-Allocator& StepKernelRecorder::memory(Device device, Allocator& below) {
+Allocator& ActionCapture::memory(Device device, Allocator& below) {
   for (StepMemory* known : recording_.memories_) {
     if (known->device() == device) return *known;
   }
@@ -165,11 +165,11 @@ Allocator& StepKernelRecorder::memory(Device device, Allocator& below) {
   return *recording_.memories_.back();
 }
 
-void StepKernelRecorder::refuse(const char* why) {
+void ActionCapture::refuse(const char* why) {
   if (recording_.refusal_.empty()) recording_.refusal_ = fmt::format("{}: {}", text_of(current_call), why);
 }
 
-void StepKernelRecorder::repeat(const char* what, const void* owner, Callback<void()> act) {
+void ActionCapture::repeat(const char* what, const void* owner, Callback<void()> act) {
   StepAction action{StepAction::Repeat{what, owner, act}, "repeat"};
   append(action.bytes, owner);
   recording_.actions_.push_back(std::move(action));
@@ -178,7 +178,7 @@ void StepKernelRecorder::repeat(const char* what, const void* owner, Callback<vo
 }
 
 // Memory of the step is identified by its block number, other memory by its address.
-void StepKernelRecorder::note_address(std::string& bytes, const View& view) {
+void ActionCapture::note_address(std::string& bytes, const View& view) {
   if (view.layout.numel == 0) return append(bytes, 'z');
   const MemoryRange range = range_of(view);
   const char* const low = range.begin;
@@ -199,7 +199,7 @@ void StepKernelRecorder::note_address(std::string& bytes, const View& view) {
   recording_.others_.push_back(range);
 }
 
-void StepKernelRecorder::record(std::unique_ptr<RecordedKernel> call) {
+void ActionCapture::record(std::unique_ptr<RecordedKernel> call) {
   if (current_streams != 0) refuse("it runs on a stream other than the device's default one");
   StepAction action{StepAction::Kernel{}, "kernel"};
   for (const View* view : call->views) note_address(action.bytes, *view);
@@ -214,40 +214,40 @@ void StepKernelRecorder::record(std::unique_ptr<RecordedKernel> call) {
   recording_.actions_.push_back(std::move(action));
 }
 
-StepRecording::Random& StepKernelRecorder::random(Generator& generator, GeneratorState now) {
-  for (StepRecording::Random& known : recording_.random_) {
+CapturedActions::Random& ActionCapture::random(Generator& generator, GeneratorState now) {
+  for (CapturedActions::Random& known : recording_.random_) {
     if (known.generator == &generator) return known;
   }
-  return recording_.random_.emplace_back(StepRecording::Random{&generator, now});
+  return recording_.random_.emplace_back(CapturedActions::Random{&generator, now});
 }
 
-void StepKernelRecorder::drew(Generator& generator, GeneratorState first) {
+void ActionCapture::drew(Generator& generator, GeneratorState first) {
   if (drawn_ != nullptr) refuse("random numbers are drawn on the host");
   random(generator, first);
   drawn_ = &generator;
   drawn_at_ = first;
 }
 
-void StepKernelRecorder::moved(Generator& generator, GeneratorState from, GeneratorState to) {
+void ActionCapture::moved(Generator& generator, GeneratorState from, GeneratorState to) {
   const GeneratorState start = random(generator, from).start;
   const bool follows = to.seed == start.seed && to.subsequence == start.subsequence && to.offset >= start.offset;
   if (!follows) refuse("a generator is seeded anew");
 }
 
-StepAction::Draw StepKernelRecorder::draw_of(const PhiloxSeed& seed) {
+StepAction::Draw ActionCapture::draw_of(const PhiloxSeed& seed) {
   const GeneratorState of_call = {seed.key, seed.subsequence, seed.offset};
   if (drawn_ == nullptr || !(of_call == drawn_at_)) {
     refuse("random numbers are drawn on the host");
     return {};
   }
-  const StepRecording::Random& known = random(*std::exchange(drawn_, nullptr), drawn_at_);
+  const CapturedActions::Random& known = random(*std::exchange(drawn_, nullptr), drawn_at_);
   const bool follows = known.start.seed == seed.key && known.start.subsequence == seed.subsequence;
   if (!follows) refuse("a generator is seeded anew");
   const auto number = static_cast<size_t>(&known - recording_.random_.data());
   return {number, seed.offset - known.start.offset};
 }
 
-void StepKernelRecorder::wrote(Storage& storage) {
+void ActionCapture::wrote(Storage& storage) {
   if (storage.bytes == 0) return;
   for (StepMemory* memory : recording_.memories_) {
     if (memory->find(storage.data)) return;
@@ -259,8 +259,8 @@ void StepKernelRecorder::wrote(Storage& storage) {
   recording_.others_.push_back({data, data + storage.bytes});
 }
 
-void StepKernelRecorder::adds_gradient(const TensorImpl* leaf, const Tensor& before) {
-  const auto is_leaf = [leaf](const StepRecording::Hooked& known) { return known.leaf.impl() == leaf; };
+void ActionCapture::adds_gradient(const TensorImpl* leaf, const Tensor& before) {
+  const auto is_leaf = [leaf](const CapturedActions::Hooked& known) { return known.leaf.impl() == leaf; };
   if (std::ranges::none_of(recording_.leaves_, is_leaf))
     recording_.leaves_.push_back({handle_of(leaf), hooks_of(leaf)});
   if (std::ranges::find(met_, leaf) != met_.end()) return;
@@ -268,7 +268,7 @@ void StepKernelRecorder::adds_gradient(const TensorImpl* leaf, const Tensor& bef
   recording_.starts_.push_back({handle_of(leaf), address_of(before)});
 }
 
-void StepKernelRecorder::put_gradient(const TensorImpl* leaf, const Tensor& after) {
+void ActionCapture::put_gradient(const TensorImpl* leaf, const Tensor& after) {
   if (std::ranges::find(met_, leaf) == met_.end()) met_.push_back(leaf);
   StepAction action{StepAction::Gradient{handle_of(leaf), after}, "gradient"};
   append(action.bytes, leaf);
@@ -276,9 +276,9 @@ void StepKernelRecorder::put_gradient(const TensorImpl* leaf, const Tensor& afte
   recording_.actions_.push_back(std::move(action));
 }
 
-void StepKernelRecorder::finish() {
+void ActionCapture::finish() {
   if (drawn_ != nullptr) refuse("random numbers are drawn on the host");
-  for (StepRecording::Random& r : recording_.random_) r.blocks = r.generator->state().offset - r.start.offset;
+  for (CapturedActions::Random& r : recording_.random_) r.blocks = r.generator->state().offset - r.start.offset;
   // A gradient that is reset and set again with only kernels between has no visible effect.
   std::vector<const TensorImpl*> set_later;
   for (auto action = recording_.actions_.rbegin(); action != recording_.actions_.rend(); ++action) {
@@ -290,7 +290,7 @@ void StepKernelRecorder::finish() {
   }
 }
 
-std::string StepRecording::difference(const StepRecording& other) const {
+std::string CapturedActions::difference(const CapturedActions& other) const {
   const auto name_of = [](const StepAction& action) -> std::string {
     if (const auto* kernel = std::get_if<StepAction::Kernel>(&action.what)) return text_of(kernel->call->place);
     if (const auto* repeat = std::get_if<StepAction::Repeat>(&action.what)) return repeat->what;
@@ -311,14 +311,14 @@ std::string StepRecording::difference(const StepRecording& other) const {
 
 // ---- replaying ------------------------------------------------------------------------------------------------------
 
-bool StepRecording::has_leaves_as_now() const {
+bool CapturedActions::has_leaves_as_now() const {
   return turned_.empty() &&
          std::ranges::all_of(leaves_, [](const Hooked& h) { return hooks_of(h.leaf.impl()) == h.hooks; }) &&
          std::ranges::all_of(starts_,
                              [](const Start& s) { return s.leaf.grad().defined() == (s.gradient != nullptr); });
 }
 
-bool StepRecording::is_current() const {
+bool CapturedActions::is_current() const {
   if (stale_.load(MemoryOrder::acquire)) return false;
   return std::ranges::all_of(starts_, [](const Start& s) { return address_of(s.leaf.grad()) == s.gradient; });
 }
@@ -379,7 +379,7 @@ void run_batched(const StepAction::Kernel& kernel) {
 
 }  // namespace
 
-void StepRecording::replay() {
+void CapturedActions::replay() {
   const NoGradGuard unrecorded;
   const bool batches = may_run_batches(), makes_batches = batches && !batches_made_;
   Batches made;

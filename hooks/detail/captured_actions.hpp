@@ -44,17 +44,17 @@ struct StepAction {
   std::string bytes;
 };
 
-/// Filled by StepKernelRecorder, then held: tensors that die in the memory it uses are kept, and make it stale.
-class StepRecording {
+/// Filled by ActionCapture, then held: tensors that die in the memory it uses are kept, and make it stale.
+class CapturedActions {
  public:
-  StepRecording() = default;
-  ~StepRecording();
-  StepRecording(const StepRecording&) = delete;
+  CapturedActions() = default;
+  ~CapturedActions();
+  CapturedActions(const CapturedActions&) = delete;
 
   /// Why it cannot be replayed, with the op and line; empty if it can.
   const std::string& refusal() const { return refusal_; }
   /// Describes the first difference to the other recording; empty if there is none.
-  std::string difference(const StepRecording& other) const;
+  std::string difference(const CapturedActions& other) const;
   /// Keeps foreign memory that it uses alive from here on.
   void hold();
   /// False if the hooks of leaves, or the set of leaves that hold or require a gradient, differ from the recording.
@@ -72,7 +72,7 @@ class StepRecording {
   std::vector<Tensor> outputs;
 
  private:
-  friend class StepKernelRecorder;
+  friend class ActionCapture;
   friend class HeldRecordings;
   struct Random {
     Generator* generator;
@@ -104,9 +104,9 @@ class StepRecording {
 };
 
 /// Records the thread's actions during its lifetime.
-class StepKernelRecorder final : public KernelRecorder {
+class ActionCapture final : public KernelRecorder {
  public:
-  explicit StepKernelRecorder(StepRecording& recording) : recording_(recording), scope_(*this) {}
+  explicit ActionCapture(CapturedActions& recording) : recording_(recording), scope_(*this) {}
   /// Completes the recording after the step.
   void finish();
 
@@ -121,11 +121,11 @@ class StepKernelRecorder final : public KernelRecorder {
   void record(std::unique_ptr<RecordedKernel> call) override;
 
  private:
-  StepRecording::Random& random(Generator& generator, GeneratorState now);
+  CapturedActions::Random& random(Generator& generator, GeneratorState now);
   void note_address(std::string& bytes, const View& view);
   StepAction::Draw draw_of(const PhiloxSeed& seed);
 
-  StepRecording& recording_;
+  CapturedActions& recording_;
   Generator* drawn_ = nullptr;  ///< the last draw that no kernel has used yet
   GeneratorState drawn_at_;
   std::vector<const TensorImpl*> met_;  ///< leaves with a gradient that was set or added to
