@@ -152,6 +152,7 @@
 #include "tensor/index_checks.hpp"
 #include "tensor/location.hpp"
 #include "tensor/number.hpp"
+#include "tensor/print.hpp"
 #include "tensor/scalar.hpp"
 #include "tensor/settings.hpp"
 #include "tensor/tensor.hpp"

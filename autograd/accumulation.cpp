@@ -9,6 +9,7 @@
 #include "../backends/dispatch.hpp"
 #include "../backends/functors/lists.hpp"
 #include "../tensor/capture_recorder.hpp"
+#include "../tensor/layout.hpp"
 #include "../tensor/warning.hpp"
 
 namespace weft {
@@ -78,12 +79,16 @@ bool AccumulationNode::AddingScope::is_open(const AccumulationNode& node) {
 namespace {
 
 [[noreturn, gnu::cold]] void raise_moved(const Layout& leaf, const Tensor& gradient) {
+  std::string details = fmt::format("leaf {} on {}, gradient {} on {}", name(leaf.dtype),
+                                    Device(leaf.device_type, leaf.device_index).name(), name(gradient.dtype()),
+                                    gradient.device().name());
+  if (!same_sizes(leaf, gradient.raw_view().layout)) {
+    details += fmt::format("; shapes {} and {}", Dims(sizes_of(leaf)).text(), gradient.shape().text());
+  }
   raise<AutogradError>({.op = "accumulate_grad",
                         .problem = "a leaf was moved since its use was recorded",
-                        .details = fmt::format("leaf {} on {}, gradient {} on {}", name(leaf.dtype),
-                                               Device(leaf.device_type, leaf.device_index).name(),
-                                               name(gradient.dtype()), gradient.device().name()),
-                        .remedy = "run backward before Module::to, or forward again after it"},
+                        .details = std::move(details),
+                        .remedy = "run backward before Module::to and set_data, or forward again after them"},
                        Location::none());
 }
 
@@ -95,6 +100,10 @@ bool is_elsewhere(const Layout& a, const Layout& b) {
 
 void check_not_moved(const Layout& leaf, const Tensor& gradient) {
   if (WEFT_UNLIKELY(is_elsewhere(leaf, gradient.raw_view().layout))) raise_moved(leaf, gradient);
+}
+void check_not_changed(const Layout& leaf, const Tensor& gradient) {
+  const Layout& given = gradient.raw_view().layout;
+  if (WEFT_UNLIKELY(is_elsewhere(leaf, given) || !same_sizes(leaf, given))) raise_moved(leaf, gradient);
 }
 
 namespace {
@@ -109,7 +118,7 @@ bool take_over(AccumulationNode& node, Tensor& gradient) {
   const bool ours = may_be_taken(gradient);
   AccumulationNode::Lock lock(node);
   if (WEFT_UNLIKELY(node.leaf == nullptr)) return true;
-  check_not_moved(node.leaf->view.layout, gradient);
+  check_not_changed(node.leaf->view.layout, gradient);
   if (!ours || node.grad.defined() || node.rows != nullptr) return false;
   ++detail::grad_counts.shared;
   detail::grad_counts.bytes_saved += static_cast<int64_t>(gradient.impl()->storage->bytes);
@@ -202,7 +211,8 @@ const Tensor& Tensor::requires_grad_(bool on, Location where) const {
   }
   NodeHandle node(new_accumulation_node(impl_));
   if (impl_->base != nullptr) {  // no view any more: it counts for itself in the storage
-    if (!std::exchange(impl_->movable, false)) impl_->storage->refs.increment();
+    if (!impl_->loose) impl_->storage->refs.increment();
+    impl_->loose = true;
     detail::release(std::exchange(impl_->base, nullptr));
   }
   set_history(impl_, node.take());

@@ -35,6 +35,7 @@ struct Context::State {
   Location where = Location::none();
   std::vector<Tensor> inputs, to_save, not_differentiable, dirty;
   std::vector<bool> wanted;
+  bool materializes = true;
   std::vector<std::optional<Meta>> input_meta;  // none of an undefined argument
   std::vector<Meta> output_meta;
   std::vector<Kept> kept;
@@ -44,6 +45,7 @@ struct Context::State {
 void Context::save(std::vector<Tensor> tensors) { state_->to_save = std::move(tensors); }
 void Context::mark_non_differentiable(std::vector<Tensor> outputs) { state_->not_differentiable = std::move(outputs); }
 void Context::mark_dirty(std::vector<Tensor> inputs) { state_->dirty = std::move(inputs); }
+void Context::set_materialize_grads(bool on) { state_->materializes = on; }
 bool Context::needs_gradient(size_t i) const { return i < state_->wanted.size() && state_->wanted[i]; }
 
 Tensor Context::saved(size_t i) const {
@@ -140,8 +142,8 @@ std::vector<Tensor> Call::finish(std::vector<Tensor> outputs, Backward backward)
         std::vector<Tensor> gradients;
         for (size_t i = 0; i < s.output_meta.size(); ++i) {
           const Meta& m = s.output_meta[i];
-          gradients.push_back(incoming[i].defined() ? std::move(incoming[i])
-                                                    : detail::zeros_unrecorded(m.shape, m.dtype, m.device));
+          const bool filled = !incoming[i].defined() && s.materializes;
+          gradients.push_back(filled ? detail::zeros_unrecorded(m.shape, m.dtype, m.device) : std::move(incoming[i]));
         }
         std::vector<Tensor> result = [&] {
           const OutsideCalls users_code;

@@ -12,10 +12,11 @@
 //   };
 //   Tensor y = Cube::apply(x);
 //
-// `forward` runs unrecorded. `backward` gets one gradient per output (zeros where nothing arrived) and returns one per
-// tensor argument of `apply`, in order, with each tensor of a list counted by itself; an undefined one means that no
-// gradient flows. It is written with ordinary ops, so `create_graph` can differentiate it in turn. AutogradError for
-// another number of gradients, ShapeError for one that does not fit its argument.
+// `forward` runs unrecorded. `backward` gets one gradient per output (zeros where nothing arrived, unless
+// set_materialize_grads is off) and returns one per tensor argument of `apply`, in order, with each tensor of a list
+// counted by itself; an undefined one means that no gradient flows. It is written with ordinary ops, so `create_graph`
+// can differentiate it in turn. AutogradError for another number of gradients, ShapeError for one that does not fit its
+// argument.
 #pragma once
 
 #include <any>
@@ -73,6 +74,8 @@ class WEFT_API Context {
   /// The inputs named here were written in place and are outputs too: the caller's tensor gets the new value's history.
   /// AutogradError for a leaf that requires a gradient, ValueError for a tensor that is not both.
   void mark_dirty(std::vector<Tensor> inputs);
+  /// Whether backward gets zeros for an output that no gradient arrived for, as by default, or an undefined tensor.
+  void set_materialize_grads(bool on);
   /// True when the gradient for the i-th tensor argument is wanted.
   bool needs_gradient(size_t i) const;
   /// Anything else that the backward needs.

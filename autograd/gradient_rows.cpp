@@ -134,11 +134,16 @@ void add_rows(AccumulationNode& node, GradientRows&& rows) {
 
 }  // namespace
 
-bool takes_rows(const Node& self, int edge) {
+bool takes_rows(const Node& self, int edge, std::span<const int64_t> shape) {
   if (row_pass == nullptr || capture_recorder != nullptr) return false;
-  const Node* const leaf = self.edges[edge].node();
-  if (leaf == nullptr || !leaf->accumulates) return false;
-  const NodeHooks* const hooks = leaf->hooks.load(MemoryOrder::acquire);
+  Node* const node = self.edges[edge].node();
+  if (node == nullptr || !node->accumulates) return false;
+  auto& leaf = static_cast<AccumulationNode&>(*node);
+  {
+    AccumulationNode::Lock lock(leaf);
+    if (leaf.leaf != nullptr && !std::ranges::equal(sizes_of(leaf.leaf->view.layout), shape)) return false;
+  }
+  const NodeHooks* const hooks = leaf.hooks.load(MemoryOrder::acquire);
   return hooks == nullptr || !hooks->may_have(GradPhase::gradient);
 }
 

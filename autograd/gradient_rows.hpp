@@ -33,8 +33,8 @@ class RowPassScope {
 };
 
 /// Whether the backward of `self`, which runs, may give the gradient along this edge as rows: it leads to a leaf that
-/// is to accumulate it, and nobody sees it on its way.
-bool takes_rows(const Node& self, int edge);
+/// is to accumulate it and still has this shape, and nobody sees it on its way.
+bool takes_rows(const Node& self, int edge, std::span<const int64_t> shape);
 /// Gives it: values [n, …] at ids [n], i64, in [0, rows of the leaf). The ids must be nobody else's memory.
 void give_rows(Node& self, int edge, const Tensor& ids, Tensor&& values);
 

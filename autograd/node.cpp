@@ -48,6 +48,8 @@ void destroy_node(Node* node) {
   yard.digging = false;
 }
 
+const char* producing_op(const TensorImpl* result) { return result->node->op; }
+
 void release_node(TensorImpl* impl) {
   if (impl->accumulates) {
     auto* node = static_cast<AccumulationNode*>(impl->node);
@@ -175,8 +177,7 @@ void check_inplace(const Tensor& target) {
        .remedy = "write under NoGradGuard, or use the out-of-place form"});
 }
 
-// The tensor's new value comes from `node`. Hooks stay with the old one; a retained gradient is the latest value's.
-static void replace_producer(TensorImpl* impl, Node* node) {
+void replace_producer(TensorImpl* impl, Node* node) {
   Node* old = std::exchange(impl->node, nullptr);
   const uint16_t old_output = impl->output_number;
   set_history(impl, node);

@@ -313,6 +313,9 @@ inline void set_history(TensorImpl* output, Node* node, uint16_t output_number =
   output->node_version.store(output->storage->version.load(MemoryOrder::relaxed), MemoryOrder::relaxed);
 }
 
+/// The tensor's new value comes from `node`, which is taken over. Hooks stay with the old one; a retained gradient is
+/// the latest value's, for which make_room_for_retained_gradient was called.
+void replace_producer(TensorImpl* impl, Node* node);
 /// AutogradError where `target` may not be written now: a leaf that requires a gradient, or a view of one.
 WEFT_API void check_inplace(const Tensor& target);
 /// The change that an in-place write makes to the graph, prepared before the elements change so that nothing can fail

@@ -99,8 +99,7 @@ void replace_memory(const Tensor& held, const Tensor& value, Location where) {
 }
 
 void exchange_memory(const Tensor& held, const Tensor& other) {
-  std::swap(held.impl()->storage, other.impl()->storage);
-  std::swap(held.impl()->view, other.impl()->view);
+  weft::detail::exchange_memory(held.impl(), other.impl());
 }
 
 void move_held(Tensor& held, DType dtype, Location where) { move_to(held, dtype, where); }

@@ -1,6 +1,10 @@
-// Prints tensors as PyTorch does in Python: 4 digits, one width for all elements, large tensors summarised.
+// Prints tensors as PyTorch does in Python: one format for all elements, large tensors summarised.
+#include "print.hpp"
+
 #include <cmath>
+#include <mutex>
 #include <ostream>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -11,23 +15,22 @@ namespace weft {
 
 namespace {
 
-constexpr int digits = 4;
-constexpr int64_t summary_threshold = 1000;
-constexpr int64_t edge_items = 3;
-constexpr int line_width = 80;
+constinit std::mutex options_mutex;
+constinit PrintOptions options_now;
 
 // The printed elements, in order, and their positions along each dimension.
 struct Shown {
   const View& view;
+  const PrintOptions& options;
   bool summarised;
 
-  bool elided(int dim) const { return summarised && view.layout.sizes[dim] > 2 * edge_items; }
+  bool elided(int dim) const { return summarised && view.layout.sizes[dim] > 2 * options.edge_items; }
   template <class F>
   void along(int dim, F&& visit) const {
     const int64_t n = view.layout.sizes[dim];
     for (int64_t i = 0; i < n; ++i) {
-      if (elided(dim) && i == edge_items) i = n - edge_items;
-      visit(i);
+      if (elided(dim) && i == options.edge_items) i = n - options.edge_items;
+      if (i < n) visit(i);
     }
   }
   template <class F>
@@ -48,8 +51,9 @@ double as_double(DType t, const char* element) {
 
 class RealFormat {
  public:
-  explicit RealFormat(const Shown& shown) : dtype_(shown.view.layout.dtype) {
+  explicit RealFormat(const Shown& shown) : dtype_(shown.view.layout.dtype), digits_(shown.options.precision) {
     if (is_floating(dtype_)) choose(shown);
+    scientific_ = is_floating(dtype_) && shown.options.scientific.value_or(scientific_);
     shown.elements([&](const char* e) {
       if (sets_width(e)) width_ = std::max(width_, text(e).size());
     });
@@ -68,8 +72,8 @@ class RealFormat {
     const double value = as_double(dtype_, element);
     if (std::isnan(value)) return "nan";
     if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
-    if (scientific_) return fmt::format("{:.{}e}", value, digits);
-    return whole_ ? fmt::format("{:.0f}.", value) : fmt::format("{:.{}f}", value, digits);
+    if (scientific_) return fmt::format("{:.{}e}", value, digits_);
+    return whole_ ? fmt::format("{:.0f}.", value) : fmt::format("{:.{}f}", value, digits_);
   }
   size_t width() const { return width_; }
 
@@ -95,6 +99,7 @@ class RealFormat {
   }
 
   DType dtype_;
+  int digits_;
   bool whole_ = true;
   bool scientific_ = false;
   size_t width_ = 0;
@@ -121,7 +126,7 @@ class Format {
   }
   static RealFormat part(const Shown& shown, int which) {
     const View view = part_view(shown.view, which);
-    return RealFormat(Shown{view, shown.summarised});
+    return RealFormat(Shown{view, shown.options, shown.summarised});
   }
 
   RealFormat real_;
@@ -132,16 +137,19 @@ class Format {
 std::string row(const Shown& shown, const Format& format, int64_t offset, int indent) {
   const Layout& layout = shown.view.layout;
   const int dim = layout.rank - 1;
-  const size_t per_line = std::max<size_t>(1, (static_cast<size_t>(line_width) - indent) / (format.width() + 2));
+  const auto width = static_cast<int64_t>(format.width()) + 2;
+  const int64_t per_line = std::max<int64_t>(1, (shown.options.line_width - indent) / width);
   std::string out = "[";
-  size_t on_line = 0;
+  int64_t on_line = 0;
   const auto put = [&](const std::string& item, bool first) {
     if (!first) out += on_line % per_line == 0 ? fmt::format(",\n{:{}}", "", indent + 1) : ", ";
     out += item;
     ++on_line;
   };
+  const int64_t edge = shown.options.edge_items;
+  if (shown.elided(dim) && edge == 0) put("...", true);
   shown.along(dim, [&](int64_t i) {
-    if (shown.elided(dim) && i == layout.sizes[dim] - edge_items) put(" ...", false);
+    if (shown.elided(dim) && i == layout.sizes[dim] - edge) put(" ...", false);
     const char* element = static_cast<const char*>(shown.view.data) + offset + i * layout.strides[dim];
     put(format.padded(element), i == 0);
   });
@@ -155,18 +163,61 @@ std::string block(const Shown& shown, const Format& format, int dim, int64_t off
   const std::string separator = "," + std::string(static_cast<size_t>(layout.rank - 1 - dim), '\n') +
                                 std::string(static_cast<size_t>(indent) + 1, ' ');
   std::string out = "[";
+  const int64_t edge = shown.options.edge_items;
+  if (shown.elided(dim) && edge == 0) out += "...";
   shown.along(dim, [&](int64_t i) {
     if (i != 0) out += separator;
-    if (shown.elided(dim) && i == layout.sizes[dim] - edge_items) out += "..." + separator;
+    if (shown.elided(dim) && i == layout.sizes[dim] - edge) out += "..." + separator;
     out += block(shown, format, dim + 1, offset + i * layout.strides[dim], indent + 1);
   });
   return out + "]";
 }
 
+// "grad_fn=<MulBackward0>" for the op mul, "grad_fn=<LogSoftmaxBackward0>" for log_softmax.
+std::string pytorch_node_name(std::string_view op) {
+  std::string text;
+  bool starts = true;
+  for (const char c : op) {
+    if (c == '_') {
+      starts = true;
+      continue;
+    }
+    text += starts ? static_cast<char>(std::toupper(static_cast<unsigned char>(c))) : c;
+    starts = false;
+  }
+  return text + "Backward0";
+}
+
+std::string history_text(const Tensor& t, const PrintOptions& options) {
+  if (!t.requires_grad()) return {};
+  if (t.is_leaf()) return ", requires_grad=True";
+  if (!options.pytorch_names) return ", requires_grad=True, not a leaf";
+  return fmt::format(", grad_fn=<{}>", pytorch_node_name(detail::producing_op(t.impl())));
+}
+
 }  // namespace
+
+PrintOptions print_options() {
+  const std::lock_guard lock(options_mutex);
+  return options_now;
+}
+
+void set_print_options(const PrintOptions& options, Location where) {
+  const CallScope call("set_print_options", where);
+  const bool valid = options.precision >= 0 && options.threshold >= 0 && options.edge_items >= 0;
+  if (!valid || options.line_width < 0) {
+    raise<ValueError>(
+        {.problem = fmt::format("expected numbers from 0 on, got precision {}, threshold {}, edge_items "
+                                "{}, line_width {}",
+                                options.precision, options.threshold, options.edge_items, options.line_width)});
+  }
+  const std::lock_guard lock(options_mutex);
+  options_now = options;
+}
 
 std::string Tensor::text() const {
   if (!defined()) return "tensor(undefined)";
+  const PrintOptions options = print_options();
   std::string notes;
   const bool usual = real_type(dtype()) == default_dtype() || dtype() == DType::i64 || dtype() == DType::boolean;
   std::string body;
@@ -178,12 +229,14 @@ std::string Tensor::text() const {
     if (dim() != 1) notes += fmt::format(", size=({}{})", fmt::join(shape(), ", "), dim() == 1 ? "," : "");
   } else {
     const Tensor host = detach().to(Device());
-    const Shown shown{host.raw_view(), numel() > summary_threshold};
+    const Shown shown{host.raw_view(), options, numel() > options.threshold};
     body = block(shown, Format(shown), 0, 0, 7);
   }
   if (!device().is_cpu()) notes += fmt::format(", device='{}'", device().name());
-  if (!usual || (numel() == 0 && dtype() != default_dtype())) notes += fmt::format(", dtype={}", name(dtype()));
-  if (requires_grad()) notes += is_leaf() ? ", requires_grad=True" : ", requires_grad=True, not a leaf";
+  if (!usual || (numel() == 0 && dtype() != default_dtype())) {
+    notes += fmt::format(", dtype={}{}", options.pytorch_names ? "torch." : "", name(dtype()));
+  }
+  notes += history_text(*this, options);
   return fmt::format("tensor({}{})", body, notes);
 }
 

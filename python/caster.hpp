@@ -97,6 +97,7 @@ void bind_quantize(nb::module_& module);
 void bind_readers(nb::module_& module);
 void bind_recorder(nb::module_& module);
 void bind_memory_history(nb::module_& module);
+void bind_own_memory(nb::module_& module);
 void bind_tools(nb::module_& module);
 void bind_train(nb::module_& module);
 void bind_trainer(nb::module_& module);

@@ -150,13 +150,27 @@ bool to_value(PyObject* object, Value& out) {
   return true;
 }
 
-PyObject* from_dims(std::span<const int64_t> dims) {
-  Ref tuple(PyTuple_New(static_cast<Py_ssize_t>(dims.size())));
-  for (size_t i = 0; i < dims.size(); ++i) {
-    PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), Ref(PyLong_FromLongLong(dims[i])).release());
+namespace {
+
+PyTypeObject* size_type = &PyTuple_Type;
+
+PyObject* filled(Ref tuple, std::span<const int64_t> numbers) {
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), Ref(PyLong_FromLongLong(numbers[i])).release());
   }
   return tuple.release();
 }
+
+}  // namespace
+
+PyObject* from_dims(std::span<const int64_t> dims) {
+  return filled(Ref(PyTuple_New(static_cast<Py_ssize_t>(dims.size()))), dims);
+}
+PyObject* from_sizes(std::span<const int64_t> sizes) {
+  if (size_type == &PyTuple_Type) return from_dims(sizes);
+  return filled(Ref(size_type->tp_alloc(size_type, static_cast<Py_ssize_t>(sizes.size()))), sizes);
+}
+void set_size_type(PyObject* type) { size_type = reinterpret_cast<PyTypeObject*>(Py_NewRef(type)); }
 
 PyObject* from_scalar(Scalar value) {
   if (value.is_bool()) return PyBool_FromLong(value.to<bool>());
@@ -181,7 +195,7 @@ PyObject* from_value(Value&& value) {
   if (auto* flag = std::get_if<bool>(&value)) return PyBool_FromLong(*flag);
   if (auto* integer = std::get_if<int64_t>(&value)) return PyLong_FromLongLong(*integer);
   if (auto* number = std::get_if<double>(&value)) return PyFloat_FromDouble(*number);
-  if (auto* dims = std::get_if<Dims>(&value)) return from_dims(*dims);
+  if (auto* dims = std::get_if<Dims>(&value)) return from_sizes(*dims);
   if (auto* dtype = std::get_if<DType>(&value)) return Py_NewRef(dtype_objects[static_cast<int>(*dtype)]);
   if (auto* text = std::get_if<std::string>(&value)) {
     return PyUnicode_FromStringAndSize(text->data(), static_cast<Py_ssize_t>(text->size()));

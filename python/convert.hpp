@@ -37,6 +37,10 @@ bool to_value(PyObject* object, Value& out);
 bool to_long_list(PyObject* object, Value& out);
 
 PyObject* from_dims(std::span<const int64_t> dims);
+/// As a weft.Size.
+PyObject* from_sizes(std::span<const int64_t> sizes);
+/// Sets the class of weft.Size, a subclass of tuple.
+void set_size_type(PyObject* type);
 PyObject* from_scalar(Scalar value);
 /// Undefined tensors are None.
 Ref tuple_of(std::span<const Tensor> tensors);

@@ -112,7 +112,7 @@ void bind_kinds(nb::module_& m) {
       nb::arg(), nb::arg(), nb::arg().none());
 }
 
-nb::object shape_of(const Dims& shape) { return nb::steal(from_dims(shape)); }
+nb::object shape_of(const Dims& shape) { return nb::steal(from_sizes(shape)); }
 
 /// A member that gives a tensor, called without the GIL.
 template <Tensor (Distribution::*member)(Location) const>

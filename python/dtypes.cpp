@@ -7,6 +7,7 @@ namespace weft::python {
 
 PyTypeObject* dtype_type = nullptr;
 PyObject* dtype_objects[dtype_count];
+bool pytorch_forms = false;
 
 namespace {
 
@@ -19,7 +20,9 @@ struct DeviceObject {
 DType dtype_of_object(PyObject* self) { return reinterpret_cast<DTypeObject*>(self)->dtype; }
 Device device_of(PyObject* self) { return reinterpret_cast<DeviceObject*>(self)->device; }
 
-PyObject* dtype_repr(PyObject* self) { return PyUnicode_FromFormat("weft.%s", name(dtype_of_object(self))); }
+PyObject* dtype_repr(PyObject* self) {
+  return PyUnicode_FromFormat("%s.%s", pytorch_forms ? "torch" : "weft", name(dtype_of_object(self)));
+}
 PyObject* dtype_reduce(PyObject* self, PyObject*) { return PyUnicode_FromString(name(dtype_of_object(self))); }
 
 PyObject* refuse(PyTypeObject*, PyObject*, PyObject*) {

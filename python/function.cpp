@@ -121,6 +121,7 @@ nb::object apply(nb::handle cls, nb::handle context, nb::tuple arguments) {
   std::vector<Tensor> constants = listed(context.ptr(), "_non_differentiable");
   std::vector<Tensor> written = listed(context.ptr(), "_dirty");
   call.context().data = Kept{Callback(cls), Callback(context), std::move(is_tensor_argument), saved.size()};
+  call.context().set_materialize_grads(PyObject_IsTrue(attribute(context.ptr(), "_materializes").get()) == 1);
   call.context().save(std::move(saved));
   call.context().mark_non_differentiable(std::move(constants));
   call.context().mark_dirty(std::move(written));

@@ -5,6 +5,7 @@
 
 #include "../ops/subscript.hpp"
 
+#include "dtypes.hpp"
 #include "tensor_type.hpp"
 
 namespace weft::python {
@@ -32,7 +33,19 @@ Slice slice_of(PyObject* object) {
 
 bool is_numpy_bool(PyObject* object) { return std::strncmp(Py_TYPE(object)->tp_name, "numpy.bool", 10) == 0; }
 
-const Tensor& whole(const Tensor& index) {
+// Under weft.torch a uint8 tensor is a mask, as in PyTorch, which warns of it once.
+Tensor mask_of(const Tensor& index, Location where) {
+  static bool warned = false;
+  if (!std::exchange(warned, true) &&
+      PyErr_WarnEx(PyExc_UserWarning,
+                   "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead", 1) < 0) {
+    throw PythonError();
+  }
+  return index.to(DType::boolean, where);
+}
+
+Tensor whole(const Tensor& index, Location where) {
+  if (pytorch_forms && index.defined() && index.dtype() == DType::u8) return mask_of(index, where);
   if (index.defined() && is_floating(index.dtype())) {
     throw_error(PyExc_IndexError,
                 std::string("tensors of indices: expected integers or bools, got ") + name(index.dtype()));
@@ -53,14 +66,14 @@ Index index_of(PyObject* object, Location where) {
   if (object == Py_Ellipsis) return Ellipsis;
   if (PyBool_Check(object)) return object == Py_True;
   if (PySlice_Check(object)) return slice_of(object);
-  if (is_tensor(object)) return whole(tensor_of(object));
+  if (is_tensor(object)) return whole(tensor_of(object), where);
   if (is_numpy_bool(object)) return PyObject_IsTrue(object) == 1;
   const bool sequence = PyList_Check(object) || PyTuple_Check(object) || PyRange_Check(object);
   if (!sequence && is_number(object) && PyIndex_Check(object))
     return index_of(Ref(PyNumber_Index(object)).get(), where);
   if (sequence || PyObject_CheckBuffer(object)) {
     const Tensor index = from_object(object, {}, where);
-    return index.numel() == 0 && sequence ? index.to(DType::i64, where) : whole(index);
+    return index.numel() == 0 && sequence ? index.to(DType::i64, where) : whole(index, where);
   }
   throw_error(PyExc_IndexError,
               "index: expected an integer, a slice, None, Ellipsis, a bool, a list, an array or a tensor, got " +

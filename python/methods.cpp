@@ -15,6 +15,7 @@ using detail::boxed;
 
 Tensor view_as(const Tensor& x, DType dtype, Location where) { return x.view_bytes(dtype, where); }
 
+#define WEFT_SELF " x itself changes, and gradients flow back through the change."
 #define WEFT_VIEW " The result is a view: it shares the elements."
 constexpr OpRecord functions[] = {
     {"uniform_", "uniform_(x, from_=0.0, to=1.0, *, generator=None)", "Overwrites x with uniform numbers.", false,
@@ -54,6 +55,45 @@ constexpr OpRecord functions[] = {
      boxed<+[](const Tensor& x, const Tensor& source, bool non_blocking, Location w) -> Tensor {
        return x.copy_(source, {.non_blocking = non_blocking}, w);
      }>},
+    {"squeeze_", "squeeze_(x, dim=None)", "Removes dimensions of size 1, or those of dim." WEFT_SELF, false,
+     OpRecord::Domain::any, nullptr, nullptr,
+     boxed<+[](const Tensor& x, const std::optional<Dims>& dims, Location w) -> Tensor {
+       return dims ? x.squeeze_(*dims, w) : x.squeeze_(w);
+     }>},
+    {"unsqueeze_", "unsqueeze_(x, dim)", "Inserts a dimension of size 1." WEFT_SELF, false, OpRecord::Domain::any,
+     nullptr, nullptr, boxed<+[](const Tensor& x, int dim, Location w) -> Tensor { return x.unsqueeze_(dim, w); }>},
+    {"transpose_", "transpose_(x, dim0, dim1)", "Exchanges two dimensions." WEFT_SELF, false, OpRecord::Domain::any,
+     nullptr, nullptr,
+     boxed<+[](const Tensor& x, int a, int b, Location w) -> Tensor { return x.transpose_(a, b, w); }>},
+    {"swapaxes_", "swapaxes_(x, axis0, axis1)", "Exchanges two dimensions." WEFT_SELF, false, OpRecord::Domain::any,
+     nullptr, nullptr,
+     boxed<+[](const Tensor& x, int a, int b, Location w) -> Tensor { return x.swapaxes_(a, b, w); }>},
+    {"swapdims_", "swapdims_(x, dim0, dim1)", "Exchanges two dimensions." WEFT_SELF, false, OpRecord::Domain::any,
+     nullptr, nullptr,
+     boxed<+[](const Tensor& x, int a, int b, Location w) -> Tensor { return x.swapdims_(a, b, w); }>},
+    {"t_", "t_(x)", "Exchanges the dimensions of a matrix." WEFT_SELF, false, OpRecord::Domain::any, nullptr, nullptr,
+     boxed<+[](const Tensor& x, Location w) -> Tensor { return x.t_(w); }>},
+    {"as_strided_", "as_strided_(x, size, stride, storage_offset=None)",
+     "Sets sizes, strides and offset in the storage, in elements." WEFT_SELF, false, OpRecord::Domain::any, nullptr,
+     nullptr,
+     boxed<+[](const Tensor& x, const Dims& size, const Dims& stride, std::optional<int64_t> offset,
+               Location w) -> Tensor { return x.as_strided_(size, stride, offset, w); }>},
+    {"detach_", "detach_(x)", "Drops the history. AutogradError for a view.", false, OpRecord::Domain::any, nullptr,
+     nullptr, boxed<+[](const Tensor& x, Location w) -> Tensor { return x.detach_(w); }>},
+    {"_resize_", "resize_(x, *shape|size)",
+     "Makes x contiguous with these sizes. Elements that the storage has already keep their values; a larger storage is "
+     "new memory.",
+     false, OpRecord::Domain::any, nullptr, nullptr,
+     boxed<+[](const Tensor& x, const Dims& size, Location w) -> Tensor { return x.resize_(size, w); }>},
+    {"_set_", "set_(x, source)", "Shares the memory of source, with its sizes and strides.", false,
+     OpRecord::Domain::any, nullptr, nullptr,
+     boxed<+[](const Tensor& x, const Tensor& source, Location w) -> Tensor { return x.set_(source, w); }>},
+    {"_set_data", "data(x, source)",
+     "Shares the memory of source, with its sizes, dtype and device; the history stays.", false, OpRecord::Domain::any,
+     nullptr, nullptr, boxed<+[](const Tensor& x, const Tensor& source, Location w) -> Tensor {
+       x.set_data(source, w);
+       return x;
+     }>},
     {"pin_memory", "pin_memory(x, device=None)",
      "x, or a copy of it, in memory of the CPU that devices of that kind, or of the first one, reach without a detour.",
      false, OpRecord::Domain::any, nullptr, nullptr,
@@ -78,6 +118,7 @@ constexpr OpRecord functions[] = {
      }>},
 };
 #undef WEFT_VIEW
+#undef WEFT_SELF
 
 }  // namespace
 

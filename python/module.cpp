@@ -174,6 +174,7 @@ NB_MODULE(_core, m) {
   bind_checkpoint(m);
   bind_recorder(m);
   bind_memory_history(m);
+  bind_own_memory(m);
   bind_tools(m);
   bind_train(m);
   bind_streams(m);

@@ -428,7 +428,7 @@ PyObject* stride(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
 PyObject* size(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
   return guarded<PyObject*>(nullptr, [&]() -> PyObject* {
     const Tensor& x = tensor_of(self);
-    if (count == 0) return from_dims(x.sizes());
+    if (count == 0) return from_sizes(x.sizes());
     return PyLong_FromLongLong(x.size(dimension(arguments[0], "size"), here()));
   });
 }
@@ -526,7 +526,7 @@ Tensor reversed_dims(const Tensor& x) {
 }
 
 PyGetSetDef getters[] = {
-    {"shape", get<[](const Tensor& x) { return from_dims(x.sizes()); }>, nullptr, "The sizes, as a tuple.", nullptr},
+    {"shape", get<[](const Tensor& x) { return from_sizes(x.sizes()); }>, nullptr, "The sizes, as a weft.Size.", nullptr},
     {"dtype", get<[](const Tensor& x) { return Py_NewRef(dtype_objects[static_cast<int>(x.dtype())]); }>, nullptr,
      "The element type.", nullptr},
     {"device", get<[](const Tensor& x) { return from_device(x.device()); }>, nullptr, "Where the elements are.",

@@ -57,6 +57,8 @@ class HeldMemory {
   /// then.
   virtual bool take(Storage* storage) = 0;
   virtual void forget_owner(const void* owner) = 0;
+  /// A tensor over this storage got another shape or other memory: its recordings are out of date.
+  virtual void reshaped(const Storage& storage) = 0;
   /// A leaf's requires_grad changed.
   virtual void turned(const TensorImpl* tensor) = 0;
 };

@@ -24,10 +24,12 @@ struct TensorImpl {
   bool accumulates = false;
   /// Created under InferenceGuard: never recorded, and autograd does not track its views.
   bool inference = false;
-  /// Head and storage share one block; otherwise this is a view of another tensor's storage.
-  bool owns_block = false;
-  /// The storage of this head may be replaced (nn::Module). Its views have the flag too: each holds its own reference
-  /// to the storage that it was created from.
+  /// Head and first storage share one block; otherwise this is a view of another tensor's storage.
+  bool owns_block : 1 = false;
+  /// The head may get another storage. Its views have the flag too: each holds its own reference to the storage that it
+  /// was created from. With owns_block it holds one more reference to its first storage, which keeps the block alive.
+  bool loose : 1 = false;
+  /// A module may replace the storage of this head (nn::Module).
   bool movable = false;
   /// Index of this tensor among the node's outputs.
   uint16_t output_number = 0;
@@ -37,7 +39,7 @@ struct TensorImpl {
   /// The node that produced this tensor, or the leaf's accumulation node; counted reference.
   Node* node = nullptr;
   /// For views that autograd tracks: the base tensor, never itself a view; counted reference. Unless the view is
-  /// movable, it holds no reference to the storage: the base does.
+  /// loose, it holds no reference to the storage: the base does.
   TensorImpl* base = nullptr;
   /// The living object of another language for this tensor, which owns a reference to it: Python's `x.grad is x.grad`.
   /// Read and written under that language's lock.
@@ -69,6 +71,13 @@ WEFT_API TensorImpl* new_alias(const TensorImpl* source, const Layout& layout, v
 WEFT_API TensorImpl* new_view(TensorImpl* source, const Layout& layout, void* data);
 /// As above, with the address and layout of `source`; the caller sets sizes and strides.
 WEFT_API TensorImpl* new_view(TensorImpl* source);
+/// Puts the storage, address and layout of `source` under `impl`. Its earlier views keep the storage that they were
+/// created from; a view is none any more. Autograd fields stay.
+WEFT_API void put_memory(TensorImpl* impl, const TensorImpl* source);
+/// Exchanges storage, address and layout of two heads that are no views.
+WEFT_API void exchange_memory(TensorImpl* a, TensorImpl* b);
+/// The name of the recorded op that produced this result. Defined in autograd/.
+WEFT_API const char* producing_op(const TensorImpl* result);
 /// Releases the node of a tensor that is being destroyed. Defined in autograd/.
 void release_node(TensorImpl* impl);
 /// Number of live heads, for leak tests.

@@ -162,6 +162,7 @@ TensorImpl* new_alias(const TensorImpl* source, const Layout& layout, void* data
   auto* impl = new (allocate_block(head_size)) TensorImpl(source->storage, layout, data);
   count_live(1);
   impl->inference = source->inference;
+  impl->loose = true;
   impl->storage->refs.increment();
   return impl;
 }
@@ -179,8 +180,8 @@ inline TensorImpl* new_view_head(TensorImpl* source, const Arguments&... view) {
   }
   impl->base = source->base != nullptr ? source->base : source;
   retain(impl->base);
-  if (WEFT_UNLIKELY(impl->base->movable)) {
-    impl->movable = true;
+  if (WEFT_UNLIKELY(impl->base->loose)) {
+    impl->loose = true;
     impl->storage->refs.increment();
   }
   impl->node_version.store(impl->storage->version.load(MemoryOrder::relaxed), MemoryOrder::relaxed);
@@ -202,6 +203,8 @@ TensorImpl* new_view(TensorImpl* source) {
 
 namespace {
 
+Storage* first_storage(TensorImpl* impl) { return &reinterpret_cast<TensorBlock*>(impl)->storage; }
+
 bool is_last_reference(TensorImpl* impl) {
   return WEFT_UNLIKELY(impl->accumulates) ? impl->refs.decrement_shared() : impl->refs.decrement();
 }
@@ -210,9 +213,11 @@ bool is_last_reference(TensorImpl* impl) {
   if (impl->node != nullptr) release_node(impl);
   Storage* storage = impl->storage;
   TensorImpl* base = impl->base;
-  const bool counted = base == nullptr || impl->movable;
+  const bool counted = base == nullptr || impl->loose;
+  Storage* const first = impl->owns_block && impl->loose ? first_storage(impl) : nullptr;
   if (!impl->owns_block) free_block(impl, head_size);
   if (counted) drop_storage(storage);
+  if (WEFT_UNLIKELY(first != nullptr)) drop_storage(first);
   count_live(-1);
   if (base != nullptr && is_last_reference(base)) destroy(base);
 }
@@ -221,6 +226,46 @@ bool is_last_reference(TensorImpl* impl) {
 
 void release(TensorImpl* impl) {
   if (is_last_reference(impl)) destroy(impl);
+}
+
+namespace {
+
+void loosen(TensorImpl* impl) {
+  if (impl->owns_block && !impl->loose) first_storage(impl)->refs.increment();
+  impl->loose = true;
+}
+
+// The data of a first storage that only keeps the head's block, where no view can have them.
+void free_first_data(TensorImpl* impl) {
+  Storage* const first = first_storage(impl);
+  if (impl->refs.value() != 1 || first->refs.value() != 1 || first->bytes == 0) return;
+  if (held_memory.load(MemoryOrder::acquire) != nullptr) return;
+  if (first->allocator != nullptr || first->deleter != nullptr) release_storage(first);
+  first->data = nullptr;
+  first->bytes = 0;
+  first->allocator = nullptr;
+  first->deleter = nullptr;
+}
+
+}  // namespace
+
+void put_memory(TensorImpl* impl, const TensorImpl* source) {
+  source->storage->refs.increment();
+  TensorImpl* const base = std::exchange(impl->base, nullptr);
+  const bool counted = base == nullptr || impl->loose;
+  loosen(impl);
+  Storage* const former = std::exchange(impl->storage, source->storage);
+  impl->view = source->view;
+  if (counted) drop_storage(former);
+  if (base != nullptr) release(base);
+  if (impl->owns_block) free_first_data(impl);
+}
+
+void exchange_memory(TensorImpl* a, TensorImpl* b) {
+  loosen(a);
+  loosen(b);
+  std::swap(a->storage, b->storage);
+  std::swap(a->view, b->view);
 }
 
 }  // namespace detail

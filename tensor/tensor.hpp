@@ -264,6 +264,41 @@ class WEFT_API Tensor {
   /// Stores the gradient of a non-leaf in `grad()`. Raises ValueError if the tensor gets no gradient.
   void retain_grad(Location where = {}) const;
 
+  // ---- changes of the tensor itself, which all its handles see ----
+  /// Another shape for the same elements, as the method without the underscore; returns x. Gradients flow back through
+  /// the change, also under NoGradGuard. Views keep their shapes. The version increases, so saved tensors of the old
+  /// shape are detected. Raises AutogradError for a leaf that requires a gradient, and views of one, unless under
+  /// NoGradGuard; then a gradient of the old shape is dropped. Inside `capture`, such changes raise ValueError.
+  const Tensor& squeeze_(Location where = {}) const;
+  const Tensor& squeeze_(int dim, Location where = {}) const;
+  const Tensor& squeeze_(const Dims& dims, Location where = {}) const;
+  const Tensor& unsqueeze_(int dim, Location where = {}) const;
+  const Tensor& transpose_(int dim0, int dim1, Location where = {}) const;
+  const Tensor& t_(Location where = {}) const;
+  const Tensor& swapaxes_(int dim0, int dim1, Location where = {}) const;
+  const Tensor& swapdims_(int dim0, int dim1, Location where = {}) const;
+  const Tensor& as_strided_(const Dims& shape, const Dims& strides, std::optional<int64_t> storage_offset = {},
+                            Location where = {}) const;
+  /// Drops the history: x becomes a leaf without gradient. Raises AutogradError for a view.
+  const Tensor& detach_(Location where = {}) const;
+  /// A contiguous tensor of this shape from x's first element on. Elements that the storage already has keep their
+  /// values, others are not set. A larger storage is new memory, so earlier views keep the old one. Raises
+  /// AutogradError if x requires a gradient, ValueError for memory from outside that is too small.
+  const Tensor& resize_(const Dims& shape, Location where = {}) const;
+  const Tensor& resize_as_(const Tensor& other, Location where = {}) const;
+  /// Shares the memory of `source` from now on, with its shape and strides; an empty tensor without one. Raises
+  /// DTypeError or DeviceError unless x has that dtype and device, AutogradError where gradients are recorded.
+  const Tensor& set_(Location where = {}) const;
+  const Tensor& set_(const Tensor& source, Location where = {}) const;
+  /// As set_ with source.as_strided(shape, strides, storage_offset).
+  const Tensor& set_(const Tensor& source, int64_t storage_offset, const Dims& shape, const Dims& strides,
+                     Location where = {}) const;
+  /// As set_, with any dtype and device, and the history of x stays: PyTorch's `x.data = source`. A leaf's gradient is
+  /// converted to the new dtype and device, and dropped if its shape differs. Earlier views keep the old memory. Raises
+  /// DTypeError if x requires a gradient and the dtype has none, AutogradError for a recorded result unless shape,
+  /// dtype and device stay.
+  void set_data(const Tensor& source, Location where = {}) const;
+
   // ---- hooks; see <weft/autograd/hooks.hpp> for errors ----
   /// `hook` takes the gradient or a GradEvent. It returns nothing, or a replacement for the gradient.
   template <class F>

@@ -95,6 +95,16 @@ class HeldRecordings final : public HeldMemory {
     }
   }
 
+  void reshaped(const Storage& storage) override {
+    const auto* const data = static_cast<const char*>(storage.data);
+    if (data == nullptr) return;
+    const std::lock_guard lock(mutex_);
+    for (StepRecording* recording : recordings_) {
+      if (overlaps(recording->others_, data, data + storage.bytes)) {
+        recording->stale_.store(true, MemoryOrder::release);
+      }
+    }
+  }
   void turned(const TensorImpl* tensor) override {
     const auto* const data = static_cast<const char*>(tensor->storage->data);
     if (data == nullptr) return;

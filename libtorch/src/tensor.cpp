@@ -73,62 +73,6 @@ bool Tensor::retains_grad() const {
   return hooks != nullptr && hooks->retains.load(weft::MemoryOrder::relaxed);
 }
 
-void Tensor::warn_of_missing_grad() const {
-  if (retains_grad()) return;
-  TORCH_WARN(
-      "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be "
-      "populated during autograd.backward(). Call .retain_grad() on it before backward.");
-}
-
-Tensor& Tensor::detach_() const {
-  if (!is_leaf()) {
-    weft::detail::release_node(impl());
-    impl()->node = nullptr;
-    impl()->requires_grad = false;
-  } else if (requires_grad()) {
-    Base::requires_grad_(false);
-  }
-  return self();
-}
-
-namespace {
-
-/// Keeps memory alive for a storage that borrows it.
-struct Lender {
-  weft::Tensor source, former;
-};
-
-void exchange_memory(weft::Storage& a, weft::Storage& b) {
-  std::swap(a.device, b.device);
-  std::swap(a.external, b.external);
-  std::swap(a.data, b.data);
-  std::swap(a.bytes, b.bytes);
-  std::swap(a.allocator, b.allocator);
-  std::swap(a.deleter, b.deleter);
-  std::swap(a.deleter_context, b.deleter_context);
-}
-
-}  // namespace
-
-// A head may share its block with its storage, so the storage stays and borrows the memory of `source`.
-void Tensor::set_data(const Tensor& source) const {
-  weft::Storage& own = *impl()->storage;
-  auto lender = std::make_unique<Lender>();
-  lender->source = source.weft::Tensor::detach();
-  weft::Tensor former = weft::empty({0}, {.dtype = Base::dtype(), .device = Base::device()});
-  exchange_memory(own, *former.impl()->storage);
-  if (own.refs.value() > 1) lender->former = former;  // views of this tensor still use it
-  const weft::Storage& lent = *source.impl()->storage;
-  own.device = lent.device;
-  own.external = true;
-  own.data = lent.data;
-  own.bytes = lent.bytes;
-  own.allocator = nullptr;
-  own.deleter = [](void*, void* context) { delete static_cast<Lender*>(context); };
-  own.deleter_context = lender.release();
-  impl()->view = source.raw_view();
-}
-
 // ---- conversions ----
 namespace {
 
@@ -157,35 +101,6 @@ Tensor Tensor::to(ScalarType dtype, bool, bool copy, optional<MemoryFormat>) con
 }
 Tensor Tensor::to(const Tensor& other, bool non_blocking, bool copy, optional<MemoryFormat> format) const {
   return to(other.device(), other.scalar_type(), non_blocking, copy, format);
-}
-
-// ---- shapes in place ----
-Tensor& Tensor::become(const Tensor& view) const {
-  if (!is_leaf() || requires_grad()) {
-    throw weft::NotImplementedError(
-        "[Tensor] a recorded tensor cannot change its shape in place\n  use the method without the underscore");
-  }
-  const weft::View fresh = view.raw_view();
-  impl()->view = fresh;
-  return self();
-}
-
-Tensor& Tensor::resize_(const Dims& size, optional<MemoryFormat>) const {
-  if (!is_leaf() || requires_grad()) throw weft::AutogradError("cannot resize variables that require grad");
-  const int64_t bytes = size.product() * Base::itemsize();
-  const int64_t offset = static_cast<const char*>(data_ptr()) - static_cast<const char*>(impl()->storage->data);
-  if (impl()->storage->data != nullptr && static_cast<int64_t>(impl()->storage->bytes) >= bytes + offset) {
-    weft::set_contiguous(impl()->view.layout, size, Base::itemsize());
-    return self();
-  }
-  const Tensor larger = weft::empty(size, {.dtype = Base::dtype(), .device = Base::device()});
-  const int64_t kept = std::min(numel(), larger.numel());
-  if (kept > 0 && Base::is_contiguous()) {
-    const weft::NoGradGuard unrecorded;
-    larger.view({-1}).slice(0, 0, kept).copy_(Tensor(Base::view({-1})).slice(0, 0, kept));
-  }
-  set_data(larger);
-  return self();
 }
 
 // ---- new tensors ----

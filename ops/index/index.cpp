@@ -349,7 +349,7 @@ struct EmbeddingBackward {
   Tensor operator()(Node& self, Tensor&& g) {
     const Tensor list = indices.get(self).flatten(0, -1);
     Tensor rows = g.reshape({list.numel(), shape[1]});
-    if (sparse && detail::takes_rows(self, 0)) {
+    if (sparse && detail::takes_rows(self, 0, shape)) {
       give_table_rows(self, 0, list, std::move(rows), padding_idx);
       return {};
     }

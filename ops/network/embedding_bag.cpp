@@ -149,7 +149,7 @@ struct BagBackward {
   void operator()(Node& self, Tensor* incoming, Tensor* outgoing) {
     const Tensor g = mean ? incoming[0] / maximum(counts, 1) : incoming[0];
     Tensor rows = index_select(g, 0, bags.of_indices(at.numel())), places = at;
-    const bool as_rows = sparse && self.wants(0) && detail::takes_rows(self, 0);
+    const bool as_rows = sparse && self.wants(0) && detail::takes_rows(self, 0, shape);
     if (as_rows) give_table_rows(self, 0, at, scaled(self, rows), padding);
     if (padding >= 0) {
       const Tensor counted = is_counted(at, padding);

@@ -43,14 +43,15 @@ newaxis = None
 from weft._functions import *  # noqa: E402, F401, F403
 from weft._functions import _operators  # noqa: E402, F401
 from weft._compositions import *  # noqa: E402, F401, F403
-from weft import _methods, _tensor_facts, _tensor_members  # noqa: E402, F401
+from weft import _methods, _own_memory, _tensor_facts, _tensor_members  # noqa: E402, F401
+from weft._own_memory import Size, TypedStorage, UntypedStorage  # noqa: E402, F401
 from weft._files import load, load_file, load_npy, load_npz, load_pt, save, save_file, save_npy, save_npz  # noqa: E402, F401
 
 from weft._accelerator import Accelerator as _Accelerator  # noqa: E402
 
 globals().update(_tensor_facts.functions)
+globals().update(_own_memory.functions)
 cuda, hpu = _Accelerator("cuda"), _Accelerator("hpu")
-Size = tuple
 
 del _name, _object
 

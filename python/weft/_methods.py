@@ -200,11 +200,6 @@ for _name, _others in (("apply_", 0), ("map_", 1), ("map2_", 2)):
 
 
 @_method
-def detach_(self):
-    raise NotImplementedError("detach_() is not there yet: use detach()")
-
-
-@_method
 def cpu(self, memory_format=None):
     """self on the CPU."""
     return self.to("cpu", memory_format=memory_format)
@@ -443,4 +438,4 @@ class GraphNode:
 Tensor.grad_fn = property(_grad_fn, doc="The op that produced this tensor, or None for a leaf.")
 
 
-from weft import _numpy, _tensor_facts  # noqa: E402, F401
+from weft import _numpy, _own_memory, _tensor_facts  # noqa: E402, F401

@@ -26,25 +26,6 @@ for _name in ("is_sparse", "is_sparse_csr", "is_quantized", "is_nested", "is_mkl
 _fact("names", lambda self: (None,) * self.ndim, "None for each dimension: dimensions have no names.")
 _fact("output_nr", lambda self: 0, "0: each tensor is the first result of its node.")
 
-_core_data = Tensor.__dict__["data"]
-
-
-def _set_data(self, value):
-    """Overwrites the elements outside the graph."""
-    if not isinstance(value, Tensor):
-        raise TypeError(f"data: expected a Tensor, got {type(value).__name__}")
-    if value.shape != self.shape or value.dtype is not self.dtype or value.device != self.device:
-        raise NotImplementedError(
-            f"data: expected {self.dtype.name} of shape {list(self.shape)} on {self.device}, got {value.dtype.name} of shape "
-            f"{list(value.shape)} on {value.device}\n  replace the tensor itself, such as module.weight = nn.Parameter(value)")
-    target = _core_data.__get__(self)
-    if target._impl() != value._impl():
-        target.copy_(value.detach())
-
-
-Tensor.data = property(_core_data.__get__, _set_data, doc="The elements outside the graph; assigning overwrites them.")
-
-
 _is_row_major = Tensor.is_contiguous
 
 
@@ -103,12 +84,6 @@ _never("is_coalesced", "False: tensors are dense.")
 @_method
 def is_inference(self):
     """Whether the tensor was made in inference_mode; ops report it when they would record it."""
-    return False
-
-
-@_method
-def is_shared(self):
-    """Whether the memory is one of _core._share_memory's."""
     return False
 
 

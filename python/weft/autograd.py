@@ -83,6 +83,7 @@ class FunctionCtx:
     def __init__(self):
         self._to_save = self._non_differentiable = self._dirty = ()
         self.saved_tensors, self.needs_input_grad = (), ()
+        self._materializes = True
 
     def save_for_backward(self, *tensors):
         """Saves inputs, outputs or intermediate tensors, together with their current version."""
@@ -97,7 +98,8 @@ class FunctionCtx:
         self._dirty = tensors
 
     def set_materialize_grads(self, value):
-        """Nothing: gradients that do not arrive are zeros, never None."""
+        """Whether backward gets zeros for outputs that no gradient arrived for, or None."""
+        self._materializes = bool(value)
 
     def save_for_forward(self, *tensors):
         """Nothing: derivatives in forward mode come from backward."""

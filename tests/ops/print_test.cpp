@@ -72,5 +72,41 @@ TEST(Print, StridedViewsPrintTheirOwnElements) {
   EXPECT_EQ(arange(4).slice(0, {}, {}, -1).text(), "tensor([3, 2, 1, 0])");
 }
 
+struct Restored {
+  PrintOptions before = print_options();
+  ~Restored() { set_print_options(before); }
+};
+
+TEST(Print, OptionsChangeTheText) {
+  const Restored restored;
+  set_print_options({.precision = 2});
+  EXPECT_EQ(tensor({1.23456, 2.0}).text(), "tensor([1.23, 2.00])");
+  set_print_options({.precision = 2, .scientific = true});
+  EXPECT_EQ(tensor({1.23456, 2.0}).text(), "tensor([1.23e+00, 2.00e+00])");
+  EXPECT_EQ(tensor({1, 2}).text(), "tensor([1, 2])");
+  set_print_options({.scientific = false});
+  EXPECT_EQ(tensor({1e-5, 1.0}).text(), "tensor([0.0000, 1.0000])");
+  set_print_options({.threshold = 4, .edge_items = 1});
+  EXPECT_EQ(arange(0, 10, 1, f32).text(), "tensor([0.,  ..., 9.])");
+  set_print_options({.line_width = 30});
+  EXPECT_EQ(arange(0, 12, 1, f32).text(),
+            "tensor([ 0.,  1.,  2.,  3.,\n         4.,  5.,  6.,  7.,\n         8.,  9., 10., 11.])");
+}
+
+TEST(Print, PyTorchsNamesOnRequest) {
+  const Restored restored;
+  set_print_options({.pytorch_names = true});
+  EXPECT_EQ(ones({2}, f64).text(), "tensor([1., 1.], dtype=torch.float64)");
+  const Tensor x = ones({2}).requires_grad_();
+  EXPECT_EQ(x.text(), "tensor([1., 1.], requires_grad=True)");
+  EXPECT_EQ((x * 2).text(), "tensor([2., 2.], grad_fn=<MulBackward0>)");
+  EXPECT_EQ(log_softmax(zeros({1}) * x[0], 0).text(), "tensor([0.], grad_fn=<LogSoftmaxBackward0>)");
+}
+
+TEST(Print, NegativeOptionsAreRefused) {
+  EXPECT_THROW(set_print_options({.precision = -1}), ValueError);
+  EXPECT_THROW(set_print_options({.edge_items = -1}), ValueError);
+}
+
 }  // namespace
 }  // namespace weft

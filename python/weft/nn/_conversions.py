@@ -50,18 +50,9 @@ class Conversions:
         return self
 
     def share_memory(self):
-        """Moves parameters and buffers into memory that forked processes share. They are new objects: call it before an
-        optimizer is made."""
-        from weft.nn.module import Parameter
-
-        moved: dict = {}
-        for module in self.modules():
-            for name, tensor in module._state.parameters().items():
-                if tensor._impl() not in moved:
-                    moved[tensor._impl()] = tensor, Parameter(_core._share_memory(tensor.detach()), tensor.requires_grad)
-                module.register_parameter(name, moved[tensor._impl()][1])
-            for name, tensor in module._state.buffers().items():
-                module._replace_buffer(name, _core._share_memory(tensor.detach()))
+        """Moves parameters and buffers into memory that other processes can open."""
+        for tensor in (*self.parameters(), *self.buffers()):
+            tensor.share_memory_()
         return self
 
     def set_submodule(self, target, module, strict=False):

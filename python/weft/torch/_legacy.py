@@ -3,7 +3,7 @@
 import numbers
 
 import weft
-from weft import _core, _methods
+from weft import _core, _methods, _own_memory
 
 __all__ = ["Tensor", "Variable", "set_default_tensor_type"]
 
@@ -21,9 +21,9 @@ def _made(dtype, device, arguments):
     if len(arguments) > 1:
         raise TypeError(f"arguments of a tensor type: expected sizes or one argument with data, got {len(arguments)}")
     data, = arguments
+    if isinstance(data, weft.Size):
+        return weft.empty(data, dtype=dtype, device=device)
     if type(data) is tuple and data and all(map(_is_size, data)):
-        if weft.Size is not tuple and isinstance(data, weft.Size):
-            return weft.empty(data, dtype=dtype, device=device)
         raise TypeError(f"a tensor type of the tuple {data}: write torch.empty{data} for sizes, or a list for elements")
     if isinstance(data, weft.Tensor):
         return data.detach().to(device=device, dtype=dtype)
@@ -129,8 +129,9 @@ _plain_methods: dict = {}
 
 
 def change_methods():
-    """Gives tensors PyTorch's type names, and methods the forms of early PyTorch."""
+    """Gives tensors PyTorch's type names and texts, and methods the forms of early PyTorch."""
     _methods.type_prefix = "torch"
+    _own_memory.use_pytorch_forms()
     for name, keyword, count in (("add", "alpha", 1), ("sub", "alpha", 1), ("addcmul", "value", 2), ("addcdiv", "value", 2)):
         for full in (name, name + "_"):
             _plain_methods[full] = getattr(weft.Tensor, full)
@@ -140,6 +141,7 @@ def change_methods():
 def restore_methods():
     """Undoes change_methods."""
     _methods.type_prefix = "weft"
+    _own_memory.use_pytorch_forms(False)
     for name, method in _plain_methods.items():
         setattr(weft.Tensor, name, method)
     _plain_methods.clear()

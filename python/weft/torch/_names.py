@@ -92,6 +92,8 @@ _TABLE = {
     "torch.profiler": "weft.torch._tools:profiler",
     "torch.overrides": "weft.torch._tools:overrides",
     "torch.types": "weft.torch._tools:types",
+    "torch.storage": "weft._own_memory",
+    "torch._tensor_str": "weft._own_memory",
     "torch.serialization": "weft.torch._serialization",
     "torch.compiler": "weft.torch._tools:compiler",
     "torch._dynamo": "weft.torch._tools:compiler",

@@ -67,6 +67,8 @@ class _Pickler(pickle._Pickler):  # type: ignore  # Python's own, with a `save` 
             self.write(_Global("torch", obj.name).text)
         elif isinstance(obj, FlatState):
             super().save(self.keep(obj.as_pytorch()), save_persistent_id)
+        elif type(obj) is weft.Size:
+            self.save_reduce(_Global("torch", "Size"), (self.keep(tuple(obj)),), obj=self.keep(obj))
         elif isinstance(obj, _core.device):
             self.save_reduce(_Global("torch", "device"), (str(obj),), obj=self.keep(obj))
         else:
@@ -137,7 +139,7 @@ def _rebuild_parameter(data, requires_grad, hooks):
 
 
 _NAMES = {("torch._utils", "_rebuild_tensor_v2"): _rebuild_tensor, ("torch._utils", "_rebuild_tensor"): _rebuild_tensor,
-          ("torch._utils", "_rebuild_parameter"): _rebuild_parameter, ("torch", "Size"): tuple,
+          ("torch._utils", "_rebuild_parameter"): _rebuild_parameter, ("torch", "Size"): weft.Size, ("weft", "Size"): weft.Size,
           ("torch", "device"): _core.device, ("torch", "Tensor"): weft.Tensor,
           ("torch.nn.parameter", "Parameter"): Parameter, ("collections", "OrderedDict"): collections.OrderedDict,
           ("collections", "Counter"): collections.Counter, ("collections", "defaultdict"): collections.defaultdict,

@@ -30,7 +30,7 @@ def _without_effect(names, result=None):
         __all__.append(name)
 
 
-_without_effect("set_printoptions set_warn_always set_num_interop_threads set_autocast_enabled set_autocast_cpu_enabled "
+_without_effect("set_warn_always set_num_interop_threads set_autocast_enabled set_autocast_cpu_enabled "
                 "set_autocast_gpu_dtype set_autocast_cpu_dtype set_autocast_cache_enabled clear_autocast_cache "
                 "set_anomaly_enabled _assert_async")
 _without_effect("is_vulkan_available is_warn_always_enabled is_distributed is_inference is_anomaly_enabled "

@@ -203,13 +203,11 @@ class Tensor : public weft::Tensor {
   bool retains_grad() const;
   std::shared_ptr<torch::autograd::Node> grad_fn() const;
   int64_t output_nr() const { return impl()->output_number; }
-  Tensor& detach_() const;
+  Tensor& detach_() const { return written(Base::detach_()); }
   /// The elements outside of the graph.
   Tensor data() const { return Base::detach(); }
   Tensor variable_data() const { return Base::detach(); }
   Tensor tensor_data() const { return Base::detach(); }
-  /// Shares the elements of `source` from now on.
-  void set_data(const Tensor& source) const;
   /// `hook` takes the gradient and returns nothing or its replacement. Returns a number for remove_hook.
   template <class F>
   unsigned register_hook(F&& hook) const {
@@ -242,18 +240,22 @@ class Tensor : public weft::Tensor {
   Tensor pin_memory() const { return Base::pin_memory(); }
 
   // ---- shapes in place ----
-  /// Changes the shape; new memory if it needs more elements. Raises AutogradError for the result of a recorded op.
-  Tensor& resize_(const Dims& size, optional<MemoryFormat> format = nullopt) const;
+  /// Changes the shape; new memory if it needs more elements. Raises AutogradError if the tensor requires a gradient.
+  Tensor& resize_(const Dims& size, optional<MemoryFormat> = nullopt) const { return written(Base::resize_(size)); }
   Tensor& resize_as_(const Tensor& other) const { return resize_(other.shape()); }
-  Tensor& transpose_(int64_t dim0, int64_t dim1) const { return become(transpose(dim0, dim1)); }
-  Tensor& t_() const { return become(t()); }
-  Tensor& squeeze_() const { return become(squeeze()); }
-  Tensor& squeeze_(int64_t dim) const { return become(squeeze(dim)); }
-  Tensor& unsqueeze_(int64_t dim) const { return become(unsqueeze(dim)); }
-  Tensor& set_(const Tensor& source) const {
-    set_data(source);
-    return self();
+  Tensor& transpose_(int64_t dim0, int64_t dim1) const { return written(Base::transpose_(i32(dim0), i32(dim1))); }
+  Tensor& swapaxes_(int64_t axis0, int64_t axis1) const { return transpose_(axis0, axis1); }
+  Tensor& swapdims_(int64_t dim0, int64_t dim1) const { return transpose_(dim0, dim1); }
+  Tensor& t_() const { return written(Base::t_()); }
+  Tensor& squeeze_() const { return written(Base::squeeze_()); }
+  Tensor& squeeze_(int64_t dim) const { return written(Base::squeeze_(i32(dim))); }
+  Tensor& squeeze_(IntArrayRef dims) const { return written(Base::squeeze_(Dims(dims))); }
+  Tensor& unsqueeze_(int64_t dim) const { return written(Base::unsqueeze_(i32(dim))); }
+  Tensor& as_strided_(const Dims& size, const Dims& stride, optional<int64_t> storage_offset = nullopt) const {
+    return written(Base::as_strided_(size, stride, storage_offset));
   }
+  Tensor& set_() const { return written(Base::set_()); }
+  Tensor& set_(const Tensor& source) const { return written(Base::set_(source)); }
 
   // ---- new tensors of this dtype and device ----
   Tensor new_empty(const Dims& size, const TensorOptions& options = {}) const;
@@ -289,10 +291,10 @@ class Tensor : public weft::Tensor {
     Base::op##_(where);                                              \
     return self();                                                   \
   }
-#define AT_UNARY_NAMES(X)                                                                                            \
-  X(absolute, abs)                                                                                                   \
-  X(negative, neg) X(fix, trunc) X(arccos, acos) X(arccosh, acosh) X(arcsin, asin) X(arcsinh, asinh) X(arctan, atan) \
-      X(arctanh, atanh)
+#define AT_UNARY_NAMES(X) \
+  X(absolute, abs)        \
+  X(negative, neg)        \
+  X(fix, trunc) X(arccos, acos) X(arccosh, acosh) X(arcsin, asin) X(arcsinh, asinh) X(arctan, atan) X(arctanh, atanh)
   AT_UNARY_NAMES(AT_UNARY_NAME)
 #undef AT_UNARY_NAME
 #define AT_BINARY(name, ...)                                            \
@@ -354,8 +356,7 @@ class Tensor : public weft::Tensor {
   Tensor& self() const { return const_cast<Tensor&>(*this); }
   Tensor select_first(int64_t index) const;
   Tensor reversed_dims(Location where) const;
-  Tensor& become(const Tensor& view) const;
-  void warn_of_missing_grad() const;
+  Tensor& written(const Base&) const { return self(); }
   unsigned add_hook(std::function<Tensor(Tensor)> hook) const;
   int cross_dim(optional<int64_t> dim) const;
   static Tensor given(const optional<Tensor>& tensor) { return tensor.value_or(Tensor()); }
@@ -446,8 +447,9 @@ std::ostream& print(std::ostream& out, const Tensor& tensor, int64_t line_size);
     return weft::operator op(a, b);                                                               \
   }
 AT_REUSING_OPERATOR(+)
-AT_REUSING_OPERATOR(-) AT_REUSING_OPERATOR(*) AT_REUSING_OPERATOR(/) AT_COMPARISON(==) AT_COMPARISON(!=) AT_OPERATOR(<)
-    AT_OPERATOR(<=) AT_OPERATOR(>) AT_OPERATOR(>=)
+AT_REUSING_OPERATOR(-)
+AT_REUSING_OPERATOR(*) AT_REUSING_OPERATOR(/) AT_COMPARISON(==) AT_COMPARISON(!=) AT_OPERATOR(<) AT_OPERATOR(<=)
+    AT_OPERATOR(>) AT_OPERATOR(>=)
 #undef AT_OPERATOR
 #undef AT_REUSING_OPERATOR
 #undef AT_COMPARISON

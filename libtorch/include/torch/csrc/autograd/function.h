@@ -121,8 +121,8 @@ class AutogradContext {
   variable_list get_saved_variables() const;
   void mark_dirty(const variable_list& inputs);
   void mark_non_differentiable(const variable_list& outputs);
-  /// Weft always gives backward zeros for gradients that do not arrive.
-  void set_materialize_grads(bool) {}
+  /// Whether backward gets zeros for gradients that do not arrive, or undefined tensors.
+  void set_materialize_grads(bool on) { context->set_materialize_grads(on); }
   bool needs_input_grad(size_t tensor_argument) const;
   bool needs_input_grad(std::initializer_list<IndexRange> ranges) const;
 
