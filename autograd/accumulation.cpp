@@ -79,9 +79,9 @@ bool AccumulationNode::AddingScope::is_open(const AccumulationNode& node) {
 namespace {
 
 [[noreturn, gnu::cold]] void raise_moved(const Layout& leaf, const Tensor& gradient) {
-  std::string details = fmt::format("leaf {} on {}, gradient {} on {}", name(leaf.dtype),
-                                    Device(leaf.device_type, leaf.device_index).name(), name(gradient.dtype()),
-                                    gradient.device().name());
+  std::string details =
+      fmt::format("leaf {} on {}, gradient {} on {}", name(leaf.dtype),
+                  Device(leaf.device_type, leaf.device_index).name(), name(gradient.dtype()), gradient.device().name());
   if (!same_sizes(leaf, gradient.raw_view().layout)) {
     details += fmt::format("; shapes {} and {}", Dims(sizes_of(leaf)).text(), gradient.shape().text());
   }
@@ -132,6 +132,19 @@ void put_sum(AccumulationNode& node, Tensor&& sum) {
   if (node.leaf != nullptr) std::swap(node.grad, other);
 }
 
+// Code may have given the stored gradient itself another shape, or other memory.
+void check_stored(const Tensor& sum, const Tensor& gradient) {
+  const Layout &stored = sum.raw_view().layout, &given = gradient.raw_view().layout;
+  if (WEFT_LIKELY(!is_elsewhere(stored, given) && same_sizes(stored, given))) return;
+  raise<AutogradError>({.op = "accumulate_grad",
+                        .problem = "the stored gradient has another shape, dtype or device than its leaf",
+                        .details = fmt::format("leaf {} {} on {}, stored gradient {} {} on {}", name(given.dtype),
+                                               gradient.shape().text(), gradient.device().name(), name(stored.dtype),
+                                               sum.shape().text(), sum.device().name()),
+                        .remedy = "clear it before backward"},
+                       Location::none());
+}
+
 [[gnu::noinline]] void add_up(AccumulationNode& node, const Tensor& gradient, bool create_graph) {
   const CallScope call(PassScope::sums(node.op));
   const AccumulationNode::AddingScope adding(node);
@@ -141,6 +154,7 @@ void put_sum(AccumulationNode& node, Tensor&& sum) {
     AccumulationNode::Lock lock(node);
     sum = node.grad;
   }
+  if (sum.defined()) check_stored(sum, gradient);
   if (!sum.defined()) {
     ++detail::grad_counts.allocated;
     put_sum(node, detail::fresh_copy(gradient));

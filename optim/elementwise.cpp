@@ -168,7 +168,9 @@ struct ElementwiseOptimizer::Steps {
     const View &kept = slot(i).parameter, &now = parameter(i).raw_view();
     return kept.data == now.data && kept.layout.dtype == now.layout.dtype &&
            kept.layout.device_type == now.layout.device_type && kept.layout.device_index == now.layout.device_index &&
-           gradient.layout.contiguous != 0 && gradient.layout.dtype == now.layout.dtype;
+           same_sizes(kept.layout, now.layout) && now.layout.contiguous != 0 &&
+           same_sizes(gradient.layout, now.layout) && gradient.layout.contiguous != 0 &&
+           gradient.layout.dtype == now.layout.dtype;
   }
   /// Moves the state to the parameter's device and rebuilds the slot. Its address is null if no kernel can update the
   /// parameter.

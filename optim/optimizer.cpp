@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "../autograd/accumulation.hpp"
 #include "../autograd/mode.hpp"
 #include "../autograd/program_watch.hpp"
 #include "../ops/complex.hpp"
@@ -280,15 +281,36 @@ std::vector<size_t> Optimizer::kept_states(std::span<const double>) const {
 
 Dims Optimizer::state_shape(const Tensor& parameter, size_t) const { return parameter.shape(); }
 
+namespace {
+
+void check_fits(const Tensor& held, const Dims& shape, const char* op, const std::string& name, Location where) {
+  if (held.shape() == shape) return;
+  raise<ShapeError>({.op = op,
+                     .problem = fmt::format("{}: expected shape {} as its parameter's, which may have changed, got {}",
+                                            name, shape.text(), held.shape().text()),
+                     .remedy = "make a new optimizer after a parameter's shape changes"},
+                    where);
+}
+
+// Code may give the gradient itself another shape, or other memory.
+void check_gradient_fits(const Tensor& parameter, const char* op, Location where) {
+  const AccumulationNode* const node = accumulation_node(parameter.impl());
+  if (node != nullptr && node->grad.defined()) check_fits(node->grad, parameter.shape(), op, "gradient", where);
+}
+
+}  // namespace
+
 const std::vector<Tensor>& Optimizer::present_state(const Group& group, const Tensor& parameter, State& state,
                                                     Location where) const {
   const TensorOptions options{compute_type(parameter.dtype()), parameter.device()};
+  check_gradient_fits(parameter, name_, where);
   std::vector<Tensor> all = state.tensors;
   all.resize(state_names_.size());
   for (const size_t k : kept_states(group.values)) {
     if (!is_kept(parameter, k)) continue;
     Tensor& t = all[k];
     if (t.defined()) {
+      check_fits(t, state_shape(parameter, k), name_, "state " + state_names_[k], where);
       t = t.to(*options.dtype, where).to(options.device, where);
       continue;
     }

@@ -251,6 +251,18 @@ TEST(OwnMemory, PendingBackwardsAreDetected) {
   EXPECT_THROW(tripled.sum().backward(), AutogradError);
 }
 
+TEST(OwnMemory, AStoredGradientOfAnotherShapeIsNotAddedTo) {
+  const Tensor x = ones({2, 3}).requires_grad_();
+  x.sum().backward();
+  x.grad().t_();
+  EXPECT_THROW(x.sum().backward(), AutogradError);
+  x.grad().set_data(ones({2, 3}, f64));
+  EXPECT_THROW(x.sum().backward(), AutogradError);
+  x.set_grad({});
+  x.sum().backward();
+  EXPECT_EQ(x.grad().shape(), (Dims{2, 3}));
+}
+
 TEST(OwnMemory, SparseRowsOfAnotherTableAreRefused) {
   const Tensor table = ones({5, 2}).requires_grad_();
   const Tensor loss = embedding(table, tensor({int64_t{4}}), EmbeddingOptions{.sparse = true}).sum();

@@ -78,5 +78,31 @@ TEST(RefusedStep, OfASchedulerMovesNoGroup) {
   EXPECT_EQ(scheduler.state().at("step"), 0);
 }
 
+TYPED_TEST(RefusedSteps, WithStatesOfAnotherShapeSayThatTheParameterChanged) {
+  const Tensor p = parameter({4, 2});
+  TypeParam optimizer({p});
+  p.set_grad(ones({4, 2}));
+  optimizer.step();
+  const Tensor before = p.detach().clone();
+  p.grad().t_();
+  EXPECT_NE(message_of<ShapeError>([&] { optimizer.step(); }).find("gradient"), std::string::npos);
+  EXPECT_TRUE(equal(p, before));
+  p.set_data(before.narrow(0, 0, 1));  // at the same address
+  p.set_grad(ones({1, 2}));
+  EXPECT_NE(message_of<ShapeError>([&] { optimizer.step(); }).find("state "), std::string::npos);
+  EXPECT_TRUE(equal(p, before.narrow(0, 0, 1)));
+}
+
+TEST(ChangedParameters, StepInTheirNewDtype) {
+  const Tensor p = parameter({2});
+  optim::SGD optimizer({p}, {.lr = 1});
+  p.set_grad(ones({2}));
+  optimizer.step();
+  p.set_data(full({2}, 3.0, f64));
+  p.set_grad(ones({2}, f64));
+  optimizer.step();
+  EXPECT_EQ(p.to_vector<double>(), (std::vector<double>{2, 2}));
+}
+
 }  // namespace
 }  // namespace weft
