@@ -90,12 +90,8 @@ void adopt_memory(const Tensor& target, const Tensor& source) {
   forget_recordings(*impl->storage, "a tensor gets other memory");
   const uint32_t version = target.version();
   put_memory(impl, source.impl());
-  Storage& storage = *impl->storage;
-  // Other handles may be saved tensors, which must not find the version that they were saved with.
-  if (impl->refs.value() > 1 && storage.version.load(MemoryOrder::relaxed) <= version) {
-    storage.version.store(version, MemoryOrder::relaxed);
-    storage.note_write(current_call.entry, current_call.where);
-  }
+  impl->storage->version.store(version, MemoryOrder::relaxed);
+  impl->storage->note_write(current_call.entry, current_call.where);
   if (before.impl() != after.impl()) target.set_grad(after);
 }
 

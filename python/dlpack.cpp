@@ -224,7 +224,7 @@ PyObject* to_dlpack(PyObject* self, PyObject* const* arguments, Py_ssize_t count
     detail::refuse_recording("its memory is shared with other libraries");
     auto exported = std::make_unique<Exported>();
     const bool copy = moves || request.copy == Py_True;
-    exported->tensor = moves ? x.to(Device(), here()) : copy ? x.clone(here()) : x;
+    exported->tensor = moves ? x.to(Device(), here()) : copy ? x.clone(here()) : alias_of(x);
     const dlpack::Array array = describe_for_others(*exported);
     PyObject* capsule = nullptr;
     if (request.versioned) {

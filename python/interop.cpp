@@ -145,13 +145,18 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
     PyErr_NoMemory();
     return -1;
   }
+  PyObject* const keeper = guarded<PyObject*>(nullptr, [&] { return wrap(alias_of(x)); });
+  if (keeper == nullptr) {
+    PyMem_Free(shape);
+    return -1;
+  }
   for (int i = 0; i < layout.rank; ++i) {
     shape[i] = layout.sizes[i];
     shape[max_rank + i] = layout.strides[i];
   }
   static char nothing[8];
   view->buf = x.data_ptr() != nullptr ? x.data_ptr() : nothing;
-  view->obj = Py_NewRef(self);
+  view->obj = keeper;
   view->len = static_cast<Py_ssize_t>(x.nbytes());
   view->itemsize = static_cast<Py_ssize_t>(x.itemsize());
   view->readonly = 0;

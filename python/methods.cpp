@@ -81,7 +81,8 @@ constexpr OpRecord functions[] = {
     {"detach_", "detach_(x)", "Drops the history. AutogradError for a view.", false, OpRecord::Domain::any, nullptr,
      nullptr, boxed<+[](const Tensor& x, Location w) -> Tensor { return x.detach_(w); }>},
     {"_resize_", "resize_(x, *shape|size)",
-     "Makes x contiguous with these sizes. Elements that the storage has already keep their values; a larger storage is "
+     "Makes x contiguous with these sizes. Elements that the storage has already keep their values; a larger storage "
+     "is "
      "new memory.",
      false, OpRecord::Domain::any, nullptr, nullptr,
      boxed<+[](const Tensor& x, const Dims& size, Location w) -> Tensor { return x.resize_(size, w); }>},

@@ -38,6 +38,10 @@ inline bool is_tensor(PyObject* object) {
   return Py_TYPE(object) == tensor_type || PyType_IsSubtype(Py_TYPE(object), tensor_type);
 }
 inline const Tensor& tensor_of(PyObject* object) { return reinterpret_cast<TensorObject*>(object)->tensor; }
+/// A tensor over x's memory, which it keeps if x gets other memory.
+inline Tensor alias_of(const Tensor& x) {
+  return Tensor::adopt(detail::new_alias(x.impl(), x.raw_view().layout, x.raw_view().data));
+}
 /// A new reference to the tensor's object; None for the undefined tensor, nullptr with MemoryError set where there is
 /// no memory.
 PyObject* wrap(Tensor tensor);

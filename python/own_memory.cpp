@@ -49,7 +49,8 @@ nb::dict printed_as() {
   return out;
 }
 
-void print_as(int precision, int64_t threshold, int64_t edge_items, int64_t line_width, std::optional<bool> scientific) {
+void print_as(int precision, int64_t threshold, int64_t edge_items, int64_t line_width,
+              std::optional<bool> scientific) {
   set_print_options({precision, threshold, edge_items, line_width, scientific, print_options().pytorch_names}, here());
 }
 
@@ -59,8 +60,7 @@ void bind_own_memory(nb::module_& m) {
   m.def("_storage", storage_of);
   m.def("_is_shared", is_shared);
   m.def("_retains_grad", retains_gradient);
-  m.def(
-      "_base", [](const Tensor& x) { return x.impl()->base != nullptr ? Tensor::share(x.impl()->base) : Tensor(); });
+  m.def("_base", [](const Tensor& x) { return x.impl()->base != nullptr ? Tensor::share(x.impl()->base) : Tensor(); });
   m.def("_print_options", printed_as);
   m.def("_set_print_options", print_as, nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg().none());
   m.def("_set_size_type", [](nb::handle type) { set_size_type(type.ptr()); });

@@ -71,9 +71,12 @@ WEFT_API TensorImpl* new_alias(const TensorImpl* source, const Layout& layout, v
 WEFT_API TensorImpl* new_view(TensorImpl* source, const Layout& layout, void* data);
 /// As above, with the address and layout of `source`; the caller sets sizes and strides.
 WEFT_API TensorImpl* new_view(TensorImpl* source);
-/// Puts the storage, address and layout of `source` under `impl`. Its earlier views keep the storage that they were
-/// created from; a view is none any more. Autograd fields stay.
+/// Puts the memory and layout of `source` under `impl`, in a storage of its own that borrows it: saved tensors over the
+/// memory of `source` see no change of their version. Earlier views of `impl` keep the storage that they were created
+/// from; a view is none any more. Autograd fields stay.
 WEFT_API void put_memory(TensorImpl* impl, const TensorImpl* source);
+/// The storage that owns the memory: another one after put_memory.
+WEFT_API const Storage& owning_storage(const Storage& storage);
 /// Exchanges storage, address and layout of two heads that are no views.
 WEFT_API void exchange_memory(TensorImpl* a, TensorImpl* b);
 /// The name of the recorded op that produced this result. Defined in autograd/.

@@ -247,14 +247,36 @@ void free_first_data(TensorImpl* impl) {
   first->deleter = nullptr;
 }
 
+void return_borrowed(void*, void* lender) { drop_storage(static_cast<Storage*>(lender)); }
+
+Storage* lender_of(Storage* storage) {
+  return storage->deleter == return_borrowed ? static_cast<Storage*>(storage->deleter_context) : storage;
+}
+
+Storage* borrow(Storage* storage) {
+  auto* block = static_cast<TensorBlock*>(allocate_block(block_size));
+  Storage* const borrower = new (&block->storage) Storage;
+  Storage* const lender = lender_of(storage);
+  lender->refs.increment();
+  borrower->device = lender->device;
+  borrower->external = true;
+  borrower->data = lender->data;
+  borrower->bytes = lender->bytes;
+  borrower->deleter = return_borrowed;
+  borrower->deleter_context = lender;
+  return borrower;
+}
+
 }  // namespace
 
+const Storage& owning_storage(const Storage& storage) { return *lender_of(const_cast<Storage*>(&storage)); }
+
 void put_memory(TensorImpl* impl, const TensorImpl* source) {
-  source->storage->refs.increment();
+  Storage* const fresh = borrow(source->storage);
   TensorImpl* const base = std::exchange(impl->base, nullptr);
   const bool counted = base == nullptr || impl->loose;
   loosen(impl);
-  Storage* const former = std::exchange(impl->storage, source->storage);
+  Storage* const former = std::exchange(impl->storage, fresh);
   impl->view = source->view;
   if (counted) drop_storage(former);
   if (base != nullptr) release(base);

@@ -173,9 +173,11 @@ class WEFT_API Tensor {
   int64_t nbytes(Location where = {}) const { return numel(where) * itemsize(where); }
   /// Row-major without gaps.
   bool is_contiguous(Location where = {}) const { return layout("is_contiguous", where).contiguous != 0; }
-  /// True if both have the same storage, even if they share no element.
+  /// True if both have the same storage or its memory, even if they share no element.
   bool shares_storage(const Tensor& other, Location where = {}) const {
-    return held("shares_storage", where)->storage == other.held("shares_storage", where)->storage;
+    const Storage* const a = held("shares_storage", where)->storage;
+    const Storage* const b = other.held("shares_storage", where)->storage;
+    return a == b || (a->data == b->data && a->data != nullptr);
   }
   /// Number of in-place writes to the storage.
   uint32_t version(Location where = {}) const {

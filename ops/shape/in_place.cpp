@@ -103,7 +103,7 @@ const Tensor& Tensor::resize_(const Dims& shape, Location where) const {
     detail::adopt_view(*this, contiguous_part(memory, shape, offset));
     return *this;
   }
-  if (impl_->storage->external) {
+  if (detail::owning_storage(*impl_->storage).external) {
     raise<ValueError>(
         {.problem = fmt::format("memory from outside has {} elements, {} are needed", memory.numel(), needed),
          .remedy = "clone() it first"});

@@ -1,5 +1,7 @@
 // Tensors that change themselves: another shape, other memory, no history. Handles, views, gradients and saved tensors
 // see it as in PyTorch, or raise.
+#include <cmath>
+
 #include <gtest/gtest.h>
 
 #include <weft/hooks/capture.hpp>
@@ -261,6 +263,20 @@ TEST(OwnMemory, AStoredGradientOfAnotherShapeIsNotAddedTo) {
   x.set_grad({});
   x.sum().backward();
   EXPECT_EQ(x.grad().shape(), (Dims{2, 3}));
+}
+
+TEST(OwnMemory, BackwardsThatSavedTheNewDataStayValid) {
+  const Tensor w = ones({2}).requires_grad_(), carried = zeros({2}), result = exp(w);
+  carried.set_data(result.detach());
+  EXPECT_TRUE(carried.shares_storage(result));
+  (result * result).sum().backward();
+  EXPECT_NEAR(w.grad()[0].item<float>(), 2 * std::exp(2.f), 1e-4);
+  const Tensor again = carried.detach();
+  for (int i = 0; i < 3; ++i) carried.set_data(carried);
+  for (int i = 0; i < 3; ++i) carried.set_data(carried.view({1, 2}).t());
+  EXPECT_TRUE(carried.shares_storage(again));
+  carried.add_(again.flip({0}).view({2, 1}));
+  EXPECT_EQ(carried.shape(), (Dims{2, 1}));
 }
 
 TEST(OwnMemory, SparseRowsOfAnotherTableAreRefused) {
