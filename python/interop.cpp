@@ -119,6 +119,16 @@ Tensor from_buffer(PyObject* object, Copying copying, Location where) {
 
 // ---- the buffer protocol ----
 
+namespace {
+
+/// A buffer's memory, which stays if the tensor gets other memory, and its layout, which stays if the tensor changes.
+struct Exported {
+  Tensor memory;
+  Py_ssize_t shape[max_rank] = {}, strides[max_rank] = {};
+};
+
+}  // namespace
+
 int get_buffer(PyObject* self, Py_buffer* view, int flags) {
   view->obj = nullptr;
   const Tensor& x = tensor_of(self);
@@ -139,36 +149,27 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
     return refuse("the tensor is not contiguous");
   }
   const Layout& layout = x.raw_view().layout;
-  // Sizes and strides of its own: views may outlive this object.
-  auto* shape = static_cast<Py_ssize_t*>(PyMem_Malloc(2 * max_rank * sizeof(Py_ssize_t)));
-  if (shape == nullptr) {
-    PyErr_NoMemory();
-    return -1;
-  }
-  PyObject* const keeper = guarded<PyObject*>(nullptr, [&] { return wrap(alias_of(x)); });
-  if (keeper == nullptr) {
-    PyMem_Free(shape);
-    return -1;
-  }
+  auto* const exported = guarded<Exported*>(nullptr, [&] { return new Exported{alias_of(x)}; });
+  if (exported == nullptr) return -1;
   for (int i = 0; i < layout.rank; ++i) {
-    shape[i] = layout.sizes[i];
-    shape[max_rank + i] = layout.strides[i];
+    exported->shape[i] = layout.sizes[i];
+    exported->strides[i] = layout.strides[i];
   }
   static char nothing[8];
   view->buf = x.data_ptr() != nullptr ? x.data_ptr() : nothing;
-  view->obj = keeper;
+  view->obj = Py_NewRef(self);
   view->len = static_cast<Py_ssize_t>(x.nbytes());
   view->itemsize = static_cast<Py_ssize_t>(x.itemsize());
   view->readonly = 0;
   view->ndim = layout.rank;
   view->format = (flags & PyBUF_FORMAT) != 0 ? const_cast<char*>(format) : nullptr;
-  view->shape = (flags & PyBUF_ND) != 0 ? shape : nullptr;
-  view->strides = (flags & PyBUF_STRIDES) == PyBUF_STRIDES ? shape + max_rank : nullptr;
+  view->shape = (flags & PyBUF_ND) != 0 ? exported->shape : nullptr;
+  view->strides = (flags & PyBUF_STRIDES) == PyBUF_STRIDES ? exported->strides : nullptr;
   view->suboffsets = nullptr;
-  view->internal = shape;
+  view->internal = exported;
   return 0;
 }
-void release_buffer(PyObject*, Py_buffer* view) { PyMem_Free(view->internal); }
+void release_buffer(PyObject*, Py_buffer* view) { delete static_cast<Exported*>(view->internal); }
 
 namespace {
 

@@ -118,6 +118,18 @@ def test_data_shares_memory_both_ways():
         z.sum().backward()
 
 
+def test_exported_memory_stays():
+    x = weft.arange(1000.0)
+    array, view, other = x.numpy(), memoryview(x), np.from_dlpack(x)
+    x.data = weft.ones(2)
+    filler = [weft.zeros(1000) for _ in range(50)]
+    assert array[999] == view[999] == other[999] == 999 and len(filler) == 50
+    x.data = weft.ones(2, 3)
+    array = x.numpy()
+    x.t_()
+    assert array.shape == (2, 3) and x.shape == (3, 2)
+
+
 def test_optimizers_name_a_state_of_another_shape():
     p = nn.Parameter(weft.ones(2, 3))
     adam, sgd = optim.Adam([p]), optim.SGD([p], 0.5)
