@@ -209,15 +209,24 @@ bool is_last_reference(TensorImpl* impl) {
   return WEFT_UNLIKELY(impl->accumulates) ? impl->refs.decrement_shared() : impl->refs.decrement();
 }
 
+// Drops the storages of a head that shares its block with the first one.
+void drop_block(TensorImpl* impl) {
+  Storage* const first = impl->loose ? first_storage(impl) : nullptr;
+  drop_storage(impl->storage);
+  if (WEFT_UNLIKELY(first != nullptr)) drop_storage(first);
+}
+
 [[gnu::noinline]] void destroy(TensorImpl* impl) {
   if (impl->node != nullptr) release_node(impl);
-  Storage* storage = impl->storage;
   TensorImpl* base = impl->base;
-  const bool counted = base == nullptr || impl->loose;
-  Storage* const first = impl->owns_block && impl->loose ? first_storage(impl) : nullptr;
-  if (!impl->owns_block) free_block(impl, head_size);
-  if (counted) drop_storage(storage);
-  if (WEFT_UNLIKELY(first != nullptr)) drop_storage(first);
+  if (impl->owns_block) {
+    drop_block(impl);
+  } else {
+    Storage* const storage = impl->storage;
+    const bool counted = base == nullptr || impl->loose;
+    free_block(impl, head_size);
+    if (counted) drop_storage(storage);
+  }
   count_live(-1);
   if (base != nullptr && is_last_reference(base)) destroy(base);
 }
