@@ -6,7 +6,6 @@
 #include "../ops/norm.hpp"
 #include "../ops/random.hpp"
 #include "layer-inl.hpp"
-#include "lora/low_rank-inl.hpp"
 #include "module_state-inl.hpp"
 #include "../tensor/expect-inl.hpp"
 
@@ -22,31 +21,9 @@ Linear::Linear(int64_t in, int64_t out, bool with_bias, Location where) {
   set_config({{"in_features", in}, {"out_features", out}, {"bias", with_bias}});
 }
 
-namespace {
-
-using detail::LowPrecision;
-
-/// True if not adapted, quantized, parametrized or sharded: checks all with one access to the state.
-bool is_plain(const Module& module) {
-  const detail::StateAccess::State& state = detail::StateAccess::state(module);
-  return state.adapter.held == nullptr && state.low_precision.kind == LowPrecision::Kind::none &&
-         state.in_parts == nullptr && state.parametrized.empty();
-}
-
-}  // namespace
-
 Tensor Linear::forward(const Tensor& x, Location where) const {
-  if (WEFT_LIKELY(is_plain(*this))) return linear(x, weight, bias, where);
-  if (detail::is_in_low_precision(*this)) {
-    return detail::forward_in_low_precision(*this, x, borrowed(weight, where), borrowed(bias, where), where);
-  }
-  const detail::LayerInParts* const parts = detail::parts_of(*this);
-  if (const detail::LowRank* lora = adapter()) {
-    return lora->linear(x, weight, borrowed(bias, where), is_training(), where, parts);
-  }
-  if (parts == nullptr) return linear(x, borrowed(weight, where), borrowed(bias, where), where);
-  const CallScope call("Linear", where);
-  return parts->linear(x, weight, bias);
+  if (WEFT_LIKELY(detail::StateAccess::state(*this).forms.get() == nullptr)) return linear(x, weight, bias, where);
+  return detail::linear_with_forms(*this, x, where);
 }
 
 namespace {
@@ -89,15 +66,11 @@ Embedding::Embedding(int64_t count, int64_t width, const EmbeddingOptions& optio
 }
 
 Tensor Embedding::forward(const Tensor& indices, Location where) const {
-  if (WEFT_LIKELY(is_plain(*this))) return embedding(weight, indices, options_, where);
-  if (const detail::LowRank* lora = adapter()) {
-    return lora->embedding(weight, indices, options_.padding_idx.value_or(-1), is_training(), where);
+  if (WEFT_LIKELY(detail::StateAccess::state(*this).forms.get() == nullptr)) {
+    return embedding(weight, indices, options_, where);
   }
-  if (const detail::LayerInParts* parts = detail::parts_of(*this)) {
-    const CallScope call("Embedding", where);
-    return parts->embedding(weight, indices, options_.padding_idx.value_or(-1));
-  }
-  return embedding(borrowed(weight, where), indices, options_, where);
+  const Tensor rows = detail::embedding_with_forms(*this, indices, options_.padding_idx.value_or(-1), where);
+  return rows.defined() ? rows : embedding(borrowed(weight, where), indices, options_, where);
 }
 
 EmbeddingBag::EmbeddingBag(int64_t count, int64_t width, const EmbeddingBagOptions& options, Location where)

@@ -12,6 +12,9 @@
 // drop(x) · Aᵀ · Bᵀ to x · Wᵀ + b, where s = alpha / r. Neither forward nor backward allocates a tensor of W's size.
 // The names of W and b do not change, so saved states of the model can be loaded with `strict` = false.
 //
+// W may be quantized (QLoRA), computed in 8-bit floats, parametrized or sharded. Then merging leaves the stored form
+// and adds the sum W + s B A beside it, and merge_and_unload_lora makes that sum the weight of a plain layer.
+//
 // io/adapter.hpp saves adapters alone. docs/finetuning.md explains a complete run.
 #pragma once
 
@@ -82,7 +85,8 @@ struct LoraLayer {
 };
 WEFT_API std::vector<LoraLayer> lora_layers(const Module& model);
 
-/// Replaces each W by round(W + s B A), summed in float32 (float64 for float64); a second call does nothing. Calls of a
+/// Replaces each W by round(W + s B A), summed in float32 (float64 for float64); a second call does nothing. The sum of
+/// a quantized W has the dtype of the bias, or of the scales, and takes memory in addition to the codes. Calls of a
 /// merged layer have no extra cost, and raise ValueError in training while gradients are recorded. States saved
 /// meanwhile, also by `state_dict`, contain W and the flag `lora_merged`. If memory runs out, layers merged so far stay
 /// merged.
@@ -92,6 +96,7 @@ WEFT_API void unmerge_lora(const Module& model, Location where = {});
 /// Merges and removes the adapters: the result is the original model with W + s B A in place of W, and its state_dict
 /// has the names of a model without adapters. Weights stay frozen. A layer that was merged into a copy of W keeps that
 /// copy, so a tied CausalLM with an adapter of its embedding or head becomes an untied one, with an own "lm_head".
+/// Codes and parametrizations of W are removed.
 WEFT_API void merge_and_unload_lora(const Module& model, Location where = {});
 /// Whether any adapter is merged.
 WEFT_API bool is_lora_merged(const Module& model);

@@ -16,6 +16,7 @@
 #include "containers.hpp"
 #include "lora/low_rank-inl.hpp"
 #include "module_state-inl.hpp"
+#include "parametrize.hpp"
 #include "path-inl.hpp"
 #include "../ops/detail/write.hpp"
 #include "../tensor/warning.hpp"
@@ -181,7 +182,6 @@ Module::Module(const Module& other) : state_(other.state_) {
 }
 
 const detail::ModuleHooks* Module::hooks() const { return state_->hooks.get(); }
-const detail::LowRank* Module::adapter() const { return state_->adapter.held.get(); }
 
 HookHandle Module::add_hook(detail::ForwardHook hook) {
   const auto& list = state_->hooks.get_or_make().forward;
@@ -389,7 +389,7 @@ void Module::apply(const Callback<void(Module&)>& function) {
 void Module::train(bool on) {
   apply([on](Module& m) {
     m.state_->training = on;
-    if (m.state_->adapter.held) m.state_->adapter.held->set_training(on);
+    detail::follow_mode(m);
   });
 }
 
@@ -401,7 +401,7 @@ void Module::to(Device device, Location where) {
     for (auto* list : {&m.state_->parameters, &m.state_->buffers}) {
       for (auto& entry : *list) detail::move_entry(m.state_->slots, entry, device, replaced, where);
     }
-    if (m.state_->adapter.held) m.state_->adapter.held->to(device, where);
+    detail::move_sum(m, device, where);
   }
 }
 
@@ -419,7 +419,7 @@ void Module::to(DType dtype, Location where) {
         if (is_floating(entry.tensor.dtype())) detail::move_entry(m.state_->slots, entry, dtype, replaced, where);
       }
     }
-    if (m.state_->adapter.held) m.state_->adapter.held->to(dtype, where);
+    detail::move_sum(m, dtype, where);
   }
 }
 
@@ -534,9 +534,9 @@ LoadReport Module::load_state_dict(const StateDict& given, bool strict, Location
     const auto found = values.find(name);
     if (found != values.end()) copies.emplace_back(tensor, unaliased(found->second.to(tensor.device()), tensor));
   }
-  const detail::TakenApart merged(*this);
+  const detail::SuspendedMerges merged(*this);
   for (const auto& [tensor, value] : copies) tensor.copy_(value);
-  merged.put_together(values);
+  merged.resume(values);
   return report;
 }
 
@@ -580,8 +580,7 @@ std::string ModuleText::text() const {
 
 std::string Module::text() const {
   const std::string name = class_name();
-  ModuleText module{
-      (state_->parametrized.empty() ? "" : "Parametrized") + name, extra_repr(), {}, name == "ModuleList"};
+  ModuleText module{(is_parametrized(*this) ? "Parametrized" : "") + name, extra_repr(), {}, name == "ModuleList"};
   for (const auto& [name, child] : state_->children) module.children.emplace_back(name, child.text());
   return module.text();
 }

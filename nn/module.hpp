@@ -139,7 +139,6 @@ struct ModuleText {
 class Config;
 class Module;
 namespace detail {
-class LowRank;
 struct StateAccess;
 
 // One call of a module's `forward` on this thread.
@@ -317,8 +316,6 @@ class WEFT_API Module {
 
   /// Null if the module never had a hook.
   const detail::ModuleHooks* hooks() const;
-  /// Null if the layer has no LoRA adapter.
-  const detail::LowRank* adapter() const;
 
   /// For copy constructors of classes with members: links the members of this object to the registered members of
   /// `other`.

@@ -10,10 +10,8 @@
 #include "../tensor/atomic.hpp"
 #include "../tensor/configuration.hpp"
 #include "config.hpp"
-#include "layer_in_parts-inl.hpp"
 #include "module.hpp"
-#include "parametrize/parametrized-inl.hpp"
-#include "quantize/low_precision-inl.hpp"
+#include "weight_forms-inl.hpp"
 
 namespace weft::nn {
 
@@ -44,16 +42,6 @@ class HooksSlot {
 
 /// During a clone on this thread: the slot for the copy of the object at this address; null at other times.
 Shared<void>* clone_slot(const void* original);
-
-/// The LoRA adapter of a layer (nn/lora/low_rank-inl.hpp): copies of the module share it, a clone has its own.
-class AdapterSlot {
- public:
-  AdapterSlot() = default;
-  AdapterSlot(const AdapterSlot& other);
-  AdapterSlot& operator=(const AdapterSlot&) = default;
-
-  Shared<LowRank> held;
-};
 
 /// Replaces the storage of a module's tensor by that of `value`, for all holders. The version increases, so that
 /// backward detects saved tensors of the old value.
@@ -203,16 +191,13 @@ struct Module::State {
   // Whether members are registered by assignment instead of WEFT_REGISTER.
   bool open = false;
   detail::HooksSlot hooks;
-  detail::AdapterSlot adapter;
-  Shared<const detail::LayerInParts> in_parts;
-  std::vector<detail::ParametrizedTensor> parametrized;
-  detail::LowPrecision low_precision;
+  detail::FormsSlot forms;
   detail::Slots slots;
 
   bool has(const std::string& name) const {
-    const auto named = [&](const Entry& e) { return e.name == name; };
+    const auto named = [&](const auto& e) { return e.name == name; };
     return std::ranges::any_of(parameters, named) || std::ranges::any_of(buffers, named) ||
-           std::ranges::any_of(parametrized, [&](const auto& p) { return p.name == name; }) ||
+           (forms.get() != nullptr && std::ranges::any_of(forms.get()->parametrized, named)) ||
            std::ranges::any_of(children, [&](const auto& child) { return child.first == name; });
   }
 };

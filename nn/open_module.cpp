@@ -183,13 +183,13 @@ void OpenModule::set_dtype(std::string_view name, DType dtype, Location where) {
 
 void OpenModule::set_config(const Config& config) {
   state_->config = config;
-  const detail::LowRank* adapter = state_->adapter.held.get();
+  const detail::LowRank* adapter = detail::adapter_of(*this);
   if (adapter != nullptr && detail::is_own(*this, *adapter)) detail::write_options(state_->config, adapter->options);
 }
 
 void OpenModule::set_training(bool on) {
   state_->training = on;
-  if (state_->adapter.held) state_->adapter.held->set_training(on);
+  detail::follow_mode(*this);
 }
 
 }  // namespace weft::nn

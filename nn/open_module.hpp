@@ -38,7 +38,6 @@ class WEFT_API OpenModule : public Module {
   void set_dtype(std::string_view name, DType dtype, Location where = {});
   /// Sets the mode of this module alone; `train` also sets that of its children.
   void set_training(bool on);
-  using Module::adapter;
   using Module::hooks;
   using Module::set_extra_repr;
   /// Does not change the result of `text`.

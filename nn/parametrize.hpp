@@ -124,8 +124,9 @@ class WEFT_API Parametrization : public Module {
 /// Makes the parameter or buffer `name` of the module equal to parametrization(original), computed at each use; several
 /// parametrizations are applied in order. If it has a right_inverse, that computes the originals, and the value does
 /// not change. A single original of the same shape remains the same tensor, for optimizers that hold it. Errors of
-/// forward and right_inverse are passed on. Raises ValueError, before any change, if the module has no such tensor or
-/// if the weight has a LoRA adapter. Unless `unsafe`, it also raises ValueError if shape or dtype change.
+/// forward and right_inverse are passed on. Raises ValueError, before any change, if the module has no such tensor,
+/// if the weight is sharded, and if its LoRA adapter is merged or shared. An adapter is added to the computed weight.
+/// Unless `unsafe`, it also raises ValueError if shape or dtype change.
 WEFT_API void register_parametrization(const Module& module, std::string_view name, Parametrization parametrization,
                                        bool unsafe = false, Location where = {});
 

@@ -36,8 +36,10 @@ class WEFT_API QuantizedLinear : public Linear {
 /// MultiheadAttention is skipped, because that layer reads the weight itself. The parameter `weight` is removed, and
 /// its memory freed unless another layer of `model` holds it; a member that refers to it becomes [0, in]. State dicts
 /// use the buffers' names, and load into a model quantized with the same options. `to` a 16-bit dtype also rounds
-/// scales: convert a model before quantizing it. Raises ValueError, before any change, if nothing matches, for an
-/// invalid pattern or format, for a weight that is not finite, and for adapted, sharded or parametrized layers.
+/// scales: convert a model before quantizing it. A layer may have a LoRA adapter, before or after (QLoRA), or be
+/// sharded. Raises ValueError, before any change, if nothing matches, for an invalid pattern or format, for a weight
+/// that is not finite, for a parametrized weight, for an adapter that is merged or shared, and for groups that shards
+/// would divide.
 WEFT_API std::vector<std::string> quantize(const Module& model, const QuantizeOptions& options = {},
                                            Location where = {});
 
@@ -50,7 +52,8 @@ class WEFT_API Fp8Linear : public Linear {
 };
 
 /// Converts every Linear that quantize would convert to an Fp8Linear, all of them without a pattern; returns the names.
-/// Weights and state dicts do not change. Raises ValueError as quantize.
+/// Weights and state dicts do not change. A layer may be adapted, parametrized or sharded. Raises ValueError if nothing
+/// matches, and for an invalid pattern.
 WEFT_API std::vector<std::string> convert_to_fp8(const Module& model, const std::vector<std::string>& targets = {},
                                                  Location where = {});
 

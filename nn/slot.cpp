@@ -79,9 +79,11 @@ std::vector<Module*> Slot::member_modules() const {
 }
 
 void Slot::check_replaceable(const Module::State& state, std::string_view name, Location where) {
-  const bool parametrized = std::ranges::any_of(state.parametrized, [&](const auto& p) { return p.name == name; });
-  const bool adapted = name == "weight" && state.adapter.held != nullptr;
-  const bool quantized = name == "weight" && state.low_precision.kind == LowPrecision::Kind::quantized;
+  const WeightForms* const forms = state.forms.get();
+  if (forms == nullptr) return;
+  const bool parametrized = std::ranges::any_of(forms->parametrized, [&](const auto& p) { return p.name == name; });
+  const bool adapted = name == "weight" && forms->adapter.held != nullptr;
+  const bool quantized = name == "weight" && dynamic_cast<const CodeFormat*>(forms->format.get()) != nullptr;
   if (!parametrized && !adapted && !quantized) return;
   raise<ValueError>({.op = "nn::Module",
                      .problem = fmt::format("\"{}\" is {}: it has no tensor of its own to replace", name,

@@ -1,6 +1,6 @@
 // The C++ modules for Python. weft/nn/module.py gives them attributes and PyTorch's names, weft/nn/layers.py the
 // layers.
-#include "../nn/attention/heads_in_parts-inl.hpp"
+#include "../nn/attention/sharded_heads-inl.hpp"
 #include "../nn/batch_norm.hpp"
 #include "../nn/bilinear.hpp"
 #include "../nn/checkpointing.hpp"
@@ -50,13 +50,13 @@ nb::object owned(PyObject* object) { return nb::steal(Ref(object).release()); }
 
 nb::object face_of(const Tensor& tensor, PyTypeObject* type) { return owned(wrap_as(type, tensor)); }
 
-/// The present value of a parametrized tensor.
+/// The current value of a parametrized tensor, or its shard.
 nb::object computed(const ModuleObject& self, std::string_view name) {
   const Location where = here();
   Tensor value;
   {
     const WithoutGil others;
-    value = nn::parametrized_tensor(self.module, name, where);
+    value = nn::detail::current_tensor(self.module, name, where);
   }
   return owned(wrap(value));
 }
@@ -147,6 +147,11 @@ void forget_replaced(ModuleObject& self) {
   };
   forget(self.module.parameter_names(), [&](const std::string& name) { return self.module.parameter(name); });
   forget(self.module.buffer_names(), [&](const std::string& name) { return self.module.buffer(name); });
+  std::vector<nb::object> gone;
+  for (const auto& [name, face] : self.faces) {
+    if (kind_of(self, nb::cast<std::string>(name)) == nullptr) gone.push_back(nb::borrow(name));
+  }
+  for (const nb::object& name : gone) nb::del(self.faces[name]);
 }
 
 // ---- calls and hooks ----
@@ -313,9 +318,19 @@ Tensor call_layer(ModuleObject& self, const Tensor& x) {
   return (*self.callee)({x, where});
 }
 
-const nn::detail::LowRank& adapter_of(const ModuleObject& self) {
-  if (self.module.adapter() == nullptr) throw_error(PyExc_RuntimeError, "the layer has no adapter any more");
-  return *self.module.adapter();
+/// Whether the layer computes through its weight forms, not only with a parametrized weight.
+bool has_weight_forms(const ModuleObject& self) {
+  const nn::detail::WeightForms* const forms = nn::detail::forms_of(self.module);
+  return forms != nullptr && (forms->format != nullptr || forms->adapter.held != nullptr || forms->sharding != nullptr);
+}
+
+/// Calls compute(where) of a layer with weight forms, without the GIL.
+template <class Compute>
+Tensor compute_with_forms(const ModuleObject& self, Compute&& compute) {
+  if (!has_weight_forms(self)) throw_error(PyExc_RuntimeError, "the layer has no adapter any more");
+  const Location where = here();
+  const WithoutGil others;
+  return compute(where);
 }
 
 // ---- layers ----
@@ -368,14 +383,14 @@ std::pair<Tensor, MaybeTensor> attend(const Tensor& query, const Tensor& key, co
   const HeadsCall call{given(key_padding_mask), need_weights, given(attn_mask), average_attn_weights, is_causal};
   const Location where = here();
   const WithoutGil others;
-  const nn::detail::LayerInParts* const parts = layer != nullptr ? nn::detail::parts_of(layer->module) : nullptr;
+  const nn::detail::ShardedLayer* const parts = layer != nullptr ? nn::detail::sharding_of(layer->module) : nullptr;
   HeadsResult out;
   if (parts == nullptr) {
     out = multi_head_attention_forward(query, key, value, heads, parameters, call, dropout_p, where);
   } else {
     const CallScope scope("MultiheadAttention", where);
-    out = nn::detail::heads_in_parts(*parts, *nn::detail::parts_of(out_proj->module), query, key, value, heads,
-                                     parameters, call, dropout_p);
+    out = nn::detail::sharded_heads(*parts, *nn::detail::sharding_of(out_proj->module), query, key, value, heads,
+                                    parameters, call, dropout_p);
   }
   return {out.output, out.weights.defined() ? MaybeTensor(out.weights) : std::nullopt};
 }
@@ -609,55 +624,24 @@ void bind_modules(nb::module_& m) {
       .def_prop_rw(
           "extra_repr", [](const ModuleObject& self) { return self.module.extra_repr(); },
           [](ModuleObject& self, std::string text) { self.module.set_extra_repr(std::move(text)); })
-      .def_prop_ro("is_adapted", [](const ModuleObject& self) { return self.module.adapter() != nullptr; })
+      .def_prop_ro("has_weight_forms", has_weight_forms)
       .def_prop_ro("is_checkpointed", [](const ModuleObject& self) { return nn::is_checkpointed(self.module); })
       .def("unmerged_weight",
            [](const ModuleObject& self) -> std::optional<Tensor> {
-             const nn::detail::LowRank* adapter = self.module.adapter();
-             return adapter != nullptr && adapter->merged ? std::optional(adapter->unmerged()) : std::nullopt;
+             const nn::detail::LowRank* adapter = nn::detail::adapter_of(self.module);
+             return adapter != nullptr && adapter->replaces_weight() ? std::optional(adapter->unmerged())
+                                                                     : std::nullopt;
            })
-      .def(
-          "lora_linear",
-          [](const ModuleObject& self, const Tensor& x, const Tensor& weight, std::optional<Tensor> bias) {
-            const Location where = here();
-            const WithoutGil others;
-            return adapter_of(self).linear(x, weight, bias.value_or(Tensor()), self.module.is_training(), where,
-                                           nn::detail::parts_of(self.module));
-          },
-          nb::arg("x"), nb::arg("weight"), nb::arg("bias").none())
-      .def_prop_ro("is_in_low_precision",
-                   [](const ModuleObject& self) { return nn::detail::is_in_low_precision(self.module); })
-      .def(
-          "low_precision_linear",
-          [](const ModuleObject& self, const Tensor& x, std::optional<Tensor> weight, std::optional<Tensor> bias) {
-            const Location where = here();
-            const WithoutGil others;
-            return nn::detail::forward_in_low_precision(self.module, x, weight.value_or(Tensor()),
-                                                        bias.value_or(Tensor()), where);
-          },
-          nb::arg("x"), nb::arg("weight").none(), nb::arg("bias").none())
-      .def_prop_ro("is_in_parts", [](const ModuleObject& self) { return nn::detail::parts_of(self.module) != nullptr; })
-      .def(
-          "linear_in_parts",
-          [](const ModuleObject& self, const Tensor& x, const Tensor& weight, std::optional<Tensor> bias) {
-            return without_gil([&](Location where) {
-              const CallScope scope("Linear", where);
-              return nn::detail::parts_of(self.module)->linear(x, weight, bias.value_or(Tensor()));
-            });
-          },
-          nb::arg("x"), nb::arg("weight"), nb::arg("bias").none())
-      .def("embedding_in_parts",
-           [](const ModuleObject& self, const Tensor& weight, const Tensor& indices, int64_t padding) {
-             return without_gil([&](Location where) {
-               const CallScope scope("Embedding", where);
-               return nn::detail::parts_of(self.module)->embedding(weight, indices, padding);
+      .def("linear_with_forms",
+           [](const ModuleObject& self, const Tensor& x) {
+             return compute_with_forms(
+                 self, [&](Location where) { return nn::detail::linear_with_forms(self.module, x, where); });
+           })
+      .def("embedding_with_forms",
+           [](const ModuleObject& self, const Tensor& indices, int64_t padding) {
+             return compute_with_forms(self, [&](Location where) {
+               return nn::detail::embedding_with_forms(self.module, indices, padding, where);
              });
-           })
-      .def("lora_embedding",
-           [](const ModuleObject& self, const Tensor& weight, const Tensor& indices, int64_t padding) {
-             const Location where = here();
-             const WithoutGil others;
-             return adapter_of(self).embedding(weight, indices, padding, self.module.is_training(), where);
            })
       .def("set_dtype",
            [](ModuleObject& self, const std::string& name, nb::handle dtype) {

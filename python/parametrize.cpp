@@ -74,7 +74,7 @@ void remove_from(ModuleObject& self, const std::string& name, bool leave_paramet
 /// (name, is a parameter, is saved, unsafe) of each parametrized tensor, for `adopt`.
 nb::list described(const ModuleObject& self) {
   nb::list out;
-  for (const auto& p : nn::detail::StateAccess::state(self.module).parametrized) {
+  for (const auto& p : nn::detail::parametrized_of(self.module)) {
     out.append(nb::make_tuple(p.name, p.is_parameter, p.saved, p.unsafe));
   }
   return out;

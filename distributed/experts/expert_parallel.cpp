@@ -4,7 +4,7 @@
 
 #include "../../autograd/mode.hpp"
 #include "../../autograd/node.hpp"
-#include "../../nn/layer_in_parts-inl.hpp"
+#include "../../nn/sharded_layer-inl.hpp"
 #include "../../nn/moe/routing-inl.hpp"
 #include "../../ops/masked.hpp"
 #include "../../ops/pointwise.hpp"
@@ -40,10 +40,10 @@ nn::detail::RouterSums over_sequence(const nn::detail::RouterSums& own, const Gr
   return {all_reduce(own.counts, group), with_scaled_gradient(all_reduce(own.shares, group), 1. / group.size())};
 }
 
-class Experts final : public nn::detail::LayerInParts {
+class Experts final : public nn::detail::ShardedLayer {
  public:
   Experts(int64_t experts, const ExpertParallelOptions& options)
-      : LayerInParts(options.group.size(), options.group.rank()),
+      : ShardedLayer(options.group.size(), options.group.rank()),
         options_(options),
         dispatcher_(experts, options.group, {.kind = options.kind}) {}
   Tensor through_experts(const Tensor& tokens, const nn::detail::Routed& routed, const Tensor& up, const Tensor& down,
@@ -58,7 +58,7 @@ class Experts final : public nn::detail::LayerInParts {
     const nn::detail::RouterSums sums = options_.sequence ? over_sequence(own, *options_.sequence) : own;
     return {over_all_ranks(sums.counts), over_all_ranks(sums.shares)};
   }
-  std::optional<int> cut(std::string_view name) const override {
+  std::optional<int> shard_dim(std::string_view name) const override {
     return name == "up" || name == "down" ? std::optional(0) : std::nullopt;
   }
 
@@ -73,12 +73,12 @@ class Experts final : public nn::detail::LayerInParts {
 };
 
 /// All experts, for a shard of the sequence.
-class SequenceMixture final : public nn::detail::LayerInParts {
+class SequenceMixture final : public nn::detail::ShardedLayer {
  public:
-  explicit SequenceMixture(const Group& group) : LayerInParts(1, 0), group_(group) {}
+  explicit SequenceMixture(const Group& group) : ShardedLayer(1, 0), group_(group) {}
   bool shards_experts() const override { return false; }
   nn::detail::RouterSums sums(const nn::detail::RouterSums& own) const override { return over_sequence(own, group_); }
-  std::optional<int> cut(std::string_view) const override { return {}; }
+  std::optional<int> shard_dim(std::string_view) const override { return {}; }
 
  private:
   const Group group_;
@@ -87,7 +87,7 @@ class SequenceMixture final : public nn::detail::LayerInParts {
 }  // namespace
 
 void detail::join_router_losses(const nn::Module& layer, const Group& group, Location where) {
-  nn::detail::put_in_parts(layer, Shared<SequenceMixture>::make(group), where);
+  nn::detail::shard_layer(layer, Shared<SequenceMixture>::make(group), where);
 }
 
 void cut_experts(const nn::Module& layer, const ExpertParallelOptions& options, Location where) {
@@ -99,7 +99,7 @@ void cut_experts(const nn::Module& layer, const ExpertParallelOptions& options, 
     raise<ValueError>({.problem = fmt::format("a {} has no experts", layer.class_name())});
   }
   const int64_t experts = layer.config().get<int64_t>("experts");
-  nn::detail::put_in_parts(layer, Shared<Experts>::make(experts, options), where);
+  nn::detail::shard_layer(layer, Shared<Experts>::make(experts, options), where);
 }
 
 ExpertParallelMoE::ExpertParallelMoE(int64_t width, int64_t hidden, int64_t experts,

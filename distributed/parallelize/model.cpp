@@ -8,7 +8,7 @@
 #include "../../autograd/mode.hpp"
 #include "../../nn/dropout.hpp"
 #include "../../nn/moe.hpp"
-#include "../../nn/layer_in_parts-inl.hpp"
+#include "../../nn/sharded_layer-inl.hpp"
 #include "../../nn/module_state-inl.hpp"
 #include "../../nn/pattern-inl.hpp"
 #include "../../ops/create.hpp"
@@ -80,7 +80,7 @@ std::vector<size_t> bounds_of(const ParallelPlan& plan, int stages, const nn::Mo
 /// Makes the random numbers of a dropout's calls differ between ranks.
 void drop_other_elements(const nn::Module& module, int index) {
   nn::Module m = module;
-  const auto draws = std::make_shared<std::optional<nn::detail::DrawsOfPart>>();
+  const auto draws = std::make_shared<std::optional<nn::detail::ShardRngScope>>();
   m.register_forward_pre_hook([=](const nn::ForwardEvent& e) { draws->emplace(index, e.input().device()); });
   m.register_forward_hook([=](const nn::ForwardEvent&) { draws->reset(); });
 }
@@ -251,15 +251,14 @@ void ParallelModel::State::apply_all() {
   if (plan.sequence_parallel && tp().size() > 1) mixtures = mixtures_on_sequence_parts(plan, own);
   for (const ModuleSplit& split : plan.splits) apply(split, own, mixtures);
   for (const nn::Module& mixture : mixtures) {
-    if (nn::detail::parts_of(mixture) == nullptr) detail::join_router_losses(mixture, tp(), Location::none());
+    if (nn::detail::sharding_of(mixture) == nullptr) detail::join_router_losses(mixture, tp(), Location::none());
   }
   detail::TensorSet cut;
   for (const auto& [name, module] : own) {
-    const nn::detail::LayerInParts* const parts = nn::detail::parts_of(module);
-    if (parts == nullptr) continue;
-    const bool has_experts = nn::detail::is_of(module, TypeId::of<nn::MoE>());
+    if (nn::detail::sharding_of(module) == nullptr) continue;
+    const bool has_experts = nn::detail::is_of(module, typeid(nn::MoE));
     for (const auto& [within, p] : module.named_parameters()) {
-      if (!parts->cut(within)) continue;
+      if (!nn::detail::shard_dim_of(module, within)) continue;
       if (has_experts) experts.push_back(p);
       else cut.insert(p);
     }

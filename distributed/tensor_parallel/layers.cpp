@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "../../nn/attention.hpp"
-#include "../../nn/layer_in_parts-inl.hpp"
+#include "../../nn/sharded_layer-inl.hpp"
 #include "../../nn/layers.hpp"
 #include "../../ops/index.hpp"
 #include "../../ops/join.hpp"
@@ -17,7 +17,7 @@ namespace weft::distributed {
 
 namespace {
 
-using nn::detail::LayerInParts;
+using nn::detail::ShardedLayer;
 
 /// The sum of all ranks' terms: whole, or this rank's shard of the sequence.
 Tensor sum_of_terms(const Tensor& term, bool in_parts, const Group& group) {
@@ -38,10 +38,13 @@ Tensor for_parts(const Tensor& x, bool in_parts, const Group& group) {
 
 /// A layer sharded over the ranks of a group.
 template <class Options>
-class OnRanks : public LayerInParts {
+class OnRanks : public ShardedLayer {
  public:
   explicit OnRanks(Options options)
-      : LayerInParts(options.group.size(), options.group.rank()), options_(std::move(options)) {}
+      : ShardedLayer(options.group.size(), options.group.rank()), options_(std::move(options)) {}
+  std::optional<Tensor> replicated(const Tensor& whole) const override {
+    return copy_to_tensor_parallel(whole, options_.group);
+  }
 
  protected:
   const Options options_;
@@ -59,7 +62,7 @@ class Columns final : public OnRanks<ColumnParallelOptions> {
     return cat(pieces, -1);
   }
   Tensor shared(const Tensor& whole) const override { return copy_to_tensor_parallel(whole, options_.group); }
-  std::optional<int> cut(std::string_view name) const override {
+  std::optional<int> shard_dim(std::string_view name) const override {
     return name == "lora_A.weight" ? std::nullopt : std::optional(0);
   }
   int64_t blocks_of(std::string_view) const override { return options_.blocks; }
@@ -79,7 +82,7 @@ class Rows final : public OnRanks<RowParallelOptions> {
   Tensor shared(const Tensor& whole) const override {
     return options_.sequence_parallel ? copy_to_tensor_parallel(whole, options_.group) : whole;
   }
-  std::optional<int> cut(std::string_view name) const override {
+  std::optional<int> shard_dim(std::string_view name) const override {
     return name == "weight" || name == "lora_A.weight" ? std::optional(1) : std::nullopt;
   }
 };
@@ -98,7 +101,13 @@ class Vocabulary final : public OnRanks<VocabParallelOptions> {
                                         padding >= 0 && own_padding >= 0 && own_padding < size ? own_padding : -1);
     return sum_of_terms(masked_fill(rows, elsewhere.unsqueeze(-1), 0), options_.sequence_parallel, options_.group);
   }
-  std::optional<int> cut(std::string_view) const override { return 0; }
+  // As in Rows.
+  Tensor shared(const Tensor& whole) const override {
+    return options_.sequence_parallel ? copy_to_tensor_parallel(whole, options_.group) : whole;
+  }
+  std::optional<int> shard_dim(std::string_view name) const override {
+    return name == "lora_A.weight" ? std::nullopt : std::optional(0);
+  }
 };
 
 class Heads final : public OnRanks<HeadParallelOptions> {
@@ -109,7 +118,7 @@ class Heads final : public OnRanks<HeadParallelOptions> {
     if (averaged) return reduce_from_tensor_parallel(weights, options_.group) / count;
     return gather_from_tensor_parallel(weights, options_.group, -3);
   }
-  std::optional<int> cut(std::string_view name) const override {
+  std::optional<int> shard_dim(std::string_view name) const override {
     if (name == "bias_k" || name == "bias_v") return 2;
     return name.starts_with("out_proj.") ? std::nullopt : std::optional(0);
   }
@@ -123,7 +132,7 @@ void cut(const char* op, const nn::Module& layer, const Options& options, Locati
   if (!nn::detail::is_of(layer, TypeId::of<Layer>())) {
     raise<ValueError>({.problem = fmt::format("a {} is not cut so", layer.class_name())});
   }
-  nn::detail::put_in_parts(layer, Shared<Parts>::make(options), where);
+  nn::detail::shard_layer(layer, Shared<Parts>::make(options), where);
 }
 
 }  // namespace
@@ -146,7 +155,7 @@ void cut_heads(const nn::Module& layer, const HeadParallelOptions& options, Loca
   if (out != children.end() && (heads == 0 || heads % options.group.size() != 0)) {
     raise<ValueError>({.problem = fmt::format("{} ranks do not divide {} heads", options.group.size(), heads)});
   }
-  if (out != children.end() && nn::detail::parts_of(out->second) != nullptr) {
+  if (out != children.end() && nn::detail::sharding_of(out->second) != nullptr) {
     raise<ValueError>({.problem = "the layer is in parts already"});
   }
   cut<Heads, nn::MultiheadAttention>("cut_heads", layer, options, where);

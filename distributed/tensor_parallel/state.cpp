@@ -1,17 +1,17 @@
-#include "../../nn/layer_in_parts-inl.hpp"
+#include "../../nn/sharded_layer-inl.hpp"
 #include "../tensor_parallel.hpp"
 
 namespace weft::distributed {
 
 namespace {
 
-using nn::detail::LayerInParts;
+using nn::detail::ShardedLayer;
 
 /// A saved tensor of a model, and how it is sharded.
 struct Held {
   std::string name;
   Tensor tensor;
-  const LayerInParts* parts = nullptr;
+  const ShardedLayer* parts = nullptr;
   std::optional<int> dim = {};
   /// Number of blocks along that dimension.
   int64_t blocks = 1;
@@ -21,7 +21,7 @@ struct Held {
 std::vector<Held> held_by(const nn::Module& model) {
   std::map<std::string, nn::Module> layers;
   for (const auto& [name, module] : model.named_modules()) {
-    if (nn::detail::parts_of(module) != nullptr) layers.emplace(name.empty() ? "" : name + ".", module);
+    if (nn::detail::sharding_of(module) != nullptr) layers.emplace(name.empty() ? "" : name + ".", module);
   }
   std::vector<Held> out;
   for (const auto& [name, tensor] : model.state_dict()) {
@@ -29,8 +29,8 @@ std::vector<Held> held_by(const nn::Module& model) {
     for (const auto& [path, layer] : layers) {
       if (!name.starts_with(path) || tensor.dim() == 0) continue;
       const std::string within = name.substr(path.size());
-      held.parts = nn::detail::parts_of(layer);
-      held.dim = held.parts->cut(within);
+      held.parts = nn::detail::sharding_of(layer);
+      held.dim = nn::detail::shard_dim_of(layer, within);
       held.blocks = held.dim == 0 ? nn::detail::blocks_of(layer, within) : 1;
     }
     out.push_back(std::move(held));

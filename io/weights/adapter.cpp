@@ -239,13 +239,8 @@ class Plan {
 
   void add(const std::string& name, const TensorMap& tensors) {
     const auto found = modules_.find(name);
-    Tensor weight;
-    if (found != modules_.end()) {
-      for (const auto& [own, tensor] : found->second.named_parameters()) {
-        if (own == "weight") weight = tensor;
-      }
-    }
-    if (!weight.defined() || weight.dim() != 2) return note(lacking_, name);
+    if (found == modules_.end() || !nn::detail::has_weight_matrix(found->second)) return note(lacking_, name);
+    const Dims weight = nn::detail::describe_base(found->second, Location::none()).shape;
     const std::string path = "base_model.model." + (name.empty() ? "" : name + ".");
     const auto part = [&](const char* suffix) {
       const auto t = tensors.find(path + suffix);
@@ -268,7 +263,7 @@ class Plan {
     options.targets = {nn::detail::pattern_of_name(name)};
     const int64_t parts = std::max<int64_t>(1, std::ranges::count(options.enable, true));
     const int64_t of = std::max<int64_t>(1, std::ssize(options.enable));
-    const Dims a_wanted{options.r * parts, weight.size(1)}, b_wanted{weight.size(0) / of * parts, options.r};
+    const Dims a_wanted{options.r * parts, weight[1]}, b_wanted{weight[0] / of * parts, options.r};
     const Dims a_is = of_embedding ? Dims{a.size(1), a.size(0)} : a.shape();
     const Dims b_is = of_embedding ? Dims{b.size(1), b.size(0)} : b.shape();
     if (!(a_is == a_wanted) || !(b_is == b_wanted)) {

@@ -2,7 +2,7 @@
 #include "../attention.hpp"
 #include "../init.hpp"
 #include "../layer-inl.hpp"
-#include "heads_in_parts-inl.hpp"
+#include "sharded_heads-inl.hpp"
 #include "../../tensor/expect-inl.hpp"
 
 namespace weft::nn {
@@ -63,7 +63,7 @@ MultiheadAttention::MultiheadAttention(int64_t embed_dim, int64_t num_heads, con
 
 MultiheadAttentionResult MultiheadAttention::forward(const Tensor& query, const Tensor& key, const Tensor& value,
                                                      const MultiheadAttentionCall& call, Location where) const {
-  const detail::LayerInParts* const parts = detail::parts_of(*this);
+  const detail::ShardedLayer* const parts = detail::sharding_of(*this);
   const bool swaps = options_.batch_first && query.defined() && query.dim() == 3;
   const bool same = query.impl() == key.impl() && key.impl() == value.impl();
   const auto steps_first = [&](const Tensor& t) {
@@ -87,7 +87,7 @@ MultiheadAttentionResult MultiheadAttention::forward(const Tensor& query, const 
     result = multi_head_attention_forward(q, k, v, heads_, parameters, call, p, where);
   } else {
     const CallScope scope("MultiheadAttention", where);
-    result = detail::heads_in_parts(*parts, *detail::parts_of(out_proj), q, k, v, heads_, parameters, call, p);
+    result = detail::sharded_heads(*parts, *detail::sharding_of(out_proj), q, k, v, heads_, parameters, call, p);
   }
   if (swaps) result.output = result.output.transpose(0, 1, where);
   return result;

@@ -3,7 +3,7 @@
 #include "../../ops/attention.hpp"
 #include "../attention.hpp"
 #include "../config.hpp"
-#include "../layer_in_parts-inl.hpp"
+#include "../sharded_layer-inl.hpp"
 
 namespace weft::nn {
 
@@ -55,8 +55,8 @@ Tensor SelfAttention::forward(const Tensor& x, Location where) const {
     return t.view({batch, length, own / head, head}, where).transpose(1, 2, where);
   };
   const double p = is_training() ? options_.dropout : 0;
-  std::optional<detail::DrawsOfPart> draws;
-  const detail::LayerInParts* const in_parts = detail::parts_of(qkv);
+  std::optional<detail::ShardRngScope> draws;
+  const detail::ShardedLayer* const in_parts = detail::sharding_of(qkv);
   if (in_parts != nullptr && p > 0) draws.emplace(in_parts->index, all.device());
   const Tensor mixed = scaled_dot_product_attention(heads(parts[0]), heads(parts[1]), heads(parts[2]),
                                                     {.dropout_p = p, .causal = options_.causal}, where);

@@ -4,7 +4,7 @@
 #include "../../ops/diagonal.hpp"
 #include "../../ops/pointwise.hpp"
 #include "../init.hpp"
-#include "../layer_in_parts-inl.hpp"
+#include "../sharded_layer-inl.hpp"
 #include "../layer-inl.hpp"
 #include "../transformer.hpp"
 #include "../../tensor/expect-inl.hpp"
@@ -47,8 +47,8 @@ template <class L>
 Tensor feed_forward(const L& layer, TransformerActivation activation, const Tensor& x, const Dropout& last,
                     Location where) {
   const Tensor hidden = activated(activation, layer.linear1(Input(x, where)), where);
-  std::optional<detail::DrawsOfPart> draws;
-  if (const detail::LayerInParts* parts = detail::parts_of(layer.linear1); parts != nullptr && layer.is_training()) {
+  std::optional<detail::ShardRngScope> draws;
+  if (const detail::ShardedLayer* parts = detail::sharding_of(layer.linear1); parts != nullptr && layer.is_training()) {
     draws.emplace(parts->index, hidden.device());
   }
   const Tensor dropped = layer.dropout(Input(hidden, where));

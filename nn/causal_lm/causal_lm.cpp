@@ -234,7 +234,7 @@ Tensor CausalLM::logits(const Tensor& hidden, Location where) const {
   if (const Module* head = detail::tied_head_of(*this)) return detail::forward_tied_head(*head, hidden, where);
   // An adapter of the embedding that was merged into W does not apply to the head.
   const detail::LowRank* const adapter = detail::adapter_of(model.embed_tokens);
-  if (adapter != nullptr && adapter->merged) {
+  if (adapter != nullptr && adapter->replaces_weight()) {
     return linear(hidden, adapter->unmerged().to(hidden.device(), where), {}, where);
   }
   return linear(hidden, model.embed_tokens.borrowed(model.embed_tokens.weight, where), {}, where);

@@ -16,9 +16,10 @@ namespace detail {
 
 namespace {
 
-const StateAccess::State::Entry* weight_of(const Module& module) {
+/// The address of the weight that a module stores as a float tensor; null if there is none.
+const TensorImpl* stored_weight_of(const Module& module) {
   for (const auto& entry : StateAccess::state(module).parameters) {
-    if (entry.name == "weight") return &entry;
+    if (entry.name == "weight") return entry.tensor.impl();
   }
   return nullptr;
 }
@@ -27,9 +28,8 @@ bool is_embedding(const Module& module) { return StateAccess::state(module).type
 
 /// Whether it is a Linear or an Embedding with a forward that supports adapters.
 bool is_adaptable(const Module& module) {
-  const bool has_forward = StateAccess::state(module).type == TypeId::of<Linear>() || is_embedding(module);
-  return has_forward && !is_in_low_precision(module) && weight_of(module) != nullptr &&
-         weight_of(module)->tensor.dim() == 2;
+  const bool has_forward = *StateAccess::state(module).type == typeid(Linear) || is_embedding(module);
+  return has_forward && has_weight_matrix(module);
 }
 
 /// The new member lists of a module with an adapter, built first so that all modules change at once.
@@ -50,7 +50,7 @@ struct Prepared {
       StateAccess::state(*parent).children.swap(parents_children);
       StateAccess::state(*parent).changes.note();
     }
-    state.adapter.held = adapter;
+    state.forms.get_or_make().adapter.held = adapter;
     state.changes.note();
     if (children.empty()) return;
     StateAccess::state(adapter->a).registered = StateAccess::state(adapter->b).registered = true;
@@ -59,6 +59,9 @@ struct Prepared {
     std::swap(state.config, config);
     for (auto& entry : state.parameters) {
       if (entry.name == "weight" || entry.name == "bias") entry.tensor.requires_grad_(false, Location::none());
+    }
+    for (const ParametrizedTensor& p : parametrized_of(module)) {
+      if (p.name == "weight" || p.name == "bias") Module(p.list).requires_grad_(false, Location::none());
     }
   }
 };
@@ -107,18 +110,25 @@ void write_options(Config& config, const LoraOptions& o) {
   if (o.merge_on_eval) config.set(merges, true);
 }
 
-const LowRank* adapter_of(const Module& module) { return StateAccess::state(module).adapter.held.get(); }
-
 bool is_own(const Module& module, const LowRank& adapter) {
   return std::ranges::any_of(StateAccess::state(module).children,
                              [&](const auto& child) { return child.second.same_as(adapter.a); });
 }
 
-std::vector<std::pair<std::string, LowRank*>> adapters_of(const Module& model) {
-  std::vector<std::pair<std::string, LowRank*>> out;
+std::vector<AdaptedLayer> adapters_of(const Module& model) {
+  std::vector<AdaptedLayer> out;
   for (const auto& [name, module] : model.named_modules()) {
-    LowRank* adapter = StateAccess::state(module).adapter.held.get();
-    if (adapter != nullptr && is_own(module, *adapter)) out.emplace_back(name, adapter);
+    const WeightForms* const forms = forms_of(module);
+    LowRank* const adapter = forms == nullptr ? nullptr : forms->adapter.held.get();
+    if (adapter != nullptr && is_own(module, *adapter)) out.push_back({name, module, adapter});
+  }
+  return out;
+}
+
+std::unordered_set<std::string> factor_names(const Module& model) {
+  std::unordered_set<std::string> out;
+  for (const auto& [name, layer, adapter] : adapters_of(model)) {
+    out.insert({joined(name, "lora_A"), joined(name, "lora_B")});
   }
   return out;
 }
@@ -148,11 +158,11 @@ class TiedPairs {
 };
 
 void check_whole(const LoraTarget& target, const TiedHead* pair, Location where) {
-  const bool in_parts = is_embedding(target.module) && parts_of(target.module) != nullptr;
-  if (!in_parts && (pair == nullptr || parts_of(pair->embedding) == nullptr)) return;
+  if (pair == nullptr || sharding_of(pair->embedding) == nullptr) return;
   raise<ValueError>({.op = "LoRA",
-                     .problem = in_parts ? "an embedding in parts takes no adapter"
-                                         : "a head that is tied to an embedding in parts takes no adapter",
+                     .problem = is_embedding(target.module) ? "a tied embedding in parts takes no adapter"
+                                                            : "a head that is tied to an embedding in parts takes no "
+                                                              "adapter",
                      .details = target.name},
                     where);
 }
@@ -174,13 +184,14 @@ std::vector<std::string> attach(const Module& model, const std::vector<LoraTarge
     const TiedHead* const new_head = pairs.new_head(target.name);
     const Module& layer = new_head != nullptr ? new_head->layer : target.module;
     const TiedHead* const pair = pairs.pair_of(layer);
-    const ModuleTensor& weight = weight_of(layer)->tensor;
-    const bool shares = target.options.share && pair == nullptr;
-    if (shares && adapters.contains(weight.impl())) continue;
+    const TensorImpl* const weight = stored_weight_of(layer);
+    const bool shares = target.options.share && pair == nullptr && weight != nullptr;
+    if (shares && adapters.contains(weight)) continue;
     check_whole(target, pair, where);
-    const auto adapter = Shared<LowRank>::make(weight, target.options, is_embedding(layer), parts_of(layer), where);
+    const auto adapter = Shared<LowRank>::make(describe_base(layer, where), target.options, is_embedding(layer),
+                                               sharding_of(layer), where);
     adapter->has_others = pair != nullptr;
-    if (shares) adapters.emplace(weight.impl(), adapter);
+    if (shares) adapters.emplace(weight, adapter);
     all.push_back(prepared(layer, adapter, true, where));
     if (new_head != nullptr) add_to_parent(all.back(), *new_head);
     names.push_back(target.name);
@@ -188,21 +199,33 @@ std::vector<std::string> attach(const Module& model, const std::vector<LoraTarge
   const auto named_modules = model.named_modules();
   for (const auto& [name, module] : named_modules) {
     if (!is_adaptable(module) || pairs.pair_of(module) != nullptr) continue;
-    const auto found = adapters.find(weight_of(module)->tensor.impl());
+    const auto found = adapters.find(stored_weight_of(module));
     const bool is_there = std::ranges::any_of(all, [&](const Prepared& p) { return p.module.same_as(module); });
-    if (found != adapters.end() && !is_there) all.push_back(prepared(module, found->second, false, where));
+    if (found == adapters.end() || is_there) continue;
+    found->second->is_shared = true;
+    all.push_back(prepared(module, found->second, false, where));
   }
   for (Prepared& p : all) {
     const TensorImpl* const weight = p.adapter->weight.impl();
     const auto is_other = [&](const auto& named) {
-      return weight_of(named.second) != nullptr && weight_of(named.second)->tensor.impl() == weight &&
-             !named.second.same_as(p.module);
+      return weight != nullptr && stored_weight_of(named.second) == weight && !named.second.same_as(p.module);
     };
     if (!p.adapter->options.share) p.adapter->has_others |= std::ranges::any_of(named_modules, is_other);
     p.commit();
   }
   return names;
 }
+
+namespace {
+
+/// Makes the sum the weight of a plain layer, without changing tensors that other layers hold.
+void keep_sum(const Module& layer, const Tensor& sum) {
+  if (code_format_of(layer) != nullptr) return replace_codes(layer, sum);
+  if (find_parametrized(layer, "weight") != nullptr) remove_parametrizations(layer, "weight", true, Location::none());
+  set_stored(layer, "weight", sum);
+}
+
+}  // namespace
 
 void detach(const Module& model) {
   for (const TiedHead& head : tied_heads(model)) {
@@ -211,13 +234,14 @@ void detach(const Module& model) {
   }
   for (const Module& module : model.modules()) {
     StateAccess::State& state = StateAccess::state(module);
-    const Shared<LowRank> adapter = std::exchange(state.adapter.held, {});
-    if (adapter == nullptr || !is_own(module, *adapter)) continue;
+    if (adapter_of(module) == nullptr) continue;
+    const Shared<LowRank> adapter = std::exchange(state.forms.get()->adapter.held, {});
+    state.forms.drop_if_empty();
+    if (!is_own(module, *adapter)) continue;
     std::erase_if(state.children, [](const auto& child) { return child.first == "lora_A" || child.first == "lora_B"; });
     std::erase_if(state.buffers, [](const auto& entry) { return entry.name == "lora_merged"; });
     for (const char* name : {rank, alpha, drop, rslora, plus, enable, shares, merges}) state.config.remove(name);
-    // The sum is in the weight, unless other layers hold that, too.
-    if (adapter->own_sum.defined()) state.slots.find("weight")->set(adapter->own_sum);
+    if (adapter->own_sum.defined()) keep_sum(module, adapter->own_sum);
   }
 }
 
@@ -240,25 +264,24 @@ std::unordered_map<const TensorImpl*, const LowRank*> merged_adapters(const Modu
   std::unordered_map<const TensorImpl*, const LowRank*> out;
   for (const auto& module : model.modules()) {
     const LowRank* adapter = adapter_of(module);
-    const bool replaces = adapter != nullptr && adapter->merged && !adapter->has_others;
-    if (replaces) out.emplace(adapter->weight.impl(), adapter);
+    if (adapter != nullptr && adapter->replaces_weight()) out.emplace(adapter->weight.impl(), adapter);
   }
   return out;
 }
 
-TakenApart::TakenApart(const Module& model) : adapters_(adapters_of(model)) {
-  for (const auto& [name, adapter] : adapters_) {
+SuspendedMerges::SuspendedMerges(const Module& model) : adapters_(adapters_of(model)) {
+  for (const auto& [name, layer, adapter] : adapters_) {
     if (!adapter->merged) continue;
-    were_merged_.push_back(adapter);
+    merged_before_.push_back(adapter);
     adapter->unmerge(Location::none());
   }
 }
 
-void TakenApart::put_together(const StateDict& loaded) const {
-  for (const auto& [name, adapter] : adapters_) {
-    const bool was = std::ranges::find(were_merged_, adapter) != were_merged_.end();
+void SuspendedMerges::resume(const StateDict& loaded) const {
+  for (const auto& [name, layer, adapter] : adapters_) {
+    const bool was = std::ranges::find(merged_before_, adapter) != merged_before_.end();
     const bool says = loaded.contains(joined(name, "lora_merged")) ? adapter->merged_flag.item<bool>() : was;
-    if (says) adapter->merge(Location::none());
+    if (says) adapter->merge(layer, Location::none());
   }
 }
 
@@ -293,7 +316,7 @@ void each_bias(const Module& model, LoraBias bias, F&& f) {
 
 std::unordered_set<const TensorImpl*> adapter_tensors(const Module& model) {
   std::unordered_set<const TensorImpl*> out;
-  for (const auto& [name, adapter] : adapters_of(model)) {
+  for (const auto& [name, layer, adapter] : adapters_of(model)) {
     out.insert({adapter->a.weight.impl(), adapter->b.weight.impl()});
   }
   return out;
@@ -319,21 +342,12 @@ std::vector<std::string> apply_lora(const Module& model, const LoraOptions& opti
   std::vector<detail::Pattern> patterns;
   for (const std::string& target : options.targets) patterns.emplace_back("apply_lora", target, where);
   std::vector<detail::LoraTarget> targets;
-  std::unordered_set<std::string> parts;
-  const std::unordered_set<std::string> read_by_others = read_by_attention(model);
-  for (const auto& [name, adapter] : adapters_of(model)) {
-    parts.insert({detail::joined(name, "lora_A"), detail::joined(name, "lora_B")});
-  }
+  const std::unordered_set<std::string> factors = detail::factor_names(model),
+                                        read_by_others = read_by_attention(model);
   for (const auto& [path, module] : detail::layers_for_adapters(model)) {
     const std::string& name = path;
     const auto finds = [&](const detail::Pattern& pattern) { return pattern.finds(name); };
-    if (is_parametrized(module, "weight") && std::ranges::any_of(patterns, finds)) {
-      raise<ValueError>({.op = "apply_lora",
-                         .problem = fmt::format("the weight of \"{}\" is parametrized: it takes no adapter", name),
-                         .remedy = "remove_parametrizations(layer, \"weight\") first, or targets that do not find it"},
-                        where);
-    }
-    if (!detail::is_adaptable(module) || detail::adapter_of(module) != nullptr || parts.contains(name)) continue;
+    if (!detail::is_adaptable(module) || detail::adapter_of(module) != nullptr || factors.contains(name)) continue;
     if (!std::ranges::any_of(patterns, finds)) continue;
     if (read_by_others.contains(name)) {
       raise<ValueError>(
@@ -355,7 +369,7 @@ std::vector<std::string> apply_lora(const Module& model, const LoraOptions& opti
 
 std::vector<LoraLayer> lora_layers(const Module& model) {
   std::vector<LoraLayer> out;
-  for (const auto& [name, l] : adapters_of(model)) {
+  for (const auto& [name, layer, l] : adapters_of(model)) {
     out.push_back({name, l->options, l->scale(), l->merged, l->a.weight, l->b.weight, l->of_embedding});
   }
   return out;
@@ -363,12 +377,12 @@ std::vector<LoraLayer> lora_layers(const Module& model) {
 
 void merge_lora(const Module& model, Location where) {
   require_adapters("merge_lora", model, where);
-  for (const auto& [name, adapter] : adapters_of(model)) adapter->merge(where);
+  for (const auto& [name, layer, adapter] : adapters_of(model)) adapter->merge(layer, where);
 }
 
 void unmerge_lora(const Module& model, Location where) {
   require_adapters("unmerge_lora", model, where);
-  for (const auto& [name, adapter] : adapters_of(model)) adapter->unmerge(where);
+  for (const auto& [name, layer, adapter] : adapters_of(model)) adapter->unmerge(where);
 }
 
 void merge_and_unload_lora(const Module& model, Location where) {
@@ -377,7 +391,7 @@ void merge_and_unload_lora(const Module& model, Location where) {
 }
 
 bool is_lora_merged(const Module& model) {
-  return std::ranges::any_of(adapters_of(model), [](const auto& named) { return named.second->merged; });
+  return std::ranges::any_of(adapters_of(model), [](const auto& adapted) { return adapted.adapter->merged; });
 }
 
 void mark_only_lora_trainable(const Module& model, LoraBias bias, Location where) {
@@ -395,7 +409,7 @@ std::vector<Tensor> lora_parameters(const Module& model) {
 
 std::vector<LoraGroup> lora_parameter_groups(const Module& model, double lr, Location where) {
   std::map<const TensorImpl*, double> scales;
-  for (const auto& [name, adapter] : adapters_of(model)) {
+  for (const auto& [name, layer, adapter] : adapters_of(model)) {
     scales.emplace(adapter->b.weight.impl(), adapter->options.lora_plus_scale);
   }
   std::vector<LoraGroup> groups = {{{}, lr}};
@@ -430,7 +444,7 @@ struct Stored {
 
 std::vector<Stored> stored_adapters(const Module& model) {
   std::vector<Stored> out;
-  for (const auto& [name, adapter] : adapters_of(model)) {
+  for (const auto& [name, layer, adapter] : adapters_of(model)) {
     const std::string path = prefix + (name.empty() ? "" : name + ".");
     if (adapter->of_embedding) {
       out.push_back({path + "lora_embedding_A", adapter->b.weight, true});
@@ -530,9 +544,9 @@ void load_lora_state_dict(const Module& model, const StateDict& values, Location
   const CallScope call("load_lora_state_dict", where);
   const NoGradGuard unrecorded;
   for (auto& [own, value] : copies) value = value.to(own.device());
-  const detail::TakenApart merged(model);
+  const detail::SuspendedMerges merged(model);
   for (const auto& [own, value] : copies) own.copy_(value);
-  merged.put_together({});
+  merged.resume({});
 }
 
 }  // namespace weft::nn

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <memory>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "../lora.hpp"
 #include "../module_state-inl.hpp"
@@ -16,12 +17,12 @@
 namespace weft::nn::detail {
 
 /// The bits of a merged weight, stored according to LoraBase. Copies share them.
-class KeptBits {
+class SavedBits {
  public:
-  KeptBits() = default;
+  SavedBits() = default;
   /// Keeps the bits of `weight`, which `merged` will replace. `recomputed` is merged minus the update, for
   /// LoraBase::recompute; else undefined.
-  KeptBits(LoraBase base, const Tensor& weight, const Tensor& recomputed);
+  SavedBits(LoraBase base, const Tensor& weight, const Tensor& recomputed);
   /// The weight on the CPU. For LoraBase::recompute it is computed from `recomputed` and the kept elements.
   Tensor restored(const Tensor& recomputed) const;
 
@@ -32,35 +33,51 @@ class KeptBits {
   DType dtype_ = DType::f32;
   Dims shape_;
   // Positions of elements that recomputation would change by more than one unit in the last place.
-  std::vector<int64_t> places_;
+  std::vector<int64_t> positions_;
+};
+
+/// x · Wᵀ + bias of a Linear, with the forms of W below the adapter.
+struct BaseProduct {
+  const Module& layer;
+  const WeightFormat* format;  ///< null for a float weight
+  Tensor weight;               ///< undefined if the layer stores codes
+  Location where;
+
+  Tensor operator()(const Tensor& x, const Tensor& bias) const;
+  /// With another float weight.
+  Tensor merged(const Tensor& x, const Tensor& sum, const Tensor& bias) const;
 };
 
 class LowRank {
  public:
   /// An adapter for a weight [out, in], or for this process's shard of one.
-  LowRank(const ModuleTensor& weight, const LoraOptions& options, bool of_embedding, const LayerInParts* parts,
+  LowRank(const BaseWeight& base, const LoraOptions& options, bool of_embedding, const ShardedLayer* parts,
           Location where);
 
-  /// x · (w + s B A)ᵀ + bias, where w is the layer's handle of the weight.
-  Tensor linear(const Tensor& x, const Tensor& w, const Tensor& bias, bool training, Location where,
-                const LayerInParts* parts = nullptr) const;
+  /// base(x, bias) + s · x · Aᵀ · Bᵀ.
+  Tensor linear(const BaseProduct& base, const Tensor& x, const Tensor& bias, bool training, Location where,
+                const ShardedLayer* parts) const;
   /// Rows of w + s B A.
-  Tensor embedding(const Tensor& w, const Tensor& indices, int64_t padding, bool training, Location where) const;
+  Tensor embedding(const Tensor& w, const Tensor& indices, int64_t padding, bool training, Location where,
+                   const ShardedLayer* parts) const;
 
-  void merge(Location where);
+  /// `layer` is the layer that has the factors as children.
+  void merge(const Module& layer, Location where);
   void unmerge(Location where);
-  /// W without the adapter.
+  /// Whether the sum replaces the parameter. Otherwise it is in `own_sum`.
+  bool replaces_weight() const { return merged && !own_sum.defined(); }
+  /// The parameter's bits before merging. Requires replaces_weight().
   Tensor unmerged() const;
-  /// Moves the merged weight of its own, if there is one.
-  void to(Device device, Location where);
-  void to(DType dtype, Location where);
-  /// Called when the mode of a module with this adapter changes.
-  void set_training(bool on);
+  /// Moves or converts the sum, unless it replaces the parameter.
+  template <class Target>
+  void move_sum(Target target, Location where) {
+    if (own_sum.defined()) own_sum = Buffer(own_sum.to(target, where), where);
+  }
 
   double scale() const;
 
   LoraOptions options;
-  // The same tensors as in the layer.
+  // The same tensors as in the layer. `weight` is undefined if the layer's weight is decoded or parametrized.
   ModuleTensor weight;
   Linear a, b;
   Buffer merged_flag;
@@ -68,7 +85,9 @@ class LowRank {
   bool of_embedding = false;
   /// Whether a layer without this adapter also holds the weight. Then W does not change when the adapter is merged.
   bool has_others = false;
-  /// With `has_others`: W + s B A while it is merged.
+  /// Whether several layers that hold one weight use this adapter.
+  bool is_shared = false;
+  /// W + s B A while it is merged, if that does not replace `weight`.
   ModuleTensor own_sum;
 
  private:
@@ -76,12 +95,14 @@ class LowRank {
   /// The adapted row blocks of W, with the corresponding rows of A and B.
   std::vector<Part> parts() const;
   void check_not_training(bool training, Location where) const;
-  /// y + u · Bᵀ, where u is x · Aᵀ.
-  Tensor adapted(const Tensor& y, const Tensor& u, const Tensor& b) const;
+  /// y + u · Bᵀ, where u is x · Aᵀ. `may_write`: y is the result of weft::linear, which may become the sum.
+  Tensor adapted(const Tensor& y, const Tensor& u, const Tensor& b, bool may_write) const;
+  /// The number of outputs, or of this process's outputs.
+  int64_t outputs() const;
   /// from + by · B A, computed in float32 or float64, rounded to the weight's dtype.
   Tensor shifted(const Tensor& from, double by) const;
 
-  KeptBits kept_;
+  SavedBits saved_bits_;
 };
 
 /// The output layer of a CausalLM with tied embeddings: a Linear over the embedding's weight.
@@ -115,25 +136,37 @@ void detach(const Module& model);
 void write_options(Config& config, const LoraOptions& options);
 /// Creates the adapters of a description.
 void attach_described(const ModuleDescription& description, const Module& model, Location where);
-/// Null for a layer without an adapter. `is_own`: whether the adapter's factors are children of this layer.
-const LowRank* adapter_of(const Module& module);
+/// Merges or unmerges an adapter with LoraOptions::merge_on_eval after the layer's mode changed.
+void follow_mode(const Module& layer);
+/// LowRank::move_sum of the layer's adapter, if there is one.
+void move_sum(const Module& layer, Device device, Location where);
+void move_sum(const Module& layer, DType dtype, Location where);
+/// Whether the adapter's factors are children of this layer.
 bool is_own(const Module& module, const LowRank& adapter);
-/// The adapters of a model without duplicates, with the names of their own layers.
-std::vector<std::pair<std::string, LowRank*>> adapters_of(const Module& model);
+/// An adapter and its own layer.
+struct AdaptedLayer {
+  std::string name;
+  Module layer;
+  LowRank* adapter;
+};
+/// The adapters of a model without duplicates.
+std::vector<AdaptedLayer> adapters_of(const Module& model);
+/// The names of all factors A and B, which are Linear layers.
+std::unordered_set<std::string> factor_names(const Module& model);
 
 /// The merged adapters by the weights that their sums replaced.
 std::unordered_map<const TensorImpl*, const LowRank*> merged_adapters(const Module& model);
 
 /// Unmerges the merged weights of a model while other values are loaded.
-class TakenApart {
+class SuspendedMerges {
  public:
-  explicit TakenApart(const Module& model);
+  explicit SuspendedMerges(const Module& model);
   /// Merges adapters again. If the loaded values contain merge flags, these decide, else the previous state.
-  void put_together(const StateDict& loaded) const;
+  void resume(const StateDict& loaded) const;
 
  private:
-  std::vector<std::pair<std::string, LowRank*>> adapters_;
-  std::vector<LowRank*> were_merged_;
+  std::vector<AdaptedLayer> adapters_;
+  std::vector<LowRank*> merged_before_;
 };
 
 }  // namespace weft::nn::detail

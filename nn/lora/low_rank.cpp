@@ -47,41 +47,39 @@ void check_options(const LoraOptions& o, int64_t out, Location where) {
   check(trains, "dtype", "float16, bfloat16, float32 or float64", o.dtype.value_or(DType::f32), where);
 }
 
-Linear factor(int64_t in, int64_t out, bool zero, const Tensor& weight, const LoraOptions& options, Location where) {
+Linear factor(int64_t in, int64_t out, bool zero, const BaseWeight& base, const LoraOptions& options, Location where) {
   Linear made(in, out, false, where);
   if (zero) {
     const NoGradGuard unrecorded;
     made.weight.zero_();
   }
-  made.to(options.dtype.value_or(compute_type(weight.dtype())), where);
-  made.to(weight.device(), where);
+  made.to(options.dtype.value_or(compute_type(base.dtype)), where);
+  made.to(base.device, where);
   return made;
 }
 
 int64_t part_count(const LoraOptions& o) { return o.enable.empty() ? 1 : count_of(o.enable); }
 /// A or B of a sharded layer: drawn as a whole, so that all processes draw equally, then sharded if needed.
-Linear factor_in_parts(const char* name, int64_t in, int64_t out, const Tensor& weight, const LoraOptions& options,
-                       const LayerInParts* parts, Location where) {
+Linear sharded_factor(const char* name, int64_t in, int64_t out, const BaseWeight& base, const LoraOptions& options,
+                      const ShardedLayer* parts, Location where) {
   const bool zero = name == std::string_view("lora_B.weight");
   std::optional<int> dim;
-  if (parts != nullptr) dim = parts->cut(name);
-  if (!dim) return factor(in, out, zero, weight, options, where);
+  if (parts != nullptr) dim = parts->shard_dim(name);
+  if (!dim) return factor(in, out, zero, base, options, where);
   Linear whole =
-      factor(*dim == 1 ? in * parts->count : in, *dim == 0 ? out * parts->count : out, zero, weight, options, where);
+      factor(*dim == 1 ? in * parts->count : in, *dim == 0 ? out * parts->count : out, zero, base, options, where);
   // B is 0, so its blocks need no special treatment.
-  replace_memory(whole.weight, parts->part_of(whole.weight, *dim), where);
+  replace_memory(whole.weight, parts->shard_of(whole.weight.detach(), *dim).clone(), where);
   return whole;
 }
 
-int64_t part_rows(const Tensor& weight, const LoraOptions& o) {
-  return weight.size(0) / (o.enable.empty() ? 1 : std::ssize(o.enable));
-}
+int64_t block_count(const LoraOptions& o) { return o.enable.empty() ? 1 : std::ssize(o.enable); }
 
 // ---- bits -----------------------------------------------------------------------------------------------------------
 
 /// Whether two floats are equal or adjacent, given their bits.
 template <class Whole>
-bool are_near(Whole a, Whole b) {
+bool are_adjacent(Whole a, Whole b) {
   constexpr Whole sign = Whole(1) << (8 * sizeof(Whole) - 1);
   const auto ordered = [](Whole v) { return static_cast<Whole>((v & sign) != 0 ? sign - (v & ~sign) : sign + v); };
   const Whole x = ordered(a), y = ordered(b);
@@ -89,12 +87,12 @@ bool are_near(Whole a, Whole b) {
 }
 
 template <class Whole>
-std::vector<int64_t> far_places(const Tensor& a, const Tensor& b) {
+std::vector<int64_t> distant_positions(const Tensor& a, const Tensor& b) {
   std::vector<int64_t> places;
   const auto* x = static_cast<const Whole*>(a.raw_view().data);
   const auto* y = static_cast<const Whole*>(b.raw_view().data);
   for (int64_t i = 0; i < a.numel(); ++i) {
-    if (!are_near(x[i], y[i])) places.push_back(i);
+    if (!are_adjacent(x[i], y[i])) places.push_back(i);
   }
   return places;
 }
@@ -103,7 +101,7 @@ Tensor on_cpu(const Tensor& t) { return t.detach().to(Device()).contiguous(); }
 
 }  // namespace
 
-KeptBits::KeptBits(LoraBase base, const Tensor& weight, const Tensor& recomputed)
+SavedBits::SavedBits(LoraBase base, const Tensor& weight, const Tensor& recomputed)
     : base_(base), dtype_(weight.dtype()), shape_(weight.shape()) {
   const Tensor bits = on_cpu(weight);
   if (base == LoraBase::cpu) {
@@ -111,10 +109,10 @@ KeptBits::KeptBits(LoraBase base, const Tensor& weight, const Tensor& recomputed
   } else if (base == LoraBase::recompute) {
     const Tensor again = on_cpu(recomputed);
     const int64_t width = itemsize(weight.dtype());
-    places_ = width == 2   ? far_places<uint16_t>(bits, again)
-              : width == 4 ? far_places<uint32_t>(bits, again)
-                           : far_places<uint64_t>(bits, again);
-    if (!places_.empty()) values_ = bits.flatten().index_select(0, tensor(places_));
+    positions_ = width == 2   ? distant_positions<uint16_t>(bits, again)
+                 : width == 4 ? distant_positions<uint32_t>(bits, again)
+                              : distant_positions<uint64_t>(bits, again);
+    if (!positions_.empty()) values_ = bits.flatten().index_select(0, tensor(positions_));
   } else {
     file_ = Shared<std::unique_ptr<std::FILE, int (*)(std::FILE*)>>::make(std::tmpfile(), &std::fclose);
     const size_t size = bits.nbytes();
@@ -124,13 +122,13 @@ KeptBits::KeptBits(LoraBase base, const Tensor& weight, const Tensor& recomputed
   }
 }
 
-Tensor KeptBits::restored(const Tensor& recomputed) const {
+Tensor SavedBits::restored(const Tensor& recomputed) const {
   if (base_ == LoraBase::cpu) return values_;
   if (base_ == LoraBase::recompute) {
     Tensor out = on_cpu(recomputed);
-    if (places_.empty()) return out;
+    if (positions_.empty()) return out;
     if (out.shares_storage(recomputed)) out = out.clone();
-    out.flatten().index_copy_(0, tensor(places_), values_.to(out.dtype()));
+    out.flatten().index_copy_(0, tensor(positions_), values_.to(out.dtype()));
     return out;
   }
   Tensor out = empty(shape_, dtype_);
@@ -144,17 +142,26 @@ Tensor KeptBits::restored(const Tensor& recomputed) const {
 
 // ---- the adapter ----------------------------------------------------------------------------------------------------
 
-LowRank::LowRank(const ModuleTensor& weight_, const LoraOptions& options_, bool of_embedding_,
-                 const LayerInParts* parts, Location where)
-    : options((check_options(options_, weight_.size(0), where), options_)),
-      a(factor_in_parts("lora_A.weight", weight_.size(1), options.r * part_count(options), weight_, options, parts,
-                        where)),
-      b(factor_in_parts("lora_B.weight", options.r, part_rows(weight_, options) * part_count(options), weight_, options,
-                        parts, where)),
-      of_embedding(of_embedding_) {
-  weight = weight_;
-  merged_flag = Buffer(zeros({}, {DType::boolean, weight_.device()}, where), where);
+Tensor BaseProduct::operator()(const Tensor& x, const Tensor& bias) const {
+  return format == nullptr ? weft::linear(x, weight, bias, where) : format->linear(layer, x, weight, bias, where);
 }
+
+Tensor BaseProduct::merged(const Tensor& x, const Tensor& sum, const Tensor& bias) const {
+  return format == nullptr ? weft::linear(x, sum, bias, where) : format->linear_merged(x, sum, bias, where);
+}
+
+LowRank::LowRank(const BaseWeight& base, const LoraOptions& options_, bool of_embedding_, const ShardedLayer* parts,
+                 Location where)
+    : options((check_options(options_, base.shape[0], where), options_)),
+      a(sharded_factor("lora_A.weight", base.shape[1], options.r * part_count(options), base, options, parts, where)),
+      b(sharded_factor("lora_B.weight", options.r, base.shape[0] / block_count(options) * part_count(options), base,
+                       options, parts, where)),
+      of_embedding(of_embedding_) {
+  weight = base.stored;
+  merged_flag = Buffer(zeros({}, {DType::boolean, base.device}, where), where);
+}
+
+int64_t LowRank::outputs() const { return b.weight.size(0) / part_count(options) * block_count(options); }
 
 double LowRank::scale() const {
   const auto rank = static_cast<double>(options.r);
@@ -167,7 +174,7 @@ struct LowRank::Part {
 };
 
 std::vector<LowRank::Part> LowRank::parts() const {
-  const int64_t rows = part_rows(weight, options);
+  const int64_t rows = outputs() / block_count(options);
   if (options.enable.empty()) return {{0, rows, 0, 0}};
   std::vector<Part> out;
   for (size_t i = 0; i < options.enable.size(); ++i) {
@@ -185,35 +192,40 @@ void LowRank::check_not_training(bool training, Location where) const {
                     where);
 }
 
-Tensor LowRank::linear(const Tensor& x, const Tensor& w, const Tensor& bias, bool training, Location where,
-                       const LayerInParts* parts) const {
+Tensor LowRank::linear(const BaseProduct& base, const Tensor& x, const Tensor& bias, bool training, Location where,
+                       const ShardedLayer* parts) const {
   if (merged) check_not_training(training, where);
   const CallScope call("LoRA", where);
   if (merged) {
-    const Tensor& sum = has_others ? own_sum : w;
-    return parts != nullptr ? parts->linear(x, sum, bias) : weft::linear(x, sum, bias);
+    const auto product = [&](const Tensor& in, const Tensor& added) {
+      return own_sum.defined() ? base.merged(in, own_sum, added) : base(in, added);
+    };
+    return parts != nullptr ? parts->linear(x, bias, product) : product(x, bias);
   }
   const Tensor own = parts != nullptr ? parts->input(x) : x;
   const bool sums = parts != nullptr && parts->sums();
-  const Tensor y = weft::linear(own, w, sums ? Tensor() : bias);
+  const Tensor y = base(own, sums ? Tensor() : bias);
+  const bool may_write = base.format == nullptr;
   Tensor in = own;
   if (training && options.dropout > 0) {
-    std::optional<DrawsOfPart> draws;
+    std::optional<ShardRngScope> draws;
     if (sums) draws.emplace(parts->index, own.device());
     in = dropout(own, options.dropout, true);
   }
   if (in.dtype() != a.weight.dtype()) in = in.to(a.weight.dtype());
-  if (parts == nullptr) return adapted(y, weft::linear(in, a.weight) * scale(), b.weight);
-  if (!sums) return parts->output(adapted(y, weft::linear(in, parts->shared(a.weight)) * scale(), b.weight));
+  if (parts == nullptr) return adapted(y, weft::linear(in, a.weight) * scale(), b.weight, may_write);
+  if (!sums) {
+    return parts->output(adapted(y, weft::linear(in, parts->shared(a.weight)) * scale(), b.weight, may_write));
+  }
   const Tensor u = parts->output(weft::linear(in, a.weight)) * scale();
-  const Tensor sum = adapted(parts->output(y), u, parts->shared(b.weight));
+  const Tensor sum = adapted(parts->output(y), u, parts->shared(b.weight), may_write);
   return bias.defined() ? sum + parts->shared(bias) : sum;
 }
 
-Tensor LowRank::adapted(const Tensor& y, const Tensor& u, const Tensor& b_weight) const {
+Tensor LowRank::adapted(const Tensor& y, const Tensor& u, const Tensor& b_weight, bool may_write) const {
   if (options.enable.empty()) {
     const Tensor delta = weft::linear(u, b_weight);
-    if (delta.dtype() == y.dtype() && y.requires_grad() == delta.requires_grad()) return y.add_(delta);
+    if (may_write && delta.dtype() == y.dtype() && y.requires_grad() == delta.requires_grad()) return y.add_(delta);
     return (y + delta).to(y.dtype());
   }
   std::vector<Tensor> pieces;
@@ -227,18 +239,21 @@ Tensor LowRank::adapted(const Tensor& y, const Tensor& u, const Tensor& b_weight
     pieces.push_back((y.narrow(-1, p.first, p.count) + delta).to(y.dtype()));
     done = p.first + p.count;
   }
-  pass_to(weight.size(0));
+  pass_to(outputs());
   return cat(pieces, -1);
 }
 
-Tensor LowRank::embedding(const Tensor& w, const Tensor& indices, int64_t padding, bool training,
-                          Location where) const {
+Tensor LowRank::embedding(const Tensor& w, const Tensor& indices, int64_t padding, bool training, Location where,
+                          const ShardedLayer* parts) const {
   if (merged) check_not_training(training, where);
   const CallScope call("LoRA", where);
-  const Tensor rows = weft::embedding(merged && has_others ? own_sum : w, indices, padding);
+  const auto rows_of = [&](const Tensor& table) {
+    return parts != nullptr ? parts->embedding(table, indices, padding) : weft::embedding(table, indices, padding);
+  };
+  const Tensor rows = rows_of(own_sum.defined() ? Tensor(own_sum) : w);
   if (merged) return rows;
-  const Tensor u = weft::embedding(b.weight, indices, padding) * scale();
-  return (rows + weft::linear(u, a.weight.t())).to(rows.dtype());
+  const Tensor u = rows_of(b.weight) * scale(), factor = parts != nullptr ? parts->shared(a.weight) : Tensor(a.weight);
+  return (rows + weft::linear(u, factor.t())).to(rows.dtype());
 }
 
 Tensor LowRank::shifted(const Tensor& from, double by) const {
@@ -253,15 +268,16 @@ Tensor LowRank::shifted(const Tensor& from, double by) const {
   return out.to(from.dtype());
 }
 
-void LowRank::merge(Location where) {
+void LowRank::merge(const Module& layer, Location where) {
   if (merged) return;
   const CallScope call("merge_lora", where);
   const NoGradGuard unrecorded;
-  const Tensor sum = shifted(weight, scale());
-  if (has_others) {
+  const Tensor base = base_weight(layer, where), sum = shifted(base, scale());
+  if (has_others || !weight.defined()) {
     own_sum = Buffer(sum, where);
   } else {
-    kept_ = KeptBits(options.base, weight, options.base == LoraBase::recompute ? shifted(sum, -scale()) : Tensor());
+    saved_bits_ =
+        SavedBits(options.base, base, options.base == LoraBase::recompute ? shifted(sum, -scale()) : Tensor());
     weight.copy_(sum);
   }
   merged = true;
@@ -270,33 +286,43 @@ void LowRank::merge(Location where) {
 
 Tensor LowRank::unmerged() const {
   const NoGradGuard unrecorded;
-  if (has_others) return weight.detach();
-  return kept_.restored(options.base == LoraBase::recompute ? shifted(weight, -scale()) : Tensor());
+  return saved_bits_.restored(options.base == LoraBase::recompute ? shifted(weight, -scale()) : Tensor());
 }
 
 void LowRank::unmerge(Location where) {
   if (!merged) return;
   const CallScope call("unmerge_lora", where);
   const NoGradGuard unrecorded;
-  if (!has_others) weight.copy_(unmerged());
+  if (replaces_weight()) weight.copy_(unmerged());
   merged = false;
-  kept_ = {};
+  saved_bits_ = {};
   own_sum = {};
   merged_flag.fill_(false);
 }
 
-void LowRank::to(Device device, Location where) {
-  if (own_sum.defined()) own_sum = Buffer(own_sum.to(device, where), where);
+namespace {
+
+LowRank* adapter_in(const Module& layer) {
+  WeightForms* const forms = forms_of(layer);
+  return forms == nullptr ? nullptr : forms->adapter.held.get();
 }
 
-void LowRank::to(DType dtype, Location where) {
-  if (own_sum.defined()) own_sum = Buffer(own_sum.to(dtype, where), where);
+}  // namespace
+
+const LowRank* adapter_of(const Module& layer) { return adapter_in(layer); }
+
+void follow_mode(const Module& layer) {
+  LowRank* const adapter = adapter_in(layer);
+  if (adapter == nullptr || !adapter->options.merge_on_eval) return;
+  if (layer.is_training()) adapter->unmerge(Location::none());
+  else adapter->merge(layer, Location::none());
 }
 
-void LowRank::set_training(bool on) {
-  if (!options.merge_on_eval) return;
-  if (on) unmerge(Location::none());
-  else merge(Location::none());
+void move_sum(const Module& layer, Device device, Location where) {
+  if (LowRank* const adapter = adapter_in(layer)) adapter->move_sum(device, where);
+}
+void move_sum(const Module& layer, DType dtype, Location where) {
+  if (LowRank* const adapter = adapter_in(layer)) adapter->move_sum(dtype, where);
 }
 
 }  // namespace weft::nn::detail

@@ -58,12 +58,8 @@ Module head_over(const Module& embedding) {
 }
 
 Tensor linear_with(Module& layer, const Tensor& x, Location where) {
-  if (const LowRank* adapter = adapter_of(layer)) {
-    return adapter->linear(x, weight_entry(layer)->tensor, {}, layer.is_training(), where, parts_of(layer));
-  }
-  if (is_in_low_precision(layer)) return forward_in_low_precision(layer, x, {}, {}, where);
-  if (const State::Entry* weight = weight_entry(layer)) return linear(x, weight->tensor, {}, where);
-  return linear(x, parametrized_tensor(layer, "weight", where), {}, where);
+  if (forms_of(layer) != nullptr) return linear_with_forms(layer, x, where);
+  return linear(x, weight_entry(layer)->tensor, {}, where);
 }
 
 }  // namespace

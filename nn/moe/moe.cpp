@@ -2,7 +2,7 @@
 #include "../auxiliary_loss.hpp"
 #include "../config.hpp"
 #include "../layer-inl.hpp"
-#include "../layer_in_parts-inl.hpp"
+#include "../sharded_layer-inl.hpp"
 #include "routing-inl.hpp"
 
 namespace weft::nn {
@@ -25,12 +25,12 @@ MoE::MoE(int64_t width, int64_t hidden, int64_t experts, MoEOptions options, Loc
 namespace {
 
 /// Null if this process has all experts.
-const detail::LayerInParts* sharded_experts(const MoE& moe) {
-  const detail::LayerInParts* const parts = detail::parts_of(moe);
+const detail::ShardedLayer* sharded_experts(const MoE& moe) {
+  const detail::ShardedLayer* const parts = detail::sharding_of(moe);
   return parts != nullptr && parts->shards_experts() ? parts : nullptr;
 }
 
-/// Routes the tokens, and moves them unless experts are sharded: then LayerInParts::through_experts does.
+/// Routes the tokens, and moves them unless experts are sharded: then ShardedLayer::through_experts does.
 detail::Routed routed_by(const MoE& moe, const Tensor& tokens) {
   const bool moves = sharded_experts(moe) == nullptr;
   return detail::route(tokens, moe.borrowed(moe.router), moe.expert_bias, moe.options(), moves);
@@ -38,7 +38,7 @@ detail::Routed routed_by(const MoE& moe, const Tensor& tokens) {
 
 Tensor results(const MoE& moe, const Tensor& x, const Tensor& tokens, const detail::Routed& routed) {
   const ExpertKind kind = moe.options().kind;
-  const detail::LayerInParts* const parts = sharded_experts(moe);
+  const detail::ShardedLayer* const parts = sharded_experts(moe);
   const Tensor up = moe.borrowed(moe.up), down = moe.borrowed(moe.down);
   Tensor y = parts != nullptr ? parts->through_experts(tokens, routed, up, down, kind)
                               : moe_combine(detail::through_experts(routed.to.y, up, down, routed.kept, kind),
@@ -66,7 +66,7 @@ MoEOutput MoE::forward_with_losses(const Tensor& x, Location where) const {
   const Tensor tokens = detail::as_tokens(x, router.size(1));
   const detail::Routed routed = routed_by(*this, tokens);
   const detail::RouterSums own = detail::router_sums(routed, options_);
-  const detail::LayerInParts* const parts = detail::parts_of(*this);
+  const detail::ShardedLayer* const parts = detail::sharding_of(*this);
   MoEOutput out = detail::losses_of(parts != nullptr ? parts->sums(own) : own, options_);
   out.output = results(*this, x, tokens, routed);
   return out;

@@ -111,7 +111,7 @@ namespace {
 
 void put_present_names(const Module& module, const std::string& path, const StateDict& values,
                        std::optional<StateDict>& out) {
-  for (const ParametrizedTensor& p : StateAccess::state(module).parametrized) {
+  for (const ParametrizedTensor& p : parametrized_of(module)) {
     if (p.steps[0].class_name() != weight_norm_class) continue;
     const std::string old = joined(path, p.name), present = joined(joined(path, parametrizations), p.name);
     const auto g = values.find(old + "_g"), v = values.find(old + "_v");

@@ -8,6 +8,7 @@
 #include "../../ops/detail/write.hpp"
 #include "../../tensor/overlap.hpp"
 #include "../../tensor/warning.hpp"
+#include "../lora/low_rank-inl.hpp"
 #include "../module_state-inl.hpp"
 
 namespace weft::nn {
@@ -122,7 +123,11 @@ Module made_lists(const Module& module) {
   Module lists;
   StateAccess::state(lists).class_name = "ModuleDict";
   StateAccess::state(lists).training = StateAccess::state(module).training;
-  add_child(module, detail::parametrizations, lists);
+  // Before the factors of an adapter, so that the order of conversions does not matter to model files.
+  auto& children = StateAccess::state(module).children;
+  const auto factors = std::ranges::find(children, "lora_A", &std::pair<std::string, Module>::first);
+  children.emplace(factors, detail::parametrizations, lists);
+  StateAccess::state(lists).registered = true;
   return lists;
 }
 
@@ -180,6 +185,13 @@ std::pair<const State::Entry*, bool> plain_entry(const Module& module, std::stri
   return {nullptr, false};
 }
 
+/// Whether other forms of the layer compute with this tensor.
+bool is_weight_form(const Module& module, std::string_view name) {
+  const detail::ShardedLayer* const sharding = detail::sharding_of(module);
+  return (name == "weight" && detail::adapter_of(module) != nullptr) ||
+         (sharding != nullptr && sharding->shard_dim(name).has_value());
+}
+
 [[noreturn]] void raise_no_tensor(const char* op, const Module& module, std::string_view name, Location where) {
   refuse(op, fmt::format("a {} has no parameter or buffer \"{}\"", module.class_name(), name), where);
 }
@@ -201,7 +213,9 @@ void detail::adopt_parametrized(const Module& module, ParametrizedTensor p) {
   std::erase_if(StateAccess::state(lists).children, [&](const auto& child) { return child.first == p.name; });
   add_child(lists, p.name, p.list);
   erase_named(p.is_parameter ? state.parameters : state.buffers, p.name);
-  state.parametrized.push_back(std::move(p));
+  WeightForms& forms = state.forms.get_or_make();
+  if (p.name == "weight" && forms.adapter.held != nullptr) forms.adapter.held->weight = {};
+  forms.parametrized.push_back(std::move(p));
   state.changes.note();
 }
 
@@ -209,9 +223,8 @@ void register_parametrization(const Module& module, std::string_view name, Param
                               Location where) {
   const State& state = StateAccess::state(module);
   detail::check_not_circular(StateAccess::state(module), step, std::string(name), where);
-  if (name == "weight" && state.adapter.held != nullptr) {
-    refuse(registering, "the weight of this layer has an adapter of LoRA", where,
-           "merge_lora and save the merged weight, or parametrize another layer");
+  if (is_weight_form(module, name)) {
+    detail::check_form(registering, module, std::string(name), detail::Form::parametrized, where);
   }
   if (ParametrizedTensor* present = detail::find_parametrized(module, name)) {
     step.train(state.training);
@@ -220,7 +233,7 @@ void register_parametrization(const Module& module, std::string_view name, Param
   }
   const auto [entry, is_parameter] = plain_entry(module, name);
   if (entry == nullptr) raise_no_tensor(registering, module, name, where);
-  if (state.parametrized.empty())
+  if (!is_parametrized(module))
     detail::check_name(detail::parametrizations, state.has(detail::parametrizations), where);
   step.train(state.training);
   const Originals from = first_originals(step, entry->tensor, unsafe, where);
@@ -284,14 +297,16 @@ void remove_parametrizations(const Module& module, std::string_view name, bool l
                                 where);
   }
   ParametrizedTensor p = found;
-  erase_named(state.parametrized, p.name);
+  erase_named(state.forms.get()->parametrized, p.name);
   p.watch.remove();
   auto& lists = StateAccess::state(*lists_of(module)).children;
   std::erase_if(lists, [&](const auto& child) { return child.first == p.name; });
-  if (state.parametrized.empty()) {
+  if (!is_parametrized(module)) {
     std::erase_if(state.children, [](const auto& child) { return child.first == detail::parametrizations; });
   }
   entries.push_back({p.name, p.member, p.saved});
+  if (p.name == "weight" && detail::adapter_of(module) != nullptr) state.forms.get()->adapter.held->weight = p.member;
+  state.forms.drop_if_empty();
   state.changes.note();
 }
 

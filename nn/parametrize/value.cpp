@@ -54,13 +54,13 @@ CachedParametrizationsGuard::~CachedParametrizationsGuard() {
 }
 
 bool is_parametrized(const Module& module, std::string_view name) {
-  const auto& all = detail::StateAccess::state(module).parametrized;
+  const auto& all = detail::parametrized_of(module);
   return name.empty() ? !all.empty() : detail::find_parametrized(module, name) != nullptr;
 }
 
 std::vector<std::string> parametrized_names(const Module& module) {
   std::vector<std::string> names;
-  for (const auto& p : detail::StateAccess::state(module).parametrized) names.push_back(p.name);
+  for (const auto& p : detail::parametrized_of(module)) names.push_back(p.name);
   return names;
 }
 
@@ -116,17 +116,16 @@ Tensor ParametrizedTensor::value(Location where) const {
 }
 
 ParametrizedTensor* find_parametrized(const Module& module, std::string_view name) {
-  auto& all = StateAccess::state(module).parametrized;
-  const auto found = std::ranges::find(all, name, &ParametrizedTensor::name);
-  return found == all.end() ? nullptr : &*found;
+  WeightForms* const forms = forms_of(module);
+  if (forms == nullptr) return nullptr;
+  const auto found = std::ranges::find(forms->parametrized, name, &ParametrizedTensor::name);
+  return found == forms->parametrized.end() ? nullptr : &*found;
 }
 
 Tensor parametrized_value(const Module& module, const ModuleTensor& member, Location where) {
   if (!member.defined()) return {};
-  for (const ParametrizedTensor& p : StateAccess::state(module).parametrized) {
-    if (p.member.impl() != member.impl()) continue;
-    p.asked->store(true, MemoryOrder::relaxed);
-    return p.value(where);
+  for (const ParametrizedTensor& p : parametrized_of(module)) {
+    if (p.member.impl() == member.impl()) return parametrized_shard(module, p, where);
   }
   return {};
 }
@@ -134,7 +133,7 @@ Tensor parametrized_value(const Module& module, const ModuleTensor& member, Loca
 }  // namespace detail
 
 MemberTensor Module::borrowed(const ModuleTensor& member, Location where) const {
-  if (WEFT_LIKELY(state_->parametrized.empty())) return MemberTensor(member);
+  if (WEFT_LIKELY(state_->forms.get() == nullptr)) return MemberTensor(member);
   return MemberTensor(member, detail::parametrized_value(*this, member, where));
 }
 

@@ -7,14 +7,15 @@
 #include "../../autograd/mode.hpp"
 #include "../../ops/detail/autocast.hpp"
 #include "../../ops/detail/common.hpp"
+#include "../../ops/matmul.hpp"
+#include "../../tensor/expect-inl.hpp"
 #include "../attention.hpp"
-#include "../layer_in_parts-inl.hpp"
+#include "../lora/low_rank-inl.hpp"
 #include "../module_state-inl.hpp"
 #include "../path-inl.hpp"
 #include "../parametrize.hpp"
 #include "../pattern-inl.hpp"
 #include "../quantize.hpp"
-#include "low_precision-inl.hpp"
 
 namespace weft::nn {
 
@@ -23,44 +24,90 @@ namespace detail {
 namespace {
 
 using State = StateAccess::State;
-using Kind = LowPrecision::Kind;
-
-Tensor buffer_of(const State& state, std::string_view name) {
-  const auto found = std::ranges::find(state.buffers, name, &State::Entry::name);
-  return found == state.buffers.end() ? Tensor() : Tensor(found->tensor);
+Tensor tensor_of(const std::vector<State::Entry>& entries, std::string_view name) {
+  const auto found = std::ranges::find(entries, name, &State::Entry::name);
+  return found == entries.end() ? Tensor() : Tensor(found->tensor);
 }
 /// Converts to f32, because Module::to may have rounded it.
 Tensor in_f32(const Tensor& t) { return t.defined() && t.dtype() != DType::f32 ? t.to(DType::f32) : t; }
 
+QuantizedLinearOptions options_of(const CodeFormat& format, const State& state) {
+  QuantizedLinearOptions options{.bits = format.bits, .group_size = format.group_size};
+  if (const Tensor zero = tensor_of(state.buffers, "zero"); zero.defined()) options.zero = in_f32(zero);
+  return options;
+}
+
+/// x, in the dtype of autocast.
+Tensor lowered(const Tensor& x) { return autocasting() ? weft::detail::lowered(checked(x)) : checked(x); }
+
 }  // namespace
 
-bool is_in_low_precision(const Module& module) { return StateAccess::state(module).low_precision.kind != Kind::none; }
+const CodeFormat* code_format_of(const Module& layer) {
+  const WeightForms* const forms = forms_of(layer);
+  return forms == nullptr ? nullptr : dynamic_cast<const CodeFormat*>(forms->format.get());
+}
 
-Tensor forward_in_low_precision(const Module& layer, const Tensor& given, const Tensor& weight, const Tensor& bias,
-                                Location where) {
-  const State& state = StateAccess::state(layer);
-  if (state.in_parts != nullptr) {
-    raise<NotImplementedError>({.op = "Linear", .problem = "a layer in low precision is not computed in parts"}, where);
-  }
-  if (state.low_precision.kind == Kind::fp8) return fp8_linear(given, weight, bias, where);
+Tensor CodeFormat::linear(const Module& layer, const Tensor& given, const Tensor&, const Tensor& bias,
+                          Location where) const {
   const CallScope call("QuantizedLinear", where);
-  const Tensor x = autocasting() ? weft::detail::lowered(checked(given)) : checked(given);
-  QuantizedLinearOptions options{.bits = state.low_precision.bits, .group_size = state.low_precision.group_size};
+  const State& state = StateAccess::state(layer);
+  const Tensor x = lowered(given);
+  QuantizedLinearOptions options = options_of(*this, state);
   if (bias.defined()) options.bias = bias.to(x.dtype());
-  if (const Tensor zero = buffer_of(state, "zero"); zero.defined()) options.zero = in_f32(zero);
-  return quantized_linear(x, buffer_of(state, "codes"), in_f32(buffer_of(state, "scale")), options);
+  return quantized_linear(x, tensor_of(state.buffers, "codes"), in_f32(tensor_of(state.buffers, "scale")), options);
+}
+
+Tensor CodeFormat::linear_merged(const Tensor& given, const Tensor& weight, const Tensor& bias, Location where) const {
+  const CallScope call("QuantizedLinear", where);
+  const Tensor x = lowered(given);
+  return weft::linear(x, weight.to(x.dtype()), bias.defined() ? bias.to(x.dtype()) : bias);
+}
+
+BaseWeight CodeFormat::describe(const Module& layer) const {
+  const State& state = StateAccess::state(layer);
+  const Tensor codes = tensor_of(state.buffers, "codes"), bias = tensor_of(state.parameters, "bias");
+  const DType dtype = bias.defined() ? bias.dtype() : tensor_of(state.buffers, "scale").dtype();
+  return {Dims{codes.size(0), columns}, dtype, codes.device(), {}};
+}
+
+Tensor CodeFormat::decoded(const Module& layer, Location where) const {
+  const State& state = StateAccess::state(layer);
+  return dequantize_weight(tensor_of(state.buffers, "codes"), in_f32(tensor_of(state.buffers, "scale")), columns,
+                           options_of(*this, state), describe(layer).dtype, where);
+}
+
+CodeFormat CodeFormat::shard(int count) const {
+  const int64_t own = columns / count;
+  const bool has_whole_groups = !shards_scales(1) || own % group_size == 0;
+  if (columns % count == 0 && has_whole_groups && (bits == 8 || own % 2 == 0)) return {bits, group_size, own};
+  raise<ValueError>({.problem = fmt::format("{} ranks do not divide {} columns of codes into whole groups of {}", count,
+                                            columns, group_size)});
+}
+
+void replace_codes(const Module& layer, const Tensor& weight) {
+  State& state = StateAccess::state(layer);
+  std::erase_if(state.buffers, [](const auto& entry) {
+    return entry.name == "codes" || entry.name == "scale" || entry.name == "zero";
+  });
+  for (const char* name : {"bits", "group_size", "symmetric"}) state.config.remove(name);
+  if (state.class_name == "QuantizedLinear") state.class_name = "Linear";
+  state.forms.get()->format = nullptr;
+  state.forms.drop_if_empty();
+  set_stored(layer, "weight", weight);
 }
 
 namespace {
 
-bool is_linear(const Module& module) {
-  const State& state = StateAccess::state(module);
-  return state.type == TypeId::of<Linear>() && !is_in_low_precision(module);
+/// Whether it is a Linear with a float weight that is computed in its own dtype.
+bool is_convertible(const Module& module) {
+  const WeightForms* const forms = forms_of(module);
+  const bool has_format = forms != nullptr && forms->format != nullptr;
+  return is_of(module, typeid(Linear)) && !has_format && has_weight_matrix(module);
 }
 
-/// Names of the out_proj layers of attention, which reads their weights itself.
-std::unordered_set<std::string> read_by_others(const Module& model) {
-  std::unordered_set<std::string> out;
+/// Names of the factors of adapters, and of the out_proj layers of attention, which reads their weights itself.
+std::unordered_set<std::string> excluded_from(const Module& model) {
+  std::unordered_set<std::string> out = factor_names(model);
   for (const auto& [name, module] : model.named_modules()) {
     if (is_of(module, TypeId::of<MultiheadAttention>())) out.insert(joined(name, "out_proj"));
   }
@@ -73,19 +120,12 @@ std::vector<std::pair<std::string, Module>> found(const char* op, const Module& 
   std::vector<Pattern> patterns;
   for (const std::string& target : targets) patterns.emplace_back(op, target, where);
   std::vector<std::pair<std::string, Module>> out;
-  const std::unordered_set<std::string> others = read_by_others(model);
+  const std::unordered_set<std::string> excluded = excluded_from(model);
   for (const auto& [path, module] : model.named_modules()) {
     const std::string& name = path;
-    if (others.contains(name)) continue;
+    if (excluded.contains(name)) continue;
     const auto finds = [&](const Pattern& pattern) { return pattern.finds(name); };
-    if (!is_linear(module) || !(patterns.empty() || std::ranges::any_of(patterns, finds))) continue;
-    const State& state = StateAccess::state(module);
-    if (state.adapter.held != nullptr || state.in_parts != nullptr || !state.parametrized.empty()) {
-      raise<ValueError>({.op = op,
-                         .problem = fmt::format("\"{}\" has an adapter, is in parts or parametrized", name),
-                         .remedy = "take that away first, or targets that do not find it"},
-                        where);
-    }
+    if (!is_convertible(module) || !(patterns.empty() || std::ranges::any_of(patterns, finds))) continue;
     out.emplace_back(name, module);
   }
   if (!out.empty()) return out;
@@ -100,7 +140,7 @@ struct Prepared {
   Module module;
   std::vector<State::Entry> parameters, buffers;
   Config config;
-  LowPrecision precision;
+  Shared<const WeightFormat> format;
   Tensor weight, none;
   bool frees = true;
 
@@ -111,26 +151,45 @@ struct Prepared {
     std::swap(state.config, config);
     state.class_name = "QuantizedLinear";
     state.replaced |= state.registered;
-    state.low_precision = precision;
+    WeightForms& forms = state.forms.get_or_make();
+    forms.format = format;
+    if (forms.adapter.held != nullptr) forms.adapter.held->weight = {};
+    state.changes.note();
     if (!frees) return;
     weight.set_grad({});
     exchange_memory(weight, none);
   }
 };
 
-Prepared prepared(const Module& module, const WeightQuantOptions& options, Location where) {
+/// Raises ValueError if the shard of a group would get a scale of its own.
+void check_groups(const char* op, const Module& module, const CodeFormat& format, Location where) {
+  const ShardedLayer* const sharding = sharding_of(module);
+  if (sharding == nullptr || sharding->count == 1 || sharding->shard_dim("weight") != 1) return;
+  if (format.group_size > 0 && format.columns % format.group_size == 0) return;
+  raise<ValueError>(
+      {.op = op,
+       .problem = mismatch_text("group_size", fmt::format("a divisor of the {} columns of a shard", format.columns),
+                                format.group_size),
+       .remedy = "quantize the layer before it is cut"},
+      where);
+}
+
+Prepared prepared(const Module& module, const std::string& name, const WeightQuantOptions& options, Location where) {
+  check_form("quantize", module, name, Form::codes, where);
   const State& state = StateAccess::state(module);
-  Prepared p{
-      module, state.parameters, state.buffers, state.config, {Kind::quantized, options.bits, options.group_size}, {},
-      {}};
+  Prepared p{module, state.parameters, state.buffers, state.config, {}, {}, {}};
   const auto weight = std::ranges::find(p.parameters, "weight", &State::Entry::name);
   p.weight = weight->tensor;
+  const auto format = Shared<CodeFormat>::make(options.bits, options.group_size, p.weight.size(1));
+  check_groups("quantize", module, *format, where);
+  p.format = format;
   p.none = make(Dims{0, p.weight.size(1)}, p.weight.dtype(), p.weight.device());
   const QuantizedWeight w = quantize_weight(p.weight, options, where);
   p.parameters.erase(weight);
-  p.buffers.push_back({"codes", Buffer(w.codes, where), true});
-  p.buffers.push_back({"scale", Buffer(w.scale, where), true});
-  if (!options.symmetric) p.buffers.push_back({"zero", Buffer(w.zero, where), true});
+  std::vector<State::Entry> codes{{"codes", Buffer(w.codes, where), true}, {"scale", Buffer(w.scale, where), true}};
+  if (!options.symmetric) codes.push_back({"zero", Buffer(w.zero, where), true});
+  // Before the flag of an adapter, so that the order of conversions does not matter to model files.
+  p.buffers.insert(std::ranges::find(p.buffers, "lora_merged", &State::Entry::name), codes.begin(), codes.end());
   p.config.set("bits", options.bits);
   p.config.set("group_size", options.group_size);
   p.config.set("symmetric", options.symmetric);
@@ -143,7 +202,7 @@ Prepared prepared(const Module& module, const WeightQuantOptions& options, Locat
 
 QuantizedLinear::QuantizedLinear(int64_t in, int64_t out, const WeightQuantOptions& options, bool bias, Location where)
     : Linear(in, out, bias, where) {
-  detail::prepared(*this, options, where).commit();
+  detail::prepared(*this, "", options, where).commit();
 }
 
 namespace {
@@ -164,7 +223,7 @@ std::vector<std::string> quantize(const Module& model, const QuantizeOptions& op
   std::vector<detail::Prepared> all;
   std::vector<std::string> names;
   for (const auto& [name, module] : detail::found("quantize", model, options.targets, where)) {
-    all.push_back(detail::prepared(module, {options.bits, options.group_size, options.symmetric}, where));
+    all.push_back(detail::prepared(module, name, {options.bits, options.group_size, options.symmetric}, where));
     names.push_back(name);
   }
   keep_shared(model, all);
@@ -176,9 +235,10 @@ namespace {
 
 void make_fp8(const Module& module) {
   detail::State& state = detail::StateAccess::state(module);
-  state.low_precision.kind = detail::Kind::fp8;
+  state.forms.get_or_make().format = Shared<detail::Fp8Format>::make();
   state.class_name = "Fp8Linear";
   state.replaced |= state.registered;
+  state.changes.note();
 }
 
 }  // namespace

@@ -11,7 +11,7 @@
 #include "../../ops/pointwise.hpp"
 #include "../../ops/quantize.hpp"
 #include "../../ops/reduce.hpp"
-#include "low_precision-inl.hpp"
+#include "weight_format-inl.hpp"
 
 namespace weft::nn::detail {
 
@@ -55,7 +55,7 @@ Tensor computable(const Tensor& x) { return autocasting() ? weft::detail::lowere
 
 }  // namespace
 
-Tensor fp8_linear(const Tensor& given, const Tensor& weight, const Tensor& bias, Location where) {
+Tensor Fp8Format::linear_merged(const Tensor& given, const Tensor& weight, const Tensor& bias, Location where) const {
   const CallScope call("fp8_linear", where);
   const Tensor x = computable(checked(given));
   const weft::detail::AutocastModeGuard outside({});
@@ -63,7 +63,7 @@ Tensor fp8_linear(const Tensor& given, const Tensor& weight, const Tensor& bias,
     raise<ShapeError>(
         {.problem = fmt::format("x of shape {} for a weight of {}", x.shape().text(), weight.shape().text())});
   }
-  if (weight.numel() == 0) return linear(x, weight, bias);
+  if (weight.numel() == 0) return weft::linear(x, weight, bias);
   const bool records = should_record(x, weight, bias);
   Tensor y;
   Fp8LinearBackward backward;

@@ -526,17 +526,12 @@ TEST(Parametrize, WhatAForwardThrowsComesThroughAndIsOver) {
   EXPECT_TRUE(equal(layer(x), y));
 }
 
-TEST(Parametrize, WithLoraIsRefusedBothWays) {
-  nn::Sequential net(nn::Linear(3, 3), nn::Linear(3, 2));
-  nn::weight_norm(net[0]);
-  EXPECT_THAT(message_of<ValueError>([&] { nn::apply_lora(net, {.targets = {"."}}); }),
-              HasSubstr("\"0\" is parametrized"));
-  EXPECT_TRUE(nn::lora_layers(net).empty());
-  nn::apply_lora(net, {.targets = {"1"}});
-  EXPECT_THAT(message_of<ValueError>([&] { nn::weight_norm(net[1]); }), HasSubstr("LoRA"));
-  nn::register_parametrization(net[1], "bias", Doubled());
+TEST(Parametrize, TheBiasOfAnAdaptedLayer) {
+  nn::Linear layer(3, 2);
+  nn::apply_lora(layer, {.targets = {""}});
+  nn::register_parametrization(layer, "bias", Doubled());
   const Tensor x = randn({4, 3});
-  EXPECT_TRUE(allclose(net[1](x), linear(x, net[1].as<nn::Linear>().weight, nn::parametrized_tensor(net[1], "bias"))));
+  EXPECT_TRUE(allclose(layer(x), linear(x, layer.weight, nn::parametrized_tensor(layer, "bias"))));
 }
 
 // ---- with the rest of a module's life ----

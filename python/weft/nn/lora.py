@@ -21,30 +21,28 @@ __all__ = ["LoRALinear", "apply_lora", "is_lora_merged", "load_adapter", "load_l
 
 
 class _Forward:
-    """The forward of a layer with an adapter, in parts or in low precision: an attribute of that layer, so that others
-    pay nothing."""
+    """The forward of a layer with an adapter, sharded or in low precision, which C++ computes. It is an attribute of that
+    layer, so other layers pay nothing."""
 
     def __init__(self, layer):
         self._layer = layer
 
     def __call__(self, input):
         layer, state = self._layer, self._layer._state
-        if state.is_in_low_precision:
-            return state.low_precision_linear(input, getattr(layer, "weight", None), layer.bias)
         if isinstance(layer, Linear):
-            compute = state.lora_linear if state.is_adapted else state.linear_in_parts
-            return compute(input, layer.weight, layer.bias)
-        compute = state.lora_embedding if state.is_adapted else state.embedding_in_parts
-        return compute(layer.weight, input, -1 if layer.padding_idx is None else layer.padding_idx)
+            return state.linear_with_forms(input)
+        return state.embedding_with_forms(input, -1 if layer.padding_idx is None else layer.padding_idx)
 
 
 def _adopt(model):
-    """Gives the Python layers whose C++ state has an adapter, is in parts or in low precision a forward that looks for
-    it."""
+    """Sets the forward of the layers whose C++ state has weight forms, and drops it from others."""
     for module in model.modules():
-        state = module._state
-        if (state.is_adapted or state.is_in_parts or state.is_in_low_precision) and isinstance(module, (Linear, Embedding)):
+        if not isinstance(module, (Linear, Embedding)):
+            continue
+        if module._state.has_weight_forms:
             object.__setattr__(module, "forward", _Forward(module))
+        elif isinstance(module.__dict__.get("forward"), _Forward):
+            object.__delattr__(module, "forward")
 
 
 def apply_lora(model, targets, r=8, alpha=None, dropout=0.0, rslora=False, lora_plus_scale=1.0, *, enable=(), dtype=None,
@@ -97,10 +95,15 @@ def merge_and_unload(model):
     """Merges and drops the adapters, and returns the model: plain layers with W + s · B · A, under the names they had.
     Weights stay frozen."""
     _core._merge_and_unload_lora(model._state)
+    from weft.nn.quantize import QuantizedLinear
+
     for module in model.modules():
         module._state.forget_replaced()
-        if isinstance(module.__dict__.get("forward"), _Forward):
-            object.__delattr__(module, "forward")
+        if type(module) is QuantizedLinear and "weight" in module._parameters:
+            module.__class__ = Linear
+            object.__setattr__(module, "_made_with", ((module.in_features, module.out_features),
+                                                      {"bias": module.bias is not None}))
+    _adopt(model)
     return model
 
 

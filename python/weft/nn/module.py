@@ -445,7 +445,7 @@ class Module(Conversions):
         return found
 
     def __getstate__(self):
-        if self._state.computes or self._state.is_adapted or self._state.is_in_low_precision:
+        if self._state.computes or self._state.has_weight_forms:
             raise TypeError(f"a {type(self).__name__} is not pickled or deep-copied: save its state_dict()")
         attributes = {k: v for k, v in self.__dict__.items() if k not in ("_state", "_hooks", "_connections", "_made_with")}
         buffers = [(name, tensor, self._state.is_saved(name)) for name, tensor in self._state.buffers().items()]

@@ -32,7 +32,8 @@ def _become(model, names, cls, **options):
 def quantize(model, targets=(), bits=8, group_size=128, symmetric=True):
     """Gives every Linear whose name one of the regular expressions finds, or every Linear, a weight of 8 or 4 bits:
     the buffers `codes`, `scale` and, unless symmetric, `zero` in the place of the parameter `weight`. Returns their
-    names. ValueError where nothing is found, or a layer has an adapter, is in parts or parametrized."""
+    names. A layer may have a LoRA adapter or be sharded. ValueError where nothing is found, and for parametrized weights and
+    merged adapters."""
     names = _core._quantize(model._state, _list(targets), bits, group_size, symmetric)
     _become(model, names, QuantizedLinear, bits=bits, group_size=group_size, symmetric=symmetric)
     return names

@@ -1,4 +1,4 @@
-#include "heads_in_parts-inl.hpp"
+#include "sharded_heads-inl.hpp"
 
 #include <utility>
 
@@ -18,9 +18,9 @@ Tensor with_steps_second(const Tensor& t, F f) {
 
 }  // namespace
 
-HeadsResult heads_in_parts(const LayerInParts& parts, const LayerInParts& out_proj, const Tensor& query,
-                           const Tensor& key, const Tensor& value, int64_t heads, HeadsParameters parameters,
-                           HeadsCall call, double p) {
+HeadsResult sharded_heads(const ShardedLayer& parts, const ShardedLayer& out_proj, const Tensor& query,
+                          const Tensor& key, const Tensor& value, int64_t heads, HeadsParameters parameters,
+                          HeadsCall call, double p) {
   const auto brought = [&](const Tensor& t) {
     return with_steps_second(t, [&](const Tensor& x) { return parts.input(x); });
   };
@@ -32,7 +32,7 @@ HeadsResult heads_in_parts(const LayerInParts& parts, const LayerInParts& out_pr
     call.attn_mask = each.narrow(1, own * parts.index, own).reshape({-1, mask.size(1), mask.size(2)});
   }
   const Tensor bias = std::exchange(parameters.out_proj_bias, {});
-  std::optional<DrawsOfPart> draws;
+  std::optional<ShardRngScope> draws;
   if (p > 0) draws.emplace(parts.index, q.device());
   HeadsResult result = multi_head_attention_forward(q, k, v, own, parameters, call, p);
   draws.reset();
