@@ -19,9 +19,7 @@
 //   other weights, and for those that other layers hold, it computes the sum from the decoded or parametrized weight
 //   and keeps it beside the stored form. merge_and_unload_lora makes that sum the weight of a plain layer.
 // - state_dict has the stored form: codes or originals, adapters, and in a sharded layer the shards of this rank.
-// - A Linear can have all forms. An Embedding can be parametrized, adapted and sharded. Convolutions and other layers
-// can
-//   be parametrized.
+// - A Linear can have all forms. An Embedding can be parametrized, adapted and sharded, other layers parametrized.
 //
 // `check_form` refuses the combinations without a meaning. Its table has the reasons:
 //   codes of a parametrized weight (it is computed in each call), or of the sum with a merged adapter;

@@ -125,11 +125,11 @@ void check_form(const char* op, const Module& layer, const std::string& name, Fo
       {is_shared && stores_weight, "one of several layers with one adapter", "apply_lora with share = false"},
       {is_computed && added == Form::codes, "parametrized",
        "remove_parametrizations(layer, \"weight\") first, or targets that do not find it"},
-      {sharding_of(layer) != nullptr && added == Form::parametrized, "in parts",
-       "parametrize a layer before it is cut"}};
+      {sharding_of(layer) != nullptr && added == Form::parametrized, "sharded",
+       "parametrize a layer before it is sharded"}};
   for (const auto& [holds, present, remedy] : table) {
     if (!holds) continue;
-    constexpr const char* names[] = {"quantized", "parametrized", "cut into parts"};
+    constexpr const char* names[] = {"quantized", "parametrized", "sharded"};
     raise<ValueError>(
         {.op = op,
          .problem = fmt::format("\"{}\" is {} and cannot be {}", name, present, names[static_cast<size_t>(added)]),

@@ -170,7 +170,7 @@ void check_groups(const char* op, const Module& module, const CodeFormat& format
       {.op = op,
        .problem = mismatch_text("group_size", fmt::format("a divisor of the {} columns of a shard", format.columns),
                                 format.group_size),
-       .remedy = "quantize the layer before it is cut"},
+       .remedy = "quantize the layer before it is sharded"},
       where);
 }
 

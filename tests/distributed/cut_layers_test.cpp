@@ -190,18 +190,13 @@ TEST(CutLayers, DropoutOfHeadsDiffersBetweenRanksAndThatBehindThemDoesNot) {
 
 TEST(CutLayers, RefusesWhatCannotBeCut) {
   LocalWorld(4).run([](const Group& group) {
-    const nn::Linear odd(6, 10), whole(8, 8), normed(8, 8);
+    const nn::Linear odd(6, 10), whole(8, 8);
     EXPECT_THROW(cut_columns(odd, {.group = group}), ValueError);
     EXPECT_THROW(cut_rows(odd, {.group = group}), ValueError);
     EXPECT_THROW(cut_columns(whole, {.blocks = 3, .group = group}), ValueError);
     EXPECT_EQ(odd.weight.shape(), (Dims{10, 6}));
     EXPECT_THROW(cut_rows(nn::LayerNorm(8), {.group = group}), ValueError);
     EXPECT_THROW(cut_vocabulary(whole, {.group = group}), ValueError);
-    nn::weight_norm(normed);
-    EXPECT_THROW(cut_columns(normed, {.group = group}), ValueError);
-    const nn::Embedding table(8, 4);
-    cut_vocabulary(table, {.group = group});
-    EXPECT_THROW(nn::apply_lora(nn::Sequential(table), {.r = 2, .targets = {"0"}}), ValueError);
     // Twelve heads on four ranks, but not five on four.
     const nn::SelfAttention attention(20, 5);
     cut_columns(attention.qkv, {.blocks = 3, .group = group});

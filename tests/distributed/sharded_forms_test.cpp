@@ -1,6 +1,7 @@
 // Layers with quantized, parametrized and adapted weights that are sharded, beside the same layers on one rank.
 #include <gtest/gtest.h>
 
+#include <weft/distributed/expert_parallel.hpp>
 #include <weft/distributed/sharded_state.hpp>
 #include <weft/distributed/tensor_parallel.hpp>
 #include <weft/nn/attention.hpp>
@@ -58,6 +59,7 @@ Mlp made(const Mix& mix) {
 }
 
 class ShardedForms : public ::testing::TestWithParam<Mix> {};
+class ShardedAdapters : public ::testing::TestWithParam<Form> {};
 
 TEST_P(ShardedForms, ComputeAsOnOneRank) {
   on_all_ranks([](const Group& group) {
@@ -80,36 +82,42 @@ TEST_P(ShardedForms, ComputeAsOnOneRank) {
   });
 }
 
-TEST_P(ShardedForms, MergedTheyComputeTheSame) {
-  if (!GetParam().adapted || GetParam().in_sequences) GTEST_SKIP();
+TEST_P(ShardedAdapters, MergedTheyComputeTheSame) {
   on_all_ranks([](const Group& group) {
     const NoGradGuard unrecorded;
-    Mlp parts = made(GetParam());
+    Mlp parts = made({GetParam(), true, false});
     cut(parts, group);
     parts.eval();
     const Tensor x = input_of(1, {3, width}), before = parts(x);
     nn::merge_lora(parts);
-    const double tolerance = GetParam().form == Form::fp8 ? 0.05 : 1e-5;
+    const double tolerance = GetParam() == Form::fp8 ? 0.05 : 1e-5;
     EXPECT_LT((norm(parts(x) - before) / norm(before)).item<double>(), tolerance);
     nn::unmerge_lora(parts);
     EXPECT_TRUE(equal(parts(x), before));
   });
 }
 
+constexpr Form all_forms[] = {Form::floats, Form::int8, Form::int4, Form::fp8, Form::weight_norm, Form::spectral_norm};
 std::vector<Mix> all_mixes() {
   std::vector<Mix> out;
-  for (const Form form : {Form::floats, Form::int8, Form::int4, Form::fp8, Form::weight_norm, Form::spectral_norm}) {
+  for (const Form form : all_forms) {
     for (const bool adapted : {false, true}) {
       for (const bool in_sequences : {false, true}) out.push_back({form, adapted, in_sequences});
     }
   }
   return out;
 }
-INSTANTIATE_TEST_SUITE_P(All, ShardedForms, ::testing::ValuesIn(all_mixes()), [](const auto& info) {
+std::string name_of(Form form) {
   constexpr const char* names[] = {"Floats", "Int8", "Int4", "Fp8", "WeightNorm", "SpectralNorm"};
-  return std::string(names[static_cast<int>(info.param.form)]) + (info.param.adapted ? "Adapted" : "") +
+  return names[static_cast<int>(form)];
+}
+const auto name_of_mix = [](const auto& info) {
+  return name_of(info.param.form) + (info.param.adapted ? "Adapted" : "") +
          (info.param.in_sequences ? "Sequences" : "");
-});
+};
+const auto name_of_form = [](const auto& info) { return name_of(info.param); };
+INSTANTIATE_TEST_SUITE_P(All, ShardedForms, ::testing::ValuesIn(all_mixes()), name_of_mix);
+INSTANTIATE_TEST_SUITE_P(All, ShardedAdapters, ::testing::ValuesIn(all_forms), name_of_form);
 
 TEST(ShardedCodes, AreTheCodesOfTheShards) {
   on_all_ranks([](const Group& group) {
@@ -178,6 +186,9 @@ TEST(ShardedFormsOf, WithoutAMeaningRaiseAndChangeNothing) {
     nn::apply_lora(merged, {.targets = {"^up$"}});
     nn::merge_lora(merged);
     EXPECT_THROW(cut_columns(merged.up, {.group = group}), ValueError);
+    const nn::MoE mixture(width, hidden, 4);
+    nn::weight_norm(mixture, "up");
+    EXPECT_THROW(cut_experts(mixture, {.group = group}), ValueError) << "experts are stored as shards";
   });
 }
 

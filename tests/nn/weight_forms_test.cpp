@@ -263,7 +263,7 @@ INSTANTIATE_TEST_SUITE_P(All, AdaptedForms, ::testing::ValuesIn(mixes_where([](c
 INSTANTIATE_TEST_SUITE_P(All, WeightFormsRefused,
                          ::testing::ValuesIn(mixes_where([](const Mix& mix) { return !mix.has_meaning(); })), name_of);
 
-TEST(WeightFormsOf, AMergedOrSharedAdapterKeepsItsWeight) {
+TEST(WeightFormsOf, AMergedAdapterKeepsItsWeight) {
   nn::Sequential net(nn::Linear(8, 8), nn::Linear(8, 8));
   nn::apply_lora(net, {.targets = {"^0$"}});
   nn::merge_lora(net);
@@ -272,6 +272,15 @@ TEST(WeightFormsOf, AMergedOrSharedAdapterKeepsItsWeight) {
                              HasSubstr("unmerge_lora(model) first")));
   EXPECT_THAT(message_of<ValueError>([&] { nn::weight_norm(net.children()[0]); }), HasSubstr("cannot be parametrized"));
   EXPECT_EQ(net.children()[0].class_name(), "Linear");
+}
+
+TEST(WeightFormsOf, LayersWithOneAdapterKeepTheirWeight) {
+  nn::Sequential net(nn::Linear(8, 8, false), nn::Linear(8, 8, false));
+  net[1].as<nn::Linear>().weight = net[0].as<nn::Linear>().weight;
+  nn::apply_lora(net, {.targets = {"."}});
+  EXPECT_THAT(message_of<ValueError>([&] { nn::quantize(net, {.targets = {"^1$"}}); }),
+              testing::AllOf(HasSubstr("one of several layers with one adapter"), HasSubstr("share = false")));
+  EXPECT_TRUE(net.state_dict().contains("0.weight"));
 }
 
 TEST(WeightFormsOf, FactorsOfAdaptersAreNotConverted) {
