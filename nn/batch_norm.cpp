@@ -2,11 +2,34 @@
 
 #include "../autograd/mode.hpp"
 #include "../ops/channels.hpp"
-#include "layer-inl.hpp"
+#include "description-inl.hpp"
 #include "update_bn.hpp"
 #include "../tensor/expect-inl.hpp"
 
 namespace weft::nn {
+
+/// `is_on` is the default of affine and track_running_stats.
+static auto channel_norm(std::string name, bool is_on) {
+  using O = BatchNormSettings;
+  auto affine = option("affine", &O::affine), tracks = option("track_running_stats", &O::track_running_stats);
+  affine.otherwise = tracks.otherwise = is_on;
+  return described(std::move(name), "", required<int64_t>("num_features").bare(), option("eps", &O::eps),
+                   option("momentum", &O::momentum), affine, tracks);
+}
+static auto describe(Of<BatchNorm1d>) { return channel_norm("BatchNorm1d", true); }
+static auto describe(Of<BatchNorm2d>) { return channel_norm("BatchNorm2d", true); }
+static auto describe(Of<BatchNorm3d>) { return channel_norm("BatchNorm3d", true); }
+static auto describe(Of<InstanceNorm1d>) { return channel_norm("InstanceNorm1d", false); }
+static auto describe(Of<InstanceNorm2d>) { return channel_norm("InstanceNorm2d", false); }
+static auto describe(Of<InstanceNorm3d>) { return channel_norm("InstanceNorm3d", false); }
+static auto describe(Of<GroupNorm>) {
+  return described("GroupNorm", "", required<int64_t>("num_groups").bare(), required<int64_t>("num_channels").bare(),
+                   option("eps", 1e-5), option("affine", true));
+}
+static auto describe(Of<LocalResponseNorm>) {
+  return described("LocalResponseNorm", "local_response_norm", required<int64_t>("size").bare(), option("alpha", 1e-4),
+                   option("beta", 0.75), option("k", 1.0));
+}
 
 namespace detail {
 
@@ -28,12 +51,7 @@ ChannelNorm<Self, over, least, most>::ChannelNorm(int64_t channels, const BatchN
   this->register_buffer("running_mean", running_mean);
   this->register_buffer("running_var", running_var);
   this->register_buffer("num_batches_tracked", num_batches_tracked);
-  this->set_config({{"num_features", channels},
-                    {"eps", settings.eps},
-                    {"momentum", settings.momentum},
-                    {"affine", settings.affine},
-                    {"track_running_stats", settings.track_running_stats}});
-  this->set_extra_repr(this->config().text(1));
+  set_options_of<Self>(*this, where, channels, settings);
 }
 
 template <class Self, NormOver over, int least, int most>
@@ -85,8 +103,7 @@ GroupNorm::GroupNorm(int64_t groups, int64_t channels, double eps, bool affine, 
   }
   register_parameter("weight", weight);
   register_parameter("bias", bias);
-  set_config({{"num_groups", groups}, {"num_channels", channels}, {"eps", eps}, {"affine", affine}});
-  set_extra_repr(config().text(2));
+  set_options(*this, where, groups, channels, eps, affine);
 }
 
 Tensor GroupNorm::forward(const Tensor& x, Location where) const {
@@ -95,10 +112,14 @@ Tensor GroupNorm::forward(const Tensor& x, Location where) const {
 
 LocalResponseNorm::LocalResponseNorm(int64_t size, double alpha, double beta, double k, Location where) {
   set_function(
-      [=](const Tensor& x, bool, Location place) { return local_response_norm(x, size, alpha, beta, k, place); },
-      {{"size", size}, {"alpha", alpha}, {"beta", beta}, {"k", k}});
-  set_extra_repr(config().text(1));
+      [=](const Tensor& x, bool, Location place) { return local_response_norm(x, size, alpha, beta, k, place); });
+  set_options(*this, where, size, alpha, beta, k);
   forward(empty_batch(1), where);
+}
+
+void detail::describe_norms(LayerList& list) {
+  list.add<BatchNorm1d, BatchNorm2d, BatchNorm3d, InstanceNorm1d, InstanceNorm2d, InstanceNorm3d, GroupNorm,
+           LocalResponseNorm>();
 }
 
 }  // namespace weft::nn

@@ -1,13 +1,20 @@
 #include "distance.hpp"
 
 #include "../ops/distance.hpp"
-#include "layer-inl.hpp"
+#include "description-inl.hpp"
 
 namespace weft::nn {
 
+static auto describe(Of<CosineSimilarity>) {
+  return described("CosineSimilarity", "cosine_similarity", option("dim", 1).hidden(), option("eps", 1e-8).hidden());
+}
+static auto describe(Of<PairwiseDistance>) {
+  return described("PairwiseDistance", "pairwise_distance", option("p", 2.0).hidden(), option("eps", 1e-6).hidden(),
+                   option("keepdim", false).hidden());
+}
+
 CosineSimilarity::CosineSimilarity(int dim, double eps, Location where) : dim_(dim), eps_(eps) {
-  set_config({{"dim", dim}, {"eps", eps}});
-  set_extra_repr({});
+  set_options(*this, where, dim, eps);
   forward(with_dim(dim), with_dim(dim), where);
 }
 
@@ -17,13 +24,14 @@ Tensor CosineSimilarity::forward(const Tensor& a, const Tensor& b, Location wher
 
 PairwiseDistance::PairwiseDistance(double p, double eps, bool keepdim, Location where)
     : p_(p), eps_(eps), keepdim_(keepdim) {
-  set_config({{"p", p}, {"eps", eps}, {"keepdim", keepdim}});
-  set_extra_repr({});
+  set_options(*this, where, p, eps, keepdim);
   forward(empty_batch(0), empty_batch(0), where);
 }
 
 Tensor PairwiseDistance::forward(const Tensor& a, const Tensor& b, Location where) const {
   return pairwise_distance(a, b, p_, eps_, keepdim_, where);
 }
+
+void detail::describe_distances(LayerList& list) { list.add<CosineSimilarity, PairwiseDistance>(); }
 
 }  // namespace weft::nn

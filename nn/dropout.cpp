@@ -3,8 +3,7 @@
 #include <array>
 
 #include "../ops/dropout.hpp"
-#include "layer-inl.hpp"
-#include "../tensor/expect-inl.hpp"
+#include "description-inl.hpp"
 
 namespace weft::nn {
 
@@ -16,29 +15,45 @@ auto dropping(Drop op, double p) {
   return [op, p](const Tensor& x, bool training, Location where) { return op(x, p, training, nullptr, where); };
 }
 
-Config checked_config(const std::string& layer, double p, Location where) {
-  if (p >= 0 && p <= 1) return {{"p", p}, {"inplace", false}};
-  raise<ValueError>({.op = ("nn::" + layer).c_str(), .problem = mismatch_text("p", "a number in [0, 1]", p)}, where);
+/// Python's classes have "inplace" too.
+auto described_as(std::string name, std::string function) {
+  return described(std::move(name), std::move(function), option("p", 0.5).between(0, 1), constant("inplace", false));
 }
 
 }  // namespace
 
-Dropout::Dropout(double p, Location where) { set_function(dropping(dropout, p), checked_config("Dropout", p, where)); }
+static auto describe(Of<Dropout>) { return described_as("Dropout", "dropout"); }
+template <int dims>
+static auto describe(Of<ChannelDropout<dims>>) {
+  return described_as(name_for("Dropout", dims), name_for("dropout", dims));
+}
+static auto describe(Of<AlphaDropout>) { return described_as("AlphaDropout", "alpha_dropout"); }
+static auto describe(Of<FeatureAlphaDropout>) { return described_as("FeatureAlphaDropout", "feature_alpha_dropout"); }
+
+Dropout::Dropout(double p, Location where) {
+  set_function(dropping(dropout, p));
+  set_options(*this, where, p);
+}
 
 template <int dims>
 ChannelDropout<dims>::ChannelDropout(double p, Location where) {
-  const std::string name = name_for("Dropout", dims);
-  this->set_function(dropping(std::array{dropout1d, dropout2d, dropout3d}[dims - 1], p), checked_config(name, p, where),
-                     name);
+  this->set_function(dropping(std::array{dropout1d, dropout2d, dropout3d}[dims - 1], p));
+  set_options(*this, where, p);
 }
 WEFT_FOR_DIMS(ChannelDropout)
 
 AlphaDropout::AlphaDropout(double p, Location where) {
-  set_function(dropping(alpha_dropout, p), checked_config("AlphaDropout", p, where));
+  set_function(dropping(alpha_dropout, p));
+  set_options(*this, where, p);
 }
 
 FeatureAlphaDropout::FeatureAlphaDropout(double p, Location where) {
-  set_function(dropping(feature_alpha_dropout, p), checked_config("FeatureAlphaDropout", p, where));
+  set_function(dropping(feature_alpha_dropout, p));
+  set_options(*this, where, p);
+}
+
+void detail::describe_dropouts(LayerList& list) {
+  list.add<Dropout, Dropout1d, Dropout2d, Dropout3d, AlphaDropout, FeatureAlphaDropout>();
 }
 
 }  // namespace weft::nn

@@ -1,6 +1,6 @@
 #include "padding.hpp"
 
-#include "layer-inl.hpp"
+#include "description-inl.hpp"
 #include "../tensor/expect-inl.hpp"
 
 namespace weft::nn {
@@ -29,16 +29,25 @@ Tensor image_for(const Dims& edges) {
 
 }  // namespace
 
+template <int dims, Padding mode>
+static auto describe(Of<detail::EdgePad<dims, mode>>) {
+  constexpr const char* families[] = {"ZeroPad", "ReflectionPad", "ReplicationPad", "CircularPad"};
+  return described(name_for(families[static_cast<int>(mode)], dims), "pad",
+                   required<Dims>("padding").tuple_of(2 * dims).bare());
+}
+template <int dims>
+static auto describe(Of<ConstantPad<dims>>) {
+  return described(name_for("ConstantPad", dims), "pad", required<Dims>("padding").tuple_of(2 * dims),
+                   required<Scalar>("value"));
+}
+
 namespace detail {
 
 template <int dims, Padding mode>
 EdgePad<dims, mode>::EdgePad(const Dims& padding, Location where) {
-  constexpr const char* families[] = {"ZeroPad", "ReflectionPad", "ReplicationPad", "CircularPad"};
-  const std::string name = name_for(families[static_cast<int>(mode)], dims);
-  const Dims edges = all_edges(name, padding, dims, where);
-  this->set_function([edges](const Tensor& x, bool, Location call) { return pad(x, edges, mode, 0, call); },
-                     {{"padding", edges}}, name);
-  this->set_extra_repr(python_tuple(edges));
+  const Dims edges = all_edges(describe(Of<EdgePad>()).name, padding, dims, where);
+  this->set_function([edges](const Tensor& x, bool, Location call) { return pad(x, edges, mode, 0, call); });
+  set_options(*this, where, edges);
   this->forward(image_for(edges), where);
 }
 
@@ -46,11 +55,10 @@ EdgePad<dims, mode>::EdgePad(const Dims& padding, Location where) {
 
 template <int dims>
 ConstantPad<dims>::ConstantPad(const Dims& padding, Scalar value, Location where) {
-  const std::string name = name_for("ConstantPad", dims);
-  const Dims edges = all_edges(name, padding, dims, where);
+  const Dims edges = all_edges(describe(Of<ConstantPad>()).name, padding, dims, where);
   this->set_function(
-      [edges, value](const Tensor& x, bool, Location call) { return pad(x, edges, Padding::constant, value, call); },
-      {{"padding", edges}, {"value", value}}, name);
+      [edges, value](const Tensor& x, bool, Location call) { return pad(x, edges, Padding::constant, value, call); });
+  set_options(*this, where, edges, value);
   this->forward(image_for(edges), where);
 }
 
@@ -59,5 +67,12 @@ WEFT_FOR_DIMS(detail::EdgePad, Padding::constant)
 WEFT_FOR_DIMS(detail::EdgePad, Padding::reflect)
 WEFT_FOR_DIMS(detail::EdgePad, Padding::replicate)
 WEFT_FOR_DIMS(detail::EdgePad, Padding::circular)
+
+template <int dims>
+static void add_paddings(LayerList& list) {
+  list.add<detail::EdgePad<dims, Padding::constant>, detail::EdgePad<dims, Padding::reflect>,
+           detail::EdgePad<dims, Padding::replicate>, detail::EdgePad<dims, Padding::circular>, ConstantPad<dims>>();
+}
+void detail::describe_paddings(LayerList& list) { add_paddings<1>(list), add_paddings<2>(list), add_paddings<3>(list); }
 
 }  // namespace weft::nn

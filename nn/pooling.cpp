@@ -2,32 +2,69 @@
 
 #include <array>
 
-#include "layer-inl.hpp"
+#include "description-inl.hpp"
 
 namespace weft::nn {
 
-namespace {
-
-Attribute given(const Dims& sizes) { return sizes.empty() ? Attribute() : Attribute(sizes); }
-
-const Dims& stride_or_kernel(const Dims& stride, const Dims& kernel_size) {
-  return stride.empty() ? kernel_size : stride;
+template <class O>
+static auto stride_of(Dims O::*stride, int tuple_size = 0) {
+  return option("stride", stride).or_as("kernel_size").tuple_of(tuple_size);
 }
 
-}  // namespace
+template <int dims>
+static auto describe(Of<MaxPool<dims>>) {
+  using O = MaxPoolOptions;
+  return described(name_for("MaxPool", dims), name_for("max_pool", dims), required<Dims>("kernel_size"),
+                   stride_of(&O::stride), option("padding", &O::padding), option("dilation", &O::dilation),
+                   python_option("return_indices", false).hidden(), option("ceil_mode", &O::ceil_mode));
+}
+template <int dims>
+static auto describe(Of<MaxUnpool<dims>>) {
+  using O = UnpoolOptions;
+  return described(name_for("MaxUnpool", dims), name_for("max_unpool", dims),
+                   required<Dims>("kernel_size").tuple_of(dims), stride_of(&O::stride, dims),
+                   option("padding", &O::padding).tuple_of(dims),
+                   option("output_size", &O::output_size).hidden().in_cpp_only());
+}
+template <int dims>
+static auto describe(Of<FractionalMaxPool<dims>>) {
+  using O = FractionalPoolOptions;
+  return described(name_for("FractionalMaxPool", dims), name_for("fractional_max_pool", dims),
+                   required<Dims>("kernel_size").hidden(), option("output_size", &O::output_size).hidden(),
+                   option("output_ratio", &O::output_ratio).hidden(), python_option("return_indices", false).hidden(),
+                   python_option("_random_samples", Attribute()).hidden());
+}
+template <int dims>
+static auto describe(Of<AvgPool<dims>>) {
+  using O = AveragePoolOptions;
+  constexpr int tuple_size = dims == 1 ? 1 : 0;  // as in PyTorch, where only AvgPool1d prints tuples
+  const auto divisor = option("divisor_override", &O::divisor_override).hidden();
+  return described(name_for("AvgPool", dims), name_for("avg_pool", dims),
+                   required<Dims>("kernel_size").tuple_of(tuple_size), stride_of(&O::stride, tuple_size),
+                   option("padding", &O::padding).tuple_of(tuple_size), option("ceil_mode", &O::ceil_mode).hidden(),
+                   option("count_include_pad", &O::count_include_pad).hidden(),
+                   dims == 1 ? divisor.in_cpp_only() : divisor);
+}
+template <int dims>
+static auto describe(Of<LPPool<dims>>) {
+  return described(name_for("LPPool", dims), name_for("lp_pool", dims), required<double>("norm_type"),
+                   required<Dims>("kernel_size"), option("stride", Dims()), option("ceil_mode", false));
+}
+template <int dims>
+static auto describe(Of<AdaptiveAvgPool<dims>>) {
+  return described(name_for("AdaptiveAvgPool", dims), name_for("adaptive_avg_pool", dims),
+                   required<Dims>("output_size"));
+}
+template <int dims>
+static auto describe(Of<AdaptiveMaxPool<dims>>) {
+  return described(name_for("AdaptiveMaxPool", dims), name_for("adaptive_max_pool", dims),
+                   required<Dims>("output_size"), python_option("return_indices", false).hidden());
+}
 
 template <int dims>
 MaxPool<dims>::MaxPool(const Dims& kernel_size, const MaxPoolOptions& options, Location where)
     : kernel_size_(kernel_size), options_(options) {
-  this->set_config({{"kernel_size", kernel_size},
-                    {"stride", given(options.stride)},
-                    {"padding", options.padding},
-                    {"dilation", options.dilation},
-                    {"ceil_mode", options.ceil_mode}});
-  Config shown = this->config();
-  shown.set("stride", stride_or_kernel(options.stride, kernel_size));
-  this->set_extra_repr(shown.text());
-  this->set_class_name(name_for("MaxPool", dims));
+  set_options(*this, where, kernel_size, options);
   forward(empty_batch(dims, 1, reach_of(kernel_size, options.dilation)), where);
 }
 
@@ -45,19 +82,7 @@ ValuesAndIndices MaxPool<dims>::forward_with_indices(const Tensor& x, Location w
 template <int dims>
 MaxUnpool<dims>::MaxUnpool(const Dims& kernel_size, const UnpoolOptions& options, Location where)
     : kernel_size_(kernel_size), options_(options) {
-  // As in PyTorch, which prints one number per dimension.
-  const auto shown = [](const Dims& sizes) {
-    std::array<int64_t, dims> each;
-    each.fill(sizes.empty() ? 0 : sizes[0]);
-    return python_tuple(sizes.size() == 1 ? Dims(each) : sizes);
-  };
-  this->set_config({{"kernel_size", kernel_size},
-                    {"stride", given(options.stride)},
-                    {"padding", options.padding},
-                    {"output_size", given(options.output_size)}});
-  this->set_extra_repr(fmt::format("kernel_size={}, stride={}, padding={}", shown(kernel_size),
-                                   shown(stride_or_kernel(options.stride, kernel_size)), shown(options.padding)));
-  this->set_class_name(name_for("MaxUnpool", dims));
+  set_options(*this, where, kernel_size, options);
   const auto pool = std::array{max_pool1d, max_pool2d, max_pool3d}[dims - 1];
   (void)pool(empty_batch(dims, 1, reach_of(kernel_size)), kernel_size,
              {.stride = options.stride, .padding = options.padding}, where);
@@ -73,11 +98,7 @@ template <int dims>
 FractionalMaxPool<dims>::FractionalMaxPool(const Dims& kernel_size, const FractionalPoolOptions& options,
                                            Location where)
     : kernel_size_(kernel_size), options_(options) {
-  this->set_config({{"kernel_size", kernel_size},
-                    {"output_size", given(options.output_size)},
-                    {"output_ratio", options.output_ratio.empty() ? Attribute() : Attribute(options.output_ratio)}});
-  this->set_extra_repr({});
-  this->set_class_name(name_for("FractionalMaxPool", dims));
+  set_options(*this, where, kernel_size, options);
   const auto pool = std::array{fractional_max_pool2d, fractional_max_pool3d}[dims - 2];
   const Checked reach = Checked(reach_of(kernel_size)) + reach_of(options.output_size);
   (void)pool(empty_batch(dims, 1, reach.fits() ? reach.value() : 0), kernel_size,
@@ -91,51 +112,36 @@ ValuesAndIndices FractionalMaxPool<dims>::forward_with_indices(const Tensor& x, 
 
 template <int dims>
 AvgPool<dims>::AvgPool(const Dims& kernel_size, const AveragePoolOptions& options, Location where) {
-  // As in PyTorch, where only AvgPool1d prints tuples.
-  const auto shown = dims == 1 ? python_tuple : python_sizes;
-  this->set_function(
-      [kernel_size, options](const Tensor& x, bool, Location place) {
-        return std::array{avg_pool1d, avg_pool2d, avg_pool3d}[dims - 1](x, kernel_size, options, place);
-      },
-      {{"kernel_size", kernel_size},
-       {"stride", given(options.stride)},
-       {"padding", options.padding},
-       {"ceil_mode", options.ceil_mode},
-       {"count_include_pad", options.count_include_pad},
-       {"divisor_override", options.divisor_override}},
-      name_for("AvgPool", dims));
-  this->set_extra_repr(fmt::format("kernel_size={}, stride={}, padding={}", shown(kernel_size),
-                                   shown(stride_or_kernel(options.stride, kernel_size)), shown(options.padding)));
+  this->set_function([kernel_size, options](const Tensor& x, bool, Location place) {
+    return std::array{avg_pool1d, avg_pool2d, avg_pool3d}[dims - 1](x, kernel_size, options, place);
+  });
+  set_options(*this, where, kernel_size, options);
   this->forward(empty_batch(dims, 1, reach_of(kernel_size)), where);
 }
 
 template <int dims>
 LPPool<dims>::LPPool(double norm_type, const Dims& kernel_size, const Dims& stride, bool ceil_mode, Location where) {
-  this->set_function(
-      [=](const Tensor& x, bool, Location place) {
-        const auto pool = std::array{lp_pool1d, lp_pool2d, lp_pool3d}[dims - 1];
-        return pool(x, norm_type, kernel_size, stride, ceil_mode, place);
-      },
-      {{"norm_type", norm_type}, {"kernel_size", kernel_size}, {"stride", given(stride)}, {"ceil_mode", ceil_mode}},
-      name_for("LPPool", dims));
+  this->set_function([=](const Tensor& x, bool, Location place) {
+    const auto pool = std::array{lp_pool1d, lp_pool2d, lp_pool3d}[dims - 1];
+    return pool(x, norm_type, kernel_size, stride, ceil_mode, place);
+  });
+  set_options(*this, where, norm_type, kernel_size, stride, ceil_mode);
   this->forward(empty_batch(dims, 1, reach_of(kernel_size)), where);
 }
 
 template <int dims>
 AdaptiveAvgPool<dims>::AdaptiveAvgPool(const Dims& output_size, Location where) {
-  this->set_function(
-      [output_size](const Tensor& x, bool, Location place) {
-        const auto pool = std::array{adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d}[dims - 1];
-        return pool(x, output_size, place);
-      },
-      {{"output_size", output_size}}, name_for("AdaptiveAvgPool", dims));
+  this->set_function([output_size](const Tensor& x, bool, Location place) {
+    const auto pool = std::array{adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d}[dims - 1];
+    return pool(x, output_size, place);
+  });
+  set_options(*this, where, output_size);
   this->forward(empty_batch(dims), where);
 }
 
 template <int dims>
 AdaptiveMaxPool<dims>::AdaptiveMaxPool(const Dims& output_size, Location where) : output_size_(output_size) {
-  this->set_config({{"output_size", output_size}});
-  this->set_class_name(name_for("AdaptiveMaxPool", dims));
+  set_options(*this, where, output_size);
   forward(empty_batch(dims), where);
 }
 
@@ -165,5 +171,12 @@ WEFT_FOR_DIMS(AdaptiveAvgPool)
 template class AdaptiveMaxPool<1>;
 template class AdaptiveMaxPool<2>;
 template class AdaptiveMaxPool<3>;
+
+template <int dims>
+static void add_pools(LayerList& list) {
+  list.add<MaxPool<dims>, MaxUnpool<dims>, AvgPool<dims>, LPPool<dims>, AdaptiveAvgPool<dims>, AdaptiveMaxPool<dims>>();
+  if constexpr (dims > 1) list.add<FractionalMaxPool<dims>>();
+}
+void detail::describe_pools(LayerList& list) { add_pools<1>(list), add_pools<2>(list), add_pools<3>(list); }
 
 }  // namespace weft::nn

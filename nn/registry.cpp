@@ -8,6 +8,7 @@
 #include "../tensor/generator.hpp"
 #include "../tensor/shortened.hpp"
 #include "attribute_value-inl.hpp"
+#include "description-inl.hpp"
 #include "least_elements-inl.hpp"
 #include "lora/low_rank-inl.hpp"
 #include "module_state-inl.hpp"
@@ -50,6 +51,12 @@ ModuleRegistry::ModuleRegistry() : impl_(Shared<Impl>::make()) {}
 const ModuleRegistry& ModuleRegistry::standard() {
   static const ModuleRegistry registry = [] {
     ModuleRegistry all;
+    for (const LayerInfo& layer : detail::described_layers().all()) {
+      const auto make = [build = layer.make](const Config& config, const Children&) {
+        return build(config, Location::none());
+      };
+      all.add_maker(layer.name, make, layer.type, 1, Location::none());
+    }
     detail::add_layers(all);
     detail::add_losses(all);
     return all;

@@ -54,6 +54,7 @@ class ModuleHolder final : public TensorHolder {
 inline ModuleObject& state_of(nb::handle module) { return nb::cast<ModuleObject&>(module.attr("_state")); }
 
 void bind_parametrizations(nb::module_& module);
+void bind_described(nb::module_& module);
 void bind_moe(nb::module_& module);
 void bind_attention(nb::module_& module);
 void bind_multi_transformer(nb::module_& module);

@@ -1,7 +1,6 @@
 // The C++ modules for Python. weft/nn/module.py gives them attributes and PyTorch's names, weft/nn/layers.py the
 // layers.
-#include "../nn/attention/sharded_heads-inl.hpp"
-#include "../nn/batch_norm.hpp"
+#include "../nn/attention/heads_in_parts-inl.hpp"
 #include "../nn/bilinear.hpp"
 #include "../nn/checkpointing.hpp"
 #include "../nn/convolution.hpp"
@@ -465,7 +464,6 @@ void bind_layers(nb::module_& m) {
         return make_layer<nn::RMSNorm>(dims_of(shape), eps, affine);
       },
       nb::arg("shape"), nb::arg("eps").none(), nb::arg("affine"));
-  m.def("_dropout", [](double p) { return make_layer<nn::Dropout>(p); });
   m.def("_conv", [](int64_t in, int64_t out, const Sizes& kernel, const Sizes& stride, nb::object padding,
                     const Sizes& dilation, int64_t groups, bool bias, const std::string& padding_mode) {
     nn::ConvOptions options{.stride = dims_of(stride),
@@ -488,26 +486,12 @@ void bind_layers(nb::module_& m) {
     return make_layer_for<nn::ConvTranspose1d, nn::ConvTranspose2d, nn::ConvTranspose3d>(kernel.size(), in, out,
                                                                                          dims_of(kernel), options);
   });
-  m.def(
-      "_channel_norm",
-      [](bool of_instances, size_t dims, int64_t channels, double eps, std::optional<double> momentum, bool affine,
-         bool track) {
-        const nn::BatchNormSettings settings{eps, momentum, affine, track};
-        return of_instances
-                   ? make_layer_for<nn::InstanceNorm1d, nn::InstanceNorm2d, nn::InstanceNorm3d>(dims, channels,
-                                                                                                settings)
-                   : make_layer_for<nn::BatchNorm1d, nn::BatchNorm2d, nn::BatchNorm3d>(dims, channels, settings);
-      },
-      nb::arg("of_instances"), nb::arg("dims"), nb::arg("channels"), nb::arg("eps"), nb::arg("momentum").none(),
-      nb::arg("affine"), nb::arg("track"));
-  m.def("_group_norm", [](int64_t groups, int64_t channels, double eps, bool affine) {
-    return make_layer<nn::GroupNorm>(groups, channels, eps, affine);
-  });
   m.def("_transformer_block", [](int64_t width, int64_t heads, int64_t hidden, bool causal, double dropout, bool bias) {
     const nn::TransformerBlock block(width, heads,
                                      {.hidden = hidden, .causal = causal, .dropout = dropout, .bias = bias}, here());
     return Layer{block, block};
   });
+  bind_described(m);
   bind_moe(m);
   bind_attention(m);
   bind_multi_transformer(m);

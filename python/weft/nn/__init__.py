@@ -3,12 +3,12 @@
 from weft.nn import functional, init, utils  # noqa: F401
 from weft.nn.containers import ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential  # noqa: F401
 from weft.nn.module import Buffer, Module, NativeModule, Parameter  # noqa: F401
+from weft.nn.described import *  # noqa: F401, F403
 from weft.nn.layers import *  # noqa: F401, F403
 from weft.nn.adaptive_softmax import *  # noqa: F401, F403
 from weft.nn.convolution import *  # noqa: F401, F403
 from weft.nn.lazy import *  # noqa: F401, F403
 from weft.nn.pooling import *  # noqa: F401, F403
-from weft.nn.padding import *  # noqa: F401, F403
 from weft.nn.recurrent import *  # noqa: F401, F403
 from weft.nn.transformer import *  # noqa: F401, F403
 from weft.nn.moe import *  # noqa: F401, F403

@@ -1,21 +1,13 @@
 """Convolutions and the norms of channels as layers, with PyTorch's arguments and first values."""
 
-import operator
-from collections.abc import Iterable
-
 from weft import _core
 from weft.errors import ValueError
 from weft.nn import functional as F
+from weft.nn.described import _WithTensors, _each, described
 from weft.nn.layers import _Layer
 
 __all__ = ["Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "BatchNorm1d",
            "BatchNorm2d", "BatchNorm3d", "GroupNorm", "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d"]
-
-
-def _each(value, dims):
-    """A size for each dimension, of one for all, of one in a tuple, or of as many."""
-    sizes = tuple(map(operator.index, value)) if isinstance(value, Iterable) else (operator.index(value),)
-    return sizes * dims if len(sizes) == 1 else sizes
 
 
 def _check_counts(layer, **options):
@@ -126,18 +118,9 @@ class ConvTranspose3d(_TransposedConvolution):
     dims, function = 3, staticmethod(F.conv_transpose3d)
 
 
-class _ChannelNorm(_Layer):
-    ranks, of_instances = (), False
-
-    def __init__(self, num_features, eps, momentum, affine, track_running_stats, device, dtype):
-        super().__init__(_core._channel_norm(self.of_instances, self.ranks[-1] - 2, num_features, eps, momentum, affine,
-                                             track_running_stats), device, dtype)
-        self.num_features, self.eps, self.momentum = num_features, eps, momentum
-        self.affine, self.track_running_stats = affine, track_running_stats
-        if not affine:
-            self.weight = self.bias = None
-        if not track_running_stats:
-            self.running_mean = self.running_var = self.num_batches_tracked = None
+class _ChannelNorm(_WithTensors):
+    ranks = ()
+    switches = {"affine": ("weight", "bias"), "track_running_stats": ("running_mean", "running_var", "num_batches_tracked")}
 
     def _check(self, input):
         if input.dim() not in self.ranks:
@@ -158,37 +141,12 @@ class _ChannelNorm(_Layer):
 
 
 class _BatchNorm(_ChannelNorm):
-    def __init__(self, num_features, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True, device=None,
-                 dtype=None):
-        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype)
-
     def forward(self, input):
         self._check(input)
         return self._normalize(F.batch_norm, input)
 
 
-class BatchNorm1d(_BatchNorm):
-    """weft.batch_norm of [N, C] or [N, C, L], with running statistics for evaluation."""
-    ranks = (2, 3)
-
-
-class BatchNorm2d(_BatchNorm):
-    """weft.batch_norm of [N, C, H, W], with running statistics for evaluation."""
-    ranks = (4,)
-
-
-class BatchNorm3d(_BatchNorm):
-    """weft.batch_norm of [N, C, D, H, W], with running statistics for evaluation."""
-    ranks = (5,)
-
-
 class _InstanceNorm(_ChannelNorm):
-    of_instances = True
-
-    def __init__(self, num_features, eps=1e-5, momentum=0.1, affine=False, track_running_stats=False, device=None,
-                 dtype=None):
-        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype)
-
     def forward(self, input):
         self._check(input)
         batched = input.dim() == self.ranks[-1]
@@ -196,29 +154,24 @@ class _InstanceNorm(_ChannelNorm):
         return result if batched else result.squeeze(0)
 
 
-class InstanceNorm1d(_InstanceNorm):
-    """weft.instance_norm of [N, C, L] or [C, L]."""
-    ranks = (2, 3)
+def _norm(name, base, ranks, document):
+    globals()[name] = described(name, base, document)
+    globals()[name].ranks = ranks
 
 
-class InstanceNorm2d(_InstanceNorm):
-    """weft.instance_norm of [N, C, H, W] or [C, H, W]."""
-    ranks = (3, 4)
+for _n, _sizes in ((1, "L"), (2, "H, W"), (3, "D, H, W")):
+    _norm(f"BatchNorm{_n}d", _BatchNorm, (2, 3) if _n == 1 else (_n + 2,),
+          f"weft.batch_norm of {'[N, C] or ' * (_n == 1)}[N, C, {_sizes}], with running statistics for evaluation.")
+    _norm(f"InstanceNorm{_n}d", _InstanceNorm, (_n + 1, _n + 2), f"weft.instance_norm of [N, C, {_sizes}] or [C, {_sizes}].")
 
 
-class InstanceNorm3d(_InstanceNorm):
-    """weft.instance_norm of [N, C, D, H, W] or [C, D, H, W]."""
-    ranks = (4, 5)
-
-
-class GroupNorm(_Layer):
+class _GroupNorm(_WithTensors):
     """weft.group_norm of [N, C, ...]."""
 
-    def __init__(self, num_groups, num_channels, eps=1e-5, affine=True, device=None, dtype=None):
-        super().__init__(_core._group_norm(num_groups, num_channels, eps, affine), device, dtype)
-        self.num_groups, self.num_channels, self.eps, self.affine = num_groups, num_channels, eps, affine
-        if not affine:
-            self.weight = self.bias = None
+    switches = {"affine": ("weight", "bias")}
 
     def forward(self, input):
         return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
+
+
+GroupNorm = described("GroupNorm", _GroupNorm, _GroupNorm.__doc__)

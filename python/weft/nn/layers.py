@@ -8,14 +8,14 @@ from collections.abc import Iterable
 from weft import _core
 from weft.errors import ValueError
 from weft.nn import functional as F
+from weft.nn.described import _WithTensors, described
 from weft.nn.module import Module, NativeModule, Parameter
 
-__all__ = ["Linear", "Bilinear", "Embedding", "LayerNorm", "RMSNorm", "Dropout", "Identity", "Flatten", "Unflatten", "Softmax",
-           "Softmin", "Softmax2d", "LogSoftmax", "PReLU", "TransformerBlock", "CrossEntropyLoss", "NLLLoss", "MSELoss",
-           "L1Loss", "HuberLoss", "SmoothL1Loss", "BCEWithLogitsLoss", "BCELoss", "KLDivLoss", "GaussianNLLLoss",
-           "PoissonNLLLoss", "CosineEmbeddingLoss", "HingeEmbeddingLoss", "MarginRankingLoss", "SoftMarginLoss",
-           "MultiMarginLoss", "MultiLabelMarginLoss", "MultiLabelSoftMarginLoss", "TripletMarginLoss",
-           "TripletMarginWithDistanceLoss", "CTCLoss", "LinearCrossEntropyLoss", "CosineSimilarity", "PairwiseDistance"]
+__all__ = ["Linear", "Bilinear", "Embedding", "LayerNorm", "RMSNorm", "PReLU", "TransformerBlock", "CrossEntropyLoss",
+           "NLLLoss", "MSELoss", "L1Loss", "HuberLoss", "SmoothL1Loss", "BCEWithLogitsLoss", "BCELoss", "KLDivLoss",
+           "GaussianNLLLoss", "PoissonNLLLoss", "CosineEmbeddingLoss", "HingeEmbeddingLoss", "MarginRankingLoss",
+           "SoftMarginLoss", "MultiMarginLoss", "MultiLabelMarginLoss", "MultiLabelSoftMarginLoss", "TripletMarginLoss",
+           "TripletMarginWithDistanceLoss", "CTCLoss", "LinearCrossEntropyLoss"]
 
 
 class _Layer(Module):
@@ -130,17 +130,6 @@ class RMSNorm(_Layer):
         return F.rms_norm(input, self.normalized_shape, self.weight, self.eps)
 
 
-class Dropout(_Layer):
-    """In training zeroes each element with probability p and scales the rest."""
-
-    def __init__(self, p=0.5, inplace=False):
-        super().__init__(_core._dropout(p))
-        self.p, self.inplace = p, inplace
-
-    def forward(self, input):
-        return F.dropout(input, self.p, self.training, self.inplace)
-
-
 class TransformerBlock(NativeModule):
     """x + attention(norm1(x)), then x + down(gelu(up(norm2(x)))): the pre-norm block of GPT-2, computed by C++'s layers.
     x is [batch, length, width]; `hidden` is 4 * width where it is 0."""
@@ -151,183 +140,19 @@ class TransformerBlock(NativeModule):
             self.to(device, dtype)
 
 
-class Identity(Module):
-    """x itself."""
-
-    def __init__(self, *_, **__):
-        super().__init__()
+class _PReLU(_WithTensors):
+    """x where it is above 0, else x * weight, which is learned: one number, or one for each channel (dimension 1)."""
 
     def forward(self, input):
-        return input
+        return F.prelu(input, self.weight)
+
+
+PReLU = described("PReLU", _PReLU, _PReLU.__doc__)
 
 
 def _on_meta(*sizes):
     """A tensor for calls that raise the errors of a layer's options."""
     return _core._ops["empty"](sizes, device="meta")
-
-
-def _with_dims(first, last, size=2):
-    """On meta: a tensor of the lowest rank that has dimension `first`, and `last` at it or behind. Dimensions that no
-    tensor has give the largest rank."""
-    if not isinstance(first, numbers.Integral) or not isinstance(last, numbers.Integral):
-        return _on_meta(size)  # its call raises TypeError
-    needed = [-dim if dim < 0 else dim + 1 for dim in (first, last)]
-    rank = first - last if first >= 0 > last else max(needed)
-    return _on_meta(*(size,) * min(rank, 8))
-
-
-class Flatten(Module):
-    """Dimensions start_dim … end_dim as one."""
-
-    def __init__(self, start_dim=1, end_dim=-1):
-        super().__init__()
-        self.start_dim, self.end_dim = start_dim, end_dim
-        Flatten.forward(self, _with_dims(start_dim, end_dim))
-
-    def forward(self, input):
-        return input.flatten(self.start_dim, self.end_dim)
-
-    def extra_repr(self):
-        return f"start_dim={self.start_dim}, end_dim={self.end_dim}"
-
-
-class Unflatten(Module):
-    """Dimension dim as several."""
-
-    def __init__(self, dim, unflattened_size):
-        super().__init__()
-        self.dim, self.unflattened_size = dim, unflattened_size
-        sizes = unflattened_size if isinstance(unflattened_size, (tuple, list)) else ()
-        is_sizes = all(isinstance(size, numbers.Integral) for size in sizes)
-        product = math.prod(max(size, int(size == -1)) for size in sizes) if is_sizes else 1
-        Unflatten.forward(self, _with_dims(dim, dim, product if product < 1 << 62 else 1))
-
-    def forward(self, input):
-        return input.unflatten(self.dim, self.unflattened_size)
-
-    def extra_repr(self):
-        return f"dim={self.dim}, unflattened_size={self.unflattened_size}"
-
-
-class Softmax(Module):
-    _function = staticmethod(F.softmax)
-
-    def __init__(self, dim=None):
-        super().__init__()
-        self.dim = dim
-        if dim is not None:
-            Softmax.forward(self, _with_dims(dim, dim))
-
-    def forward(self, input):
-        return self._function(input, self.dim)
-
-    def extra_repr(self):
-        return f"dim={self.dim}"
-
-
-class LogSoftmax(Softmax):
-    _function = staticmethod(F.log_softmax)
-
-
-class Softmin(Softmax):
-    _function = staticmethod(F.softmin)
-
-
-class Softmax2d(Module):
-    """softmax over the channels of [N, C, H, W] or [C, H, W]."""
-
-    def forward(self, input):
-        if input.ndim not in (3, 4):
-            raise ValueError(f"Softmax2d(): input: expected 3 or 4 dimensions, got {input.ndim}")
-        return F.softmax(input, -3)
-
-
-class PReLU(Module):
-    """x where it is above 0, else x * weight, which is learned: one number, or one for each channel (dimension 1)."""
-
-    def __init__(self, num_parameters=1, init=0.25, device=None, dtype=None):
-        super().__init__()
-        if not isinstance(num_parameters, numbers.Integral):
-            raise TypeError(f"PReLU(): argument 'num_parameters': expected an int, got {type(num_parameters).__name__}")
-        if num_parameters < 1:
-            raise ValueError(f"PReLU(): argument 'num_parameters': expected at least 1, got {num_parameters}")
-        self.num_parameters = num_parameters
-        self.weight = Parameter(_core._ops["full"]((num_parameters,), init, dtype=dtype or _core.float32, device=device))
-
-    def forward(self, input):
-        return F.prelu(input, self.weight)
-
-    def extra_repr(self):
-        return f"num_parameters={self.num_parameters}"
-
-
-def _empty_batch(dims, reach=0):
-    """[0, 1, n, n, …] on meta for calls that raise the errors of a layer's options; n is at least `reach` and 2¹⁵."""
-    return _on_meta(0, 1, *(max(reach, 1 << 15),) * dims)
-
-
-class _Activation(Module):
-    """A function of one tensor; its options are attributes. `shown` are those that it prints, `bare` those without a
-    name."""
-
-    shown, bare = None, ("lambd",)
-
-    def __init__(self, *values, **options):
-        self._set_options(values, options)
-        self._call_once()
-
-    def _call_once(self):
-        """Raises the errors that follow from the options alone."""
-        dim = getattr(self, "dim", None)
-        _Activation.forward(self, _empty_batch(0) if dim is None else _with_dims(dim, dim))
-
-    def _set_options(self, values, options):
-        Module.__init__(self)
-        name, known = type(self).__name__, type(self).options
-        if len(values) > len(known):
-            raise TypeError(f"{name}() takes at most {len(known)} positional arguments, {len(values)} were given")
-        given = dict(zip(known, values))
-        for key in options:
-            if key not in known or key in given:
-                raise TypeError(f"{name}() got an unexpected keyword argument '{key}'")
-        for key, value in {**known, **given, **options}.items():
-            if value is ...:
-                raise TypeError(f"{name}() misses the required argument '{key}'")
-            setattr(self, key, value)
-
-    def forward(self, input):
-        options = {key: getattr(self, key) for key in type(self).options}
-        if not options.get("inplace", True):
-            del options["inplace"]
-        return type(self).function(input, **options)
-
-    def get_config(self):
-        return {key: getattr(self, key) for key in type(self).options if key != "inplace"}
-
-    def extra_repr(self):
-        keys = [key for key in self.options if key not in ("inplace", "return_indices")] if self.shown is None else self.shown
-        texts = [repr(getattr(self, key)) if key in self.bare else f"{key}={getattr(self, key)!r}" for key in keys]
-        return ", ".join(texts + ["inplace=True"] * (self.shown is None and bool(getattr(self, "inplace", False))))
-
-
-_inplace = {"inplace": False}
-# The class, the function, and its options; `...` is one that must be given.
-for _name, (_function, _options) in {
-        "ReLU": ("relu", _inplace), "ReLU6": ("relu6", _inplace), "SiLU": ("silu", _inplace), "Mish": ("mish", _inplace),
-        "SELU": ("selu", _inplace), "Hardswish": ("hardswish", _inplace), "Hardsigmoid": ("hardsigmoid", _inplace),
-        "ELU": ("elu", {"alpha": 1.0, **_inplace}), "CELU": ("celu", {"alpha": 1.0, **_inplace}),
-        "LeakyReLU": ("leaky_relu", {"negative_slope": 0.01, **_inplace}),
-        "Hardtanh": ("hardtanh", {"min_val": -1.0, "max_val": 1.0, **_inplace}),
-        "Threshold": ("threshold", {"threshold": ..., "value": ..., **_inplace}),
-        "Softshrink": ("softshrink", {"lambd": 0.5}), "Hardshrink": ("hardshrink", {"lambd": 0.5}),
-        "Softplus": ("softplus", {"beta": 1.0, "threshold": 20.0}), "GELU": ("gelu", {"approximate": "none"}),
-        "GLU": ("glu", {"dim": -1}), "Tanh": ("tanh", {}), "Sigmoid": ("sigmoid", {}), "LogSigmoid": ("logsigmoid", {}),
-        "Softsign": ("softsign", {}), "Tanhshrink": ("tanhshrink", {})}.items():
-    globals()[_name] = type(_name, (_Activation,), {
-        "function": staticmethod(getattr(F, _function)), "options": _options, "__module__": __name__,
-        "__doc__": getattr(F, _function).__doc__})
-    __all__.append(_name)
-globals()["Hardswish"].shown = ()
 
 
 def _check_types(name, defaults, options):
@@ -478,29 +303,3 @@ class LinearCrossEntropyLoss(Module):
         return (f"in_features={self.linear.in_features}, num_classes={self.num_classes}, out_features={self.out_features}, "
                 f"bias={self.linear.bias is not None}, reduction={self.reduction}, ignore_index={self.ignore_index}, "
                 f"label_smoothing={self.label_smoothing}, options={self.options}")
-
-
-class CosineSimilarity(Module):
-    """The cosine of the angle between two tensors along dim."""
-
-    def __init__(self, dim=1, eps=1e-8):
-        super().__init__()
-        self.dim, self.eps = dim, eps
-        CosineSimilarity.forward(self, _with_dims(dim, dim), _with_dims(dim, dim))
-
-    def forward(self, x1, x2):
-        return F.cosine_similarity(x1, x2, self.dim, self.eps)
-
-
-class PairwiseDistance(Module):
-    """The p-norm of the difference of two tensors along the last dimension."""
-
-    def __init__(self, p=2.0, eps=1e-6, keepdim=False):
-        super().__init__()
-        if math.isnan(p):
-            raise ValueError("PairwiseDistance(): argument 'p': expected a number, got nan")
-        self.norm, self.eps, self.keepdim = p, eps, keepdim
-        PairwiseDistance.forward(self, _empty_batch(0), _empty_batch(0))
-
-    def forward(self, x1, x2):
-        return F.pairwise_distance(x1, x2, self.norm, self.eps, self.keepdim)

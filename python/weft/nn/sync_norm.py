@@ -12,11 +12,12 @@ class SyncBatchNorm(convolution._BatchNorm):
     """Batch norm of [N, C, ...] over the batches of all ranks of a group of weft.distributed. Without other ranks, and in
     evaluation, it is a batch norm."""
 
-    ranks = (2, 3, 4, 5)
+    ranks, description, options = (2, 3, 4, 5), "BatchNorm3d", convolution.BatchNorm3d.options
 
     def __init__(self, num_features, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True, process_group=None,
                  device=None, dtype=None):
-        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype)
+        self._set_options(num_features=num_features, eps=eps, momentum=momentum, affine=affine,
+                          track_running_stats=track_running_stats, device=device, dtype=dtype)
         if process_group is not None and not hasattr(process_group, "rank"):
             raise TypeError("SyncBatchNorm(): argument 'process_group': expected a group of weft.distributed, got "
                             f"{type(process_group).__name__}")

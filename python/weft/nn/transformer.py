@@ -6,7 +6,8 @@ from weft import _core
 from weft.errors import ValueError
 from weft.nn import functional as F, init
 from weft.nn.containers import ModuleList
-from weft.nn.layers import Dropout, LayerNorm, Linear, _Layer
+from weft.nn.described import Dropout
+from weft.nn.layers import LayerNorm, Linear, _Layer
 from weft.nn.module import Module
 
 __all__ = ["MultiheadAttention", "TransformerEncoderLayer", "TransformerDecoderLayer", "TransformerEncoder",
