@@ -4,8 +4,7 @@
 #include <array>
 #include <type_traits>
 
-#include "../tensor/checked.hpp"
-#include "layer-inl.hpp"
+#include "description-inl.hpp"
 #include "../tensor/expect-inl.hpp"
 
 namespace weft::nn {
@@ -58,8 +57,6 @@ void check_steps(const std::string& layer, int dims, const Options& options, Loc
 
 void check_sizes(const std::string& layer, int64_t in, int64_t out, const Dims& kernel, int dims, int64_t groups,
                  Location where) {
-  check_size(layer, "in", in, where);
-  check_size(layer, "out", out, where);
   for (const int64_t size : kernel) check_at_least(layer, "kernel", size, 1, where);
   if (kernel.size() != dims) {
     raise_value(layer, mismatch_text("kernel", fmt::format("{} sizes", dims), kernel.size()), where);
@@ -94,21 +91,6 @@ std::string options_text(int64_t in, int64_t out, const Dims& kernel, const Opti
   return text;
 }
 
-template <class Options>
-Config config_of(int64_t in, int64_t out, const Dims& kernel, const Options& options) {
-  Config config{{"in_channels", in}, {"out_channels", out}, {"kernel_size", kernel}, {"stride", options.stride}};
-  const ConvolutionPadding padding = options.padding;
-  config.set("padding", padding.same ? Attribute("same") : Attribute(padding.sizes));
-  if constexpr (transposed<Options>) config.set("output_padding", options.output_padding);
-  config.set("dilation", options.dilation);
-  config.set("groups", options.groups);
-  config.set("bias", options.bias);
-  if constexpr (!transposed<Options>) {
-    config.set("padding_mode", padding_modes[static_cast<size_t>(options.padding_mode)]);
-  }
-  return config;
-}
-
 /// Edges for weft::pad, last dimension first, if that does the padding; else empty.
 Dims edges_of(const std::string& layer, const ConvOptions& options, const Dims& kernel, Location where) {
   if (options.padding.same && !all_are(options.stride, 1)) {
@@ -141,6 +123,32 @@ TransposedConvolutionOptions for_op(const ConvTransposeOptions& o) {
 
 }  // namespace
 
+template <int dims>
+static auto convolution() {
+  using O = ConvOptions;
+  return described(name_for("Conv", dims), "", required<int64_t>("in_channels").at_least(0),
+                   required<int64_t>("out_channels").at_least(0), required<Dims>("kernel_size").tuple_of(dims),
+                   option("stride", &O::stride).tuple_of(dims), option("padding", &O::padding).tuple_of(dims).hidden(),
+                   option("dilation", &O::dilation).tuple_of(dims), option("groups", &O::groups),
+                   option("bias", &O::bias), option("padding_mode", &O::padding_mode, padding_modes));
+}
+template <int dims>
+static auto transposed_convolution() {
+  using O = ConvTransposeOptions;
+  return described(name_for("ConvTranspose", dims), "", required<int64_t>("in_channels").at_least(0),
+                   required<int64_t>("out_channels").at_least(0), required<Dims>("kernel_size").tuple_of(dims),
+                   option("stride", &O::stride).tuple_of(dims), option("padding", &O::padding).tuple_of(dims),
+                   option("output_padding", &O::output_padding).tuple_of(dims),
+                   option("dilation", &O::dilation).tuple_of(dims).python_at(8), option("groups", &O::groups),
+                   option("bias", &O::bias), python_option("padding_mode", "zeros"));
+}
+static auto describe(Of<Conv1d>) { return convolution<1>(); }
+static auto describe(Of<Conv2d>) { return convolution<2>(); }
+static auto describe(Of<Conv3d>) { return convolution<3>(); }
+static auto describe(Of<ConvTranspose1d>) { return transposed_convolution<1>(); }
+static auto describe(Of<ConvTranspose2d>) { return transposed_convolution<2>(); }
+static auto describe(Of<ConvTranspose3d>) { return transposed_convolution<3>(); }
+
 namespace detail {
 
 template <class Self, int dims, class Options>
@@ -149,9 +157,9 @@ Convolution<Self, dims, Options>::Convolution(int64_t in, int64_t out, const Dim
     : options_(options) {
   const std::string layer = "nn::" + this->class_name();
   const Dims sizes = for_each_dim(kernel, dims);
+  set_options_of<Self>(*this, where, in, out, sizes, options);
   check_sizes(layer, in, out, sizes, dims, options.groups, where);
   check_steps(layer, dims, options, where);
-  this->set_config(config_of(in, out, sizes, options));
   this->set_extra_repr(options_text(in, out, sizes, options));
   if constexpr (!transposed<Options>) {
     edges_ = edges_of(layer, options, sizes, where);
@@ -193,5 +201,9 @@ template class detail::Convolution<Conv3d, 3, ConvOptions>;
 template class detail::Convolution<ConvTranspose1d, 1, ConvTransposeOptions>;
 template class detail::Convolution<ConvTranspose2d, 2, ConvTransposeOptions>;
 template class detail::Convolution<ConvTranspose3d, 3, ConvTransposeOptions>;
+
+void detail::describe_convolutions(LayerList& list) {
+  list.add<Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d>();
+}
 
 }  // namespace weft::nn

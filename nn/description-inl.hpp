@@ -18,6 +18,8 @@
 #include "layer-inl.hpp"
 #include "module_state-inl.hpp"
 #include "registry.hpp"
+#include "../ops/convolution.hpp"
+#include "../tensor/call.hpp"
 
 namespace weft::nn {
 
@@ -151,6 +153,9 @@ inline Attribute attribute_of(const OptionFacts& facts, const Dims& value, const
 inline Attribute attribute_of(const OptionFacts&, const std::vector<double>& value, const std::vector<double>&) {
   return value.empty() ? Attribute() : Attribute(value);
 }
+inline Attribute attribute_of(const OptionFacts&, const ConvolutionPadding& value, const ConvolutionPadding&) {
+  return value.same ? Attribute("same") : Attribute(value.sizes);
+}
 template <class T>
 Attribute attribute_of(const OptionFacts& facts, const T& value, const T&) {
   if constexpr (std::is_enum_v<T> || std::is_same_v<T, bool>) {
@@ -173,6 +178,11 @@ typename Field::Value value_in(const Field& field, const Config& config, Locatio
   }
   if constexpr (std::is_enum_v<T>) {
     return field.otherwise;
+  } else if constexpr (std::is_same_v<T, ConvolutionPadding>) {
+    const Attribute* padding = config.find(name);
+    const bool is_word = padding != nullptr && padding->type() == Attribute::Type::text;
+    if (is_word) return T(padding->to<std::string>(), where);
+    return config.get_or<std::optional<Dims>>(name, {}, where).value_or(field.otherwise.sizes);
   } else if constexpr (is_optional<T>) {
     return config.get_or<T>(name, field.otherwise, where);
   } else {
@@ -234,7 +244,7 @@ void set_options(const L& layer, Location where, const Values&... values) {
 
 /// An option for Python.
 struct OptionInfo {
-  enum class Kind : uint8_t { flag, whole, real, text, sizes, reals, tensor };
+  enum class Kind : uint8_t { flag, whole, real, text, sizes, reals, tensor, padding };
   OptionFacts facts;
   Kind kind;
   /// The default; none if the option is required.
@@ -258,7 +268,8 @@ constexpr OptionInfo::Kind kind_of_option() {
   else if constexpr (std::is_floating_point_v<T> || std::is_same_v<T, std::optional<double>> ||
                      std::is_same_v<T, Scalar>)
     return Kind::real;
-  else if constexpr (std::is_enum_v<T>) return Kind::text;
+  else if constexpr (std::is_enum_v<T> || std::is_same_v<T, const char*>) return Kind::text;
+  else if constexpr (std::is_same_v<T, ConvolutionPadding>) return Kind::padding;
   else if constexpr (std::is_same_v<T, Dims>) return Kind::sizes;
   else if constexpr (std::is_same_v<T, std::vector<double>>) return Kind::reals;
   else return Kind::tensor;
@@ -279,6 +290,7 @@ L layer_of(const Config& config, Location where) {
     if constexpr (std::is_constructible_v<L, T..., Location>) {
       return std::make_from_tuple<L>(std::tuple_cat(std::move(arguments), std::tuple(where)));
     } else {
+      const CallScope call("nn::ModuleRegistry::build", where);  // for the location of errors
       return std::make_from_tuple<L>(std::move(arguments));
     }
   };
@@ -344,6 +356,7 @@ WEFT_API const LayerList& described_layers();
 
 void describe_activations(LayerList& list);
 void describe_bilinear(LayerList& list);
+void describe_convolutions(LayerList& list);
 void describe_distances(LayerList& list);
 void describe_dropouts(LayerList& list);
 void describe_layers(LayerList& list);

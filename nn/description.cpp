@@ -58,6 +58,13 @@ const LayerList& detail::described_layers() {
     describe_rearrangements(all);
     describe_distances(all);
     describe_norms(all);
+    describe_layers(all);
+    describe_bilinear(all);
+    describe_convolutions(all);
+    describe_recurrent(all);
+    describe_multihead_attention(all);
+    describe_self_attention(all);
+    describe_transformer_block(all);
     return all;
   }();
   return list;

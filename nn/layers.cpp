@@ -1,5 +1,6 @@
 #include "layers.hpp"
 
+#include "description-inl.hpp"
 #include "../ops/create.hpp"
 #include "../ops/index.hpp"
 #include "../ops/matmul.hpp"
@@ -11,14 +12,44 @@
 
 namespace weft::nn {
 
+static auto describe(Of<Linear>) {
+  return described("Linear", "", required<int64_t>("in_features").at_least(0),
+                   required<int64_t>("out_features").at_least(0), option("bias", true));
+}
+static auto describe(Of<Embedding>) {
+  using O = EmbeddingOptions;
+  return described("Embedding", "", required<int64_t>("num_embeddings").at_least(0).bare(),
+                   required<int64_t>("embedding_dim").at_least(0).bare(),
+                   option("padding_idx", &O::padding_idx).if_set(), python_option("max_norm", std::optional<double>()),
+                   python_option("norm_type", 2.0), python_option("scale_grad_by_freq", false),
+                   option("sparse", &O::sparse).if_set(), python_option("_weight", Attribute()),
+                   python_option("_freeze", false));
+}
+static auto describe(Of<EmbeddingBag>) {
+  using O = EmbeddingBagOptions;
+  return described("EmbeddingBag", "", required<int64_t>("num_embeddings").at_least(0).bare(),
+                   required<int64_t>("embedding_dim").at_least(0).bare(),
+                   option("max_norm", &O::max_norm).at_least(0).hidden(), option("norm_type", &O::norm_type).hidden(),
+                   python_option("scale_grad_by_freq", false), option("mode", &O::mode, bag_modes),
+                   option("include_last_offset", &O::include_last_offset).hidden(),
+                   option("padding_idx", &O::padding_idx).if_set(), option("sparse", &O::sparse).hidden().python_at(6),
+                   python_option("_weight", Attribute()).python_at(7));
+}
+static auto describe(Of<LayerNorm>) {
+  return described("LayerNorm", "", required<Dims>("normalized_shape").tuple_of(1).bare(), option("eps", 1e-5),
+                   option("elementwise_affine", true), option("bias", true));
+}
+static auto describe(Of<RMSNorm>) {
+  return described("RMSNorm", "", required<Dims>("normalized_shape").tuple_of(1).bare(),
+                   option("eps", std::optional<double>()), option("elementwise_affine", true));
+}
+
 Linear::Linear(int64_t in, int64_t out, bool with_bias, Location where) {
-  check_size("nn::Linear", "in", in, where);
-  check_size("nn::Linear", "out", out, where);
+  set_options(*this, where, in, out, with_bias);
   weight = uniform_by_width({out, in}, in, where);
   if (with_bias) bias = uniform_by_width(out, in, where);
   register_parameter("weight", weight);
   register_parameter("bias", bias);
-  set_config({{"in_features", in}, {"out_features", out}, {"bias", with_bias}});
 }
 
 Tensor Linear::forward(const Tensor& x, Location where) const {
@@ -53,16 +84,10 @@ void check_shape(const char* layer, const Dims& shape, Location where) {
 
 Embedding::Embedding(int64_t count, int64_t width, const EmbeddingOptions& options, double deviation, Location where)
     : options_(options) {
-  check_size("nn::Embedding", "count", count, where);
-  check_size("nn::Embedding", "width", width, where);
-  const std::optional<int64_t> padding = options_.padding_idx =
-      padding_row("nn::Embedding", options.padding_idx, count, where);
-  weight = table(count, width, deviation, padding, where);
+  options_.padding_idx = padding_row("nn::Embedding", options.padding_idx, count, where);
+  set_options(*this, where, count, width, options_);
+  weight = table(count, width, deviation, options_.padding_idx, where);
   register_parameter("weight", weight);
-  set_config(
-      {{"num_embeddings", count}, {"embedding_dim", width}, {"padding_idx", padding}, {"sparse", options.sparse}});
-  set_extra_repr(fmt::format("{}, {}{}{}", count, width, padding ? fmt::format(", padding_idx={}", *padding) : "",
-                             options.sparse ? ", sparse=True" : ""));
 }
 
 Tensor Embedding::forward(const Tensor& indices, Location where) const {
@@ -75,27 +100,12 @@ Tensor Embedding::forward(const Tensor& indices, Location where) const {
 
 EmbeddingBag::EmbeddingBag(int64_t count, int64_t width, const EmbeddingBagOptions& options, Location where)
     : options_(options) {
-  check_size("nn::EmbeddingBag", "count", count, where);
-  check_size("nn::EmbeddingBag", "width", width, where);
-  if (options.max_norm && !(*options.max_norm >= 0)) {
-    raise<ValueError>({.op = "nn::EmbeddingBag", .problem = mismatch_text("max_norm", "at least 0", *options.max_norm)},
-                      where);
-  }
-  const std::optional<int64_t> padding = padding_row("nn::EmbeddingBag", options.padding_idx, count, where);
-  weight = table(count, width, 1, padding, where);
+  options_.padding_idx = padding_row("nn::EmbeddingBag", options.padding_idx, count, where);
+  set_options(*this, where, count, width, options_);
+  weight = table(count, width, 1, options_.padding_idx, where);
   register_parameter("weight", weight);
-  const std::string_view mode = bag_modes[static_cast<size_t>(options.mode)];
-  set_config({{"num_embeddings", count},
-              {"embedding_dim", width},
-              {"max_norm", options.max_norm},
-              {"norm_type", options.norm_type},
-              {"mode", mode},
-              {"include_last_offset", options.include_last_offset},
-              {"padding_idx", padding},
-              {"sparse", options.sparse}});
-  set_extra_repr(fmt::format(
-      "{}, {}, mode='{}'{}{}{}", count, width, mode, padding ? fmt::format(", padding_idx={}", *padding) : "",
-      options.max_norm ? ", max_norm=" + python_float(*options.max_norm) : "", options.sparse ? ", sparse=True" : ""));
+  const std::string most = options.max_norm ? ", max_norm=" + python_float(*options.max_norm) : "";
+  set_extra_repr(extra_repr() + most + (options.sparse ? ", sparse=True" : ""));
 }
 
 Tensor EmbeddingBag::forward(const Tensor& indices, const Tensor& offsets, const Tensor& per_sample_weights,
@@ -110,13 +120,11 @@ LayerNorm::LayerNorm(const Dims& shape, double eps, bool affine, bool with_bias,
     : shape_(shape), eps_(eps) {
   check_shape("nn::LayerNorm", shape, where);
   with_bias = with_bias && affine;
+  set_options(*this, where, shape, eps, affine, with_bias);
   if (affine) weight = ones(shape, {}, where);
   if (with_bias) bias = zeros(shape, {}, where);
   register_parameter("weight", weight);
   register_parameter("bias", bias);
-  set_config({{"normalized_shape", shape}, {"eps", eps}, {"elementwise_affine", affine}, {"bias", with_bias}});
-  set_extra_repr(fmt::format("{}, eps={}, elementwise_affine={}, bias={}", python_tuple(shape), python_float(eps),
-                             python_bool(affine), python_bool(with_bias)));
 }
 
 Tensor LayerNorm::forward(const Tensor& x, Location where) const {
@@ -125,15 +133,15 @@ Tensor LayerNorm::forward(const Tensor& x, Location where) const {
 
 RMSNorm::RMSNorm(const Dims& shape, std::optional<double> eps, bool affine, Location where) : shape_(shape), eps_(eps) {
   check_shape("nn::RMSNorm", shape, where);
+  set_options(*this, where, shape, eps, affine);
   if (affine) weight = ones(shape, {}, where);
   register_parameter("weight", weight);
-  set_config({{"normalized_shape", shape}, {"eps", eps}, {"elementwise_affine", affine}});
-  set_extra_repr(fmt::format("{}, eps={}, elementwise_affine={}", python_tuple(shape),
-                             eps ? python_float(*eps) : "None", python_bool(affine)));
 }
 
 Tensor RMSNorm::forward(const Tensor& x, Location where) const {
   return rms_norm(x, shape_, borrowed(weight, where), eps_, RmsCast::once, where);
 }
+
+void detail::describe_layers(LayerList& list) { list.add<Linear, Embedding, EmbeddingBag, LayerNorm, RMSNorm>(); }
 
 }  // namespace weft::nn

@@ -30,6 +30,7 @@ nb::object object_of(const Attribute& value) {
 /// A dict for each option, in the order of the signature in Python.
 nb::list options_of(const nn::LayerInfo& layer) {
   nb::list options;
+  std::vector<std::pair<int, nb::dict>> moved;
   for (const nn::OptionInfo& option : layer.options) {
     const nn::OptionFacts& facts = option.facts;
     nb::dict described;
@@ -46,8 +47,9 @@ nb::list options_of(const nn::LayerInfo& layer) {
     described["tuple_size"] = facts.tuple_size;
     described["or_as"] = facts.otherwise;
     if (facts.python_index < 0) options.append(described);
-    else options.insert(facts.python_index, described);
+    else moved.emplace_back(facts.python_index, described);
   }
+  for (const auto& [index, described] : moved) options.insert(index, described);
   return options;
 }
 
@@ -108,6 +110,8 @@ std::optional<Attribute> attribute_from(Kind kind, nb::handle value) {
     case Kind::reals:
       if (const auto one = number(value)) return one;
       return list_of<double>(value, number);
+    case Kind::padding:
+      return attribute_from(PyUnicode_Check(value.ptr()) ? Kind::text : Kind::sizes, value);
     case Kind::tensor:
       if (is_tensor(value.ptr())) return Attribute();
   }
@@ -115,8 +119,10 @@ std::optional<Attribute> attribute_from(Kind kind, nb::handle value) {
 }
 
 const char* words_for(Kind kind) {
-  constexpr const char* words[] = {
-      "a bool", "an int", "a number", "a str", "an int or ints", "a number or numbers", "a Tensor or None"};
+  constexpr const char* words[] = {"a bool",           "an int",
+                                   "a number",         "a str",
+                                   "an int or ints",   "a number or numbers",
+                                   "a Tensor or None", "an int, ints or a str"};
   return words[static_cast<size_t>(kind)];
 }
 

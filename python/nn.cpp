@@ -1,14 +1,11 @@
 // The C++ modules for Python. weft/nn/module.py gives them attributes and PyTorch's names, weft/nn/layers.py the
 // layers.
 #include "../nn/attention/heads_in_parts-inl.hpp"
-#include "../nn/bilinear.hpp"
 #include "../nn/checkpointing.hpp"
-#include "../nn/convolution.hpp"
 #include "../nn/freeze.hpp"
 #include "../nn/layers.hpp"
 #include "../nn/lora/low_rank-inl.hpp"
 #include "../nn/module_state-inl.hpp"
-#include "../nn/recurrent.hpp"
 #include "../nn/summary.hpp"
 #include "../nn/transformer.hpp"
 #include "../ops/detail/write.hpp"
@@ -334,30 +331,6 @@ Tensor compute_with_forms(const ModuleObject& self, Compute&& compute) {
 
 // ---- layers ----
 
-template <class L, class... Arguments>
-Layer make_layer(Arguments&&... arguments) {
-  return {L(std::forward<Arguments>(arguments)..., here()), {}};
-}
-
-/// The layer for so many spatial dimensions.
-template <class One, class Two, class Three, class... Arguments>
-Layer make_layer_for(size_t dims, const Arguments&... arguments) {
-  if (dims == 1) return make_layer<One>(arguments...);
-  if (dims == 2) return make_layer<Two>(arguments...);
-  return make_layer<Three>(arguments...);
-}
-
-/// ValueError for another word; Python names the choices before.
-Padding padding_mode_of(std::string_view word) {
-  if (word == "zeros") return Padding::constant;
-  if (word == "reflect") return Padding::reflect;
-  if (word == "replicate") return Padding::replicate;
-  if (word == "circular") return Padding::circular;
-  throw_error(PyExc_ValueError, "there is no such padding_mode");
-}
-
-Dims dims_of(const std::vector<int64_t>& sizes) { return Dims(std::span<const int64_t>(sizes)); }
-
 using MaybeTensor = std::optional<Tensor>;
 
 std::pair<Tensor, MaybeTensor> attend(const Tensor& query, const Tensor& key, const Tensor& value, int64_t heads,
@@ -418,74 +391,10 @@ void bind_sequence_layers(nb::module_& m) {
         nb::arg("attn_mask").none(), nb::arg("q_proj_weight").none(), nb::arg("k_proj_weight").none(),
         nb::arg("v_proj_weight").none(), nb::arg("average_attn_weights"), nb::arg("is_causal"),
         nb::arg("layer") = nb::none(), nb::arg("out_proj") = nb::none());
-  m.def("_recurrent", [](const std::string& kind, int64_t in, int64_t hidden, int64_t layers, bool bias,
-                         bool batch_first, double dropout, bool bidirectional, int64_t proj_size) {
-    if (kind == "LSTM") {
-      return make_layer<nn::LSTM>(in, hidden,
-                                  nn::LSTMOptions{layers, bias, batch_first, dropout, bidirectional, proj_size});
-    }
-    if (kind == "GRU") {
-      return make_layer<nn::GRU>(in, hidden,
-                                 nn::RecurrentLayerOptions{layers, bias, batch_first, dropout, bidirectional});
-    }
-    return make_layer<nn::RNN>(in, hidden,
-                               nn::RNNOptions{layers, kind == "RELU", bias, batch_first, dropout, bidirectional});
-  });
-  m.def("_recurrent_cell", [](const std::string& kind, int64_t in, int64_t hidden, bool bias) {
-    if (kind == "LSTM") return make_layer<nn::LSTMCell>(in, hidden, bias);
-    if (kind == "GRU") return make_layer<nn::GRUCell>(in, hidden, bias);
-    return make_layer<nn::RNNCell>(in, hidden, bias, kind == "RELU");
-  });
-  m.def("_multihead_attention", [](int64_t width, int64_t heads, double dropout, bool bias, bool add_bias_kv,
-                                   bool add_zero_attn, int64_t kdim, int64_t vdim, bool batch_first) {
-    const nn::MultiheadAttentionOptions options{dropout, bias, add_bias_kv, add_zero_attn, kdim, vdim, batch_first};
-    return make_layer<nn::MultiheadAttention>(width, heads, options);
-  });
 }
 
 void bind_layers(nb::module_& m) {
-  using Sizes = std::vector<int64_t>;
   nb::class_<Layer>(m, "_Layer");
-  m.def("_linear", [](int64_t in, int64_t out, bool bias) { return make_layer<nn::Linear>(in, out, bias); });
-  m.def("_bilinear",
-        [](int64_t in1, int64_t in2, int64_t out, bool bias) { return make_layer<nn::Bilinear>(in1, in2, out, bias); });
-  m.def(
-      "_embedding",
-      [](int64_t count, int64_t width, std::optional<int64_t> padding, bool sparse) {
-        return make_layer<nn::Embedding>(count, width, EmbeddingOptions{padding, sparse}, 1.0);
-      },
-      nb::arg(), nb::arg(), nb::arg().none(), nb::arg());
-  m.def("_layer_norm", [](const Sizes& shape, double eps, bool affine, bool bias) {
-    return make_layer<nn::LayerNorm>(dims_of(shape), eps, affine, bias);
-  });
-  m.def(
-      "_rms_norm",
-      [](const Sizes& shape, std::optional<double> eps, bool affine) {
-        return make_layer<nn::RMSNorm>(dims_of(shape), eps, affine);
-      },
-      nb::arg("shape"), nb::arg("eps").none(), nb::arg("affine"));
-  m.def("_conv", [](int64_t in, int64_t out, const Sizes& kernel, const Sizes& stride, nb::object padding,
-                    const Sizes& dilation, int64_t groups, bool bias, const std::string& padding_mode) {
-    nn::ConvOptions options{.stride = dims_of(stride),
-                            .dilation = dims_of(dilation),
-                            .groups = groups,
-                            .bias = bias,
-                            .padding_mode = padding_mode_of(padding_mode)};
-    if (nb::isinstance<nb::str>(padding)) options.padding = ConvolutionPadding(nb::cast<std::string>(padding), here());
-    else options.padding = dims_of(nb::cast<Sizes>(padding));
-    return make_layer_for<nn::Conv1d, nn::Conv2d, nn::Conv3d>(kernel.size(), in, out, dims_of(kernel), options);
-  });
-  m.def("_conv_transpose", [](int64_t in, int64_t out, const Sizes& kernel, const Sizes& stride, const Sizes& padding,
-                              const Sizes& output_padding, int64_t groups, bool bias, const Sizes& dilation) {
-    const nn::ConvTransposeOptions options{.stride = dims_of(stride),
-                                           .padding = dims_of(padding),
-                                           .output_padding = dims_of(output_padding),
-                                           .groups = groups,
-                                           .bias = bias,
-                                           .dilation = dims_of(dilation)};
-    return make_layer_for<nn::ConvTranspose1d, nn::ConvTranspose2d, nn::ConvTranspose3d>(kernel.size(), in, out,
-                                                                                         dims_of(kernel), options);
-  });
   m.def("_transformer_block", [](int64_t width, int64_t heads, int64_t hidden, bool causal, double dropout, bool bias) {
     const nn::TransformerBlock block(width, heads,
                                      {.hidden = hidden, .causal = causal, .dropout = dropout, .bias = bias}, here());

@@ -1,5 +1,6 @@
 #include "../../ops/create.hpp"
 #include "../attention.hpp"
+#include "../description-inl.hpp"
 #include "../init.hpp"
 #include "../layer-inl.hpp"
 #include "sharded_heads-inl.hpp"
@@ -18,6 +19,18 @@ int64_t checked_heads(int64_t width, int64_t heads, Location where) {
 }
 
 }  // namespace
+
+static auto describe(Of<MultiheadAttention>) {
+  using O = MultiheadAttentionOptions;
+  return described("MultiheadAttention", "", required<int64_t>("embed_dim").hidden(),
+                   required<int64_t>("num_heads").hidden(), option("dropout", &O::dropout).hidden(),
+                   option("bias", &O::bias).hidden(), option("add_bias_kv", &O::add_bias_kv).hidden(),
+                   option("add_zero_attn", &O::add_zero_attn).hidden(),
+                   option("kdim", &O::kdim).hidden().none_in_python().or_as("embed_dim"),
+                   option("vdim", &O::vdim).hidden().none_in_python().or_as("embed_dim"),
+                   option("batch_first", &O::batch_first).hidden());
+}
+void detail::describe_multihead_attention(LayerList& list) { list.add<MultiheadAttention>(); }
 
 MultiheadAttention::MultiheadAttention(int64_t embed_dim, int64_t num_heads, const MultiheadAttentionOptions& options,
                                        Location where)
@@ -49,16 +62,8 @@ MultiheadAttention::MultiheadAttention(int64_t embed_dim, int64_t num_heads, con
     bias_v = init::xavier_normal_(empty({1, 1, embed_dim}, {}, where), 1, nullptr, where);
   }
   WEFT_REGISTER(in_proj_weight, q_proj_weight, k_proj_weight, v_proj_weight, in_proj_bias, bias_k, bias_v, out_proj);
-  set_config({{"embed_dim", embed_dim},
-              {"num_heads", num_heads},
-              {"dropout", options.dropout},
-              {"bias", options.bias},
-              {"add_bias_kv", options.add_bias_kv},
-              {"add_zero_attn", options.add_zero_attn},
-              {"kdim", kdim},
-              {"vdim", vdim},
-              {"batch_first", options.batch_first}});
-  set_extra_repr({});
+  options_.kdim = kdim, options_.vdim = vdim;
+  set_options(*this, where, embed_dim, num_heads, options_);
 }
 
 MultiheadAttentionResult MultiheadAttention::forward(const Tensor& query, const Tensor& key, const Tensor& value,

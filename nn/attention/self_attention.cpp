@@ -2,8 +2,8 @@
 
 #include "../../ops/attention.hpp"
 #include "../attention.hpp"
-#include "../config.hpp"
-#include "../sharded_layer-inl.hpp"
+#include "../description-inl.hpp"
+#include "../layer_in_parts-inl.hpp"
 
 namespace weft::nn {
 
@@ -18,6 +18,14 @@ int64_t checked_heads(int64_t width, int64_t heads, Location where) {
 
 }  // namespace
 
+static auto describe(Of<SelfAttention>) {
+  using O = AttentionOptions;
+  return described("SelfAttention", "", required<int64_t>("width").hidden(), required<int64_t>("heads").hidden(),
+                   option("causal", &O::causal).hidden(), option("dropout", &O::dropout).hidden(),
+                   option("bias", &O::bias).hidden());
+}
+void detail::describe_self_attention(LayerList& list) { list.add<SelfAttention>(); }
+
 SelfAttention::SelfAttention(int64_t width, int64_t heads, AttentionOptions options, Location where)
     : qkv(width, 3 * width, options.bias, where),
       proj(width, width, options.bias, where),
@@ -27,12 +35,7 @@ SelfAttention::SelfAttention(int64_t width, int64_t heads, AttentionOptions opti
   register_module("qkv", qkv);
   register_module("proj", proj);
   register_module("dropout", dropout);
-  set_config({{"width", width},
-              {"heads", heads},
-              {"causal", options.causal},
-              {"dropout", options.dropout},
-              {"bias", options.bias}});
-  set_extra_repr({});
+  set_options(*this, where, width, heads, options);
 }
 
 Tensor SelfAttention::forward(const Tensor& x, Location where) const {

@@ -7,12 +7,14 @@
 #include "../../ops/create.hpp"
 #include "../../ops/index.hpp"
 #include "../containers.hpp"
-#include "../layer-inl.hpp"
+#include "../description-inl.hpp"
 #include "../../tensor/expect-inl.hpp"
 
 namespace weft::nn {
 
 namespace {
+
+constexpr std::string_view nonlinearities[] = {"tanh", "relu"};
 
 void check_layer(const std::string& layer, int64_t input_size, int64_t hidden_size, Location where) {
   check_size(layer, "input_size", input_size, where);
@@ -23,6 +25,31 @@ void check_layer(const std::string& layer, int64_t input_size, int64_t hidden_si
 Parameter drawn(const Dims& shape, int64_t hidden, Location where) { return uniform_by_width(shape, hidden, where); }
 
 }  // namespace
+
+template <class O, class... More>
+static auto recurrent(const char* name, Of<O>, More... more) {
+  return described(name, "", required<int64_t>("input_size").bare(), required<int64_t>("hidden_size").bare(),
+                   option("num_layers", &O::num_layers).if_set(), option("bias", &O::bias).if_set(),
+                   option("batch_first", &O::batch_first).if_set(), option("dropout", &O::dropout).if_set(),
+                   option("bidirectional", &O::bidirectional).if_set(), more...);
+}
+static auto describe(Of<LSTM>) {
+  return recurrent("LSTM", Of<LSTMOptions>(), option("proj_size", &LSTMOptions::proj_size).if_set().printed_at(2));
+}
+static auto describe(Of<GRU>) { return recurrent("GRU", Of<RecurrentLayerOptions>()); }
+static auto describe(Of<RNN>) {
+  return recurrent("RNN", Of<RNNOptions>(),
+                   option("nonlinearity", &RNNOptions::relu, nonlinearities).hidden().python_at(3));
+}
+
+template <class... More>
+static auto cell(const char* name, More... more) {
+  return described(name, "", required<int64_t>("input_size").bare(), required<int64_t>("hidden_size").bare(),
+                   option("bias", true).if_set(), more...);
+}
+static auto describe(Of<LSTMCell>) { return cell("LSTMCell"); }
+static auto describe(Of<GRUCell>) { return cell("GRUCell"); }
+static auto describe(Of<RNNCell>) { return cell("RNNCell", choice("nonlinearity", nonlinearities, false).hidden()); }
 
 namespace detail {
 
@@ -53,19 +80,6 @@ RecurrentBase<Self>::RecurrentBase(RecurrentShape shape, Location where) : shape
     if (projected > 0) add("weight_hr", {projected, hidden});
   }
   for (size_t i = 0; i < names_.size(); ++i) this->register_parameter(names_[i], parameters_[i]);
-  std::string shown = fmt::format("{}, {}", shape_.input_size, hidden);
-  if (projected > 0) shown += fmt::format(", proj_size={}", projected);
-  if (o.num_layers != 1) shown += fmt::format(", num_layers={}", o.num_layers);
-  if (!o.bias) shown += ", bias=False";
-  if (o.batch_first) shown += ", batch_first=True";
-  if (o.dropout != 0) shown += ", dropout=" + python_float(o.dropout);
-  if (o.bidirectional) shown += ", bidirectional=True";
-  Config config{
-      {"input_size", shape_.input_size}, {"hidden_size", hidden}, {"num_layers", o.num_layers},      {"bias", o.bias},
-      {"batch_first", o.batch_first},    {"dropout", o.dropout},  {"bidirectional", o.bidirectional}};
-  if (shape_.type == "LSTM") config.set("proj_size", projected);
-  this->set_config(config);
-  this->set_extra_repr(shown);
 }
 
 template <class Self>
@@ -142,7 +156,9 @@ LSTM::LSTM(int64_t input_size, int64_t hidden_size, const LSTMOptions& o, Locati
                      hidden_size,
                      o.proj_size,
                      {o.num_layers, o.bias, o.batch_first, o.dropout, o.bidirectional}},
-                    where) {}
+                    where) {
+  set_options(*this, where, input_size, hidden_size, o);
+}
 
 LSTMResult LSTM::forward(const RecurrentInput& x, const LstmState& state, Location where) const {
   const int64_t hidden = shape_.hidden_size, width = shape_.proj_size > 0 ? shape_.proj_size : hidden;
@@ -152,7 +168,9 @@ LSTMResult LSTM::forward(const RecurrentInput& x, const LstmState& state, Locati
 }
 
 GRU::GRU(int64_t input_size, int64_t hidden_size, const RecurrentLayerOptions& options, Location where)
-    : RecurrentBase({"GRU", 3, input_size, hidden_size, 0, options}, where) {}
+    : RecurrentBase({"GRU", 3, input_size, hidden_size, 0, options}, where) {
+  set_options(*this, where, input_size, hidden_size, options);
+}
 
 RNNResult GRU::forward(const RecurrentInput& x, const Tensor& state, Location where) const {
   const Tensor first = first_state(state, x, shape_.hidden_size, where);
@@ -165,11 +183,7 @@ RNN::RNN(int64_t input_size, int64_t hidden_size, const RNNOptions& o, Location 
           {"RNN", 1, input_size, hidden_size, 0, {o.num_layers, o.bias, o.batch_first, o.dropout, o.bidirectional}},
           where),
       relu_(o.relu) {
-  Config all = config();
-  all.set("nonlinearity", relu_ ? "relu" : "tanh");
-  const std::string shown = extra_repr();
-  set_config(all);
-  set_extra_repr(shown);
+  set_options(*this, where, input_size, hidden_size, o);
 }
 
 RNNResult RNN::forward(const RecurrentInput& x, const Tensor& state, Location where) const {
@@ -192,10 +206,6 @@ void draw(C& cell, const char* layer, int64_t gates, int64_t input_size, int64_t
   cell.weight_ih = drawn({rows, input_size}, hidden_size, where);
   cell.weight_hh = drawn({rows, hidden_size}, hidden_size, where);
   if (bias) cell.bias_ih = drawn(rows, hidden_size, where), cell.bias_hh = drawn(rows, hidden_size, where);
-}
-
-std::string cell_text(int64_t input_size, int64_t hidden_size, bool bias) {
-  return fmt::format("{}, {}{}", input_size, hidden_size, bias ? "" : ", bias=False");
 }
 
 struct CellWeights {
@@ -221,8 +231,7 @@ Tensor state_or_zeros(const Tensor& state, const Tensor& x, int64_t hidden, Loca
 LSTMCell::LSTMCell(int64_t input_size, int64_t hidden_size, bool bias, Location where) {
   draw(*this, "nn::LSTMCell", 4, input_size, hidden_size, bias, where);
   WEFT_REGISTER(weight_ih, weight_hh, bias_ih, bias_hh);
-  set_config({{"input_size", input_size}, {"hidden_size", hidden_size}, {"bias", bias}});
-  set_extra_repr(cell_text(input_size, hidden_size, bias));
+  set_options(*this, where, input_size, hidden_size, bias);
 }
 
 LstmState LSTMCell::forward(const Tensor& x, const LstmState& state, Location where) const {
@@ -234,8 +243,7 @@ LstmState LSTMCell::forward(const Tensor& x, const LstmState& state, Location wh
 GRUCell::GRUCell(int64_t input_size, int64_t hidden_size, bool bias, Location where) {
   draw(*this, "nn::GRUCell", 3, input_size, hidden_size, bias, where);
   WEFT_REGISTER(weight_ih, weight_hh, bias_ih, bias_hh);
-  set_config({{"input_size", input_size}, {"hidden_size", hidden_size}, {"bias", bias}});
-  set_extra_repr(cell_text(input_size, hidden_size, bias));
+  set_options(*this, where, input_size, hidden_size, bias);
 }
 
 Tensor GRUCell::forward(const Tensor& x, const Tensor& state, Location where) const {
@@ -246,11 +254,8 @@ Tensor GRUCell::forward(const Tensor& x, const Tensor& state, Location where) co
 RNNCell::RNNCell(int64_t input_size, int64_t hidden_size, bool bias, bool relu, Location where) : relu_(relu) {
   draw(*this, "nn::RNNCell", 1, input_size, hidden_size, bias, where);
   WEFT_REGISTER(weight_ih, weight_hh, bias_ih, bias_hh);
-  set_config({{"input_size", input_size},
-              {"hidden_size", hidden_size},
-              {"bias", bias},
-              {"nonlinearity", relu ? "relu" : "tanh"}});
-  set_extra_repr(cell_text(input_size, hidden_size, bias) + (relu ? ", nonlinearity=relu" : ""));
+  set_options(*this, where, input_size, hidden_size, bias, relu);
+  if (relu) set_extra_repr(extra_repr() + ", nonlinearity=relu");
 }
 
 Tensor RNNCell::forward(const Tensor& x, const Tensor& state, Location where) const {
@@ -259,5 +264,7 @@ Tensor RNNCell::forward(const Tensor& x, const Tensor& state, Location where) co
   return relu_ ? rnn_relu_cell(x, before, w.ih, w.hh, w.bias_ih, w.bias_hh, where)
                : rnn_tanh_cell(x, before, w.ih, w.hh, w.bias_ih, w.bias_hh, where);
 }
+
+void detail::describe_recurrent(LayerList& list) { list.add<LSTM, GRU, RNN, LSTMCell, GRUCell, RNNCell>(); }
 
 }  // namespace weft::nn

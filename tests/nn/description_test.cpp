@@ -79,6 +79,27 @@ std::vector<AnyModule> layers_with_defaults() {
                                 nn::InstanceNorm2d(3),
                                 nn::InstanceNorm3d(3),
                                 nn::GroupNorm(2, 4),
+                                nn::Conv1d(2, 3, 2),
+                                nn::Conv2d(2, 3, 2),
+                                nn::Conv3d(2, 3, 2),
+                                nn::ConvTranspose1d(2, 3, 2),
+                                nn::ConvTranspose2d(2, 3, 2),
+                                nn::ConvTranspose3d(2, 3, 2),
+                                nn::Linear(3, 2),
+                                nn::Embedding(3, 2),
+                                nn::EmbeddingBag(3, 2),
+                                nn::LayerNorm(4),
+                                nn::RMSNorm({4, 2}),
+                                nn::SelfAttention(4, 2),
+                                nn::TransformerBlock(4, 2),
+                                AnyModule::wrap(nn::Bilinear(3, 2, 1)),
+                                AnyModule::wrap(nn::LSTM(3, 2)),
+                                AnyModule::wrap(nn::GRU(3, 2)),
+                                AnyModule::wrap(nn::RNN(3, 2)),
+                                AnyModule::wrap(nn::LSTMCell(3, 2)),
+                                AnyModule::wrap(nn::GRUCell(3, 2)),
+                                AnyModule::wrap(nn::RNNCell(3, 2)),
+                                AnyModule::wrap(nn::MultiheadAttention(4, 2)),
                                 AnyModule::wrap(nn::CosineSimilarity()),
                                 AnyModule::wrap(nn::PairwiseDistance())};
   add_for_dims<1>(all), add_for_dims<2>(all), add_for_dims<3>(all);
@@ -132,6 +153,10 @@ TEST(LayerDescriptions, RangesAreErrorsOfTheConstructor) {
               ::testing::HasSubstr("[nn::Dropout2d] p: expected a number in [0, 1], got 1.5"));
   EXPECT_THAT(problem([] { nn::AlphaDropout(std::nan("")); }),
               ::testing::HasSubstr("p: expected a number in [0, 1], got nan"));
+  EXPECT_THAT(problem([] { nn::Linear(-1, 2); }),
+              ::testing::HasSubstr("[nn::Linear] in_features: expected at least 0, got -1"));
+  EXPECT_THAT(problem([] { nn::EmbeddingBag(3, 2, {.max_norm = -1}); }),
+              ::testing::HasSubstr("[nn::EmbeddingBag] max_norm: expected at least 0, got -1"));
   EXPECT_THAT(problem([] { nn::PReLU(0); }),
               ::testing::HasSubstr("[nn::PReLU] num_parameters: expected at least 1, got 0"));
 }

@@ -108,6 +108,7 @@ def _cpp(options):
     for option in options:
         default = option["default"]
         text = option["name"] if default is None else f"{option['name']} = {str(default).lower()}"
+        text = text.replace("nonlinearity = tanh", "relu = false")
         if option["role"] < 2:
             (members if option["role"] else listed).append(text)
     return f"({', '.join(listed + ['{' + ', '.join(members) + '}'] * bool(members))})"
@@ -116,6 +117,8 @@ def _cpp(options):
 def rows():
     names = {}
     for name, _, options in weft._core._described_layers():
+        if not hasattr(nn, name):
+            continue
         python = str(inspect.signature(getattr(nn, name).__init__)).replace("self, ", "").replace("(self)", "()")
         for text in (": int | tuple[int, ...] | list[int] | None", ": int | tuple[int, ...] | list[int]",
                      ": float | tuple[float, ...] | list[float] | None", ": weft.Tensor | None"):

@@ -3,7 +3,7 @@
 from weft.nn import functional, init, utils  # noqa: F401
 from weft.nn.containers import ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential  # noqa: F401
 from weft.nn.module import Buffer, Module, NativeModule, Parameter  # noqa: F401
-from weft.nn.described import *  # noqa: F401, F403
+from weft.nn.functions import *  # noqa: F401, F403
 from weft.nn.layers import *  # noqa: F401, F403
 from weft.nn.adaptive_softmax import *  # noqa: F401, F403
 from weft.nn.convolution import *  # noqa: F401, F403

@@ -2,8 +2,6 @@
 
 import math
 import numbers
-import operator
-from collections.abc import Iterable
 
 from weft import _core
 from weft.errors import ValueError
@@ -18,23 +16,11 @@ __all__ = ["Linear", "Bilinear", "Embedding", "LayerNorm", "RMSNorm", "PReLU", "
            "TripletMarginWithDistanceLoss", "CTCLoss", "LinearCrossEntropyLoss"]
 
 
-class _Layer(Module):
-    """A layer with the parameters, checks and text of the C++ layer of the same name."""
-
-    def __init__(self, layer, device=None, dtype=None):
-        super().__init__(layer)
-        if device is not None or dtype is not None:
-            self.to(device, dtype)
-
-
-class Linear(_Layer):
+@described
+class Linear(_WithTensors):
     """x · weightᵀ + bias; weight is [out_features, in_features]."""
 
-    def __init__(self, in_features, out_features, bias=True, device=None, dtype=None):
-        super().__init__(_core._linear(in_features, out_features, bias), device, dtype)
-        self.in_features, self.out_features = in_features, out_features
-        if not bias:
-            self.bias = None
+    switches = {"bias": ("bias",)}
 
     def reset_parameters(self):
         fresh = Linear(self.in_features, self.out_features, self.bias is not None)
@@ -44,42 +30,44 @@ class Linear(_Layer):
         return F.linear(input, self.weight, self.bias)
 
 
-class Bilinear(_Layer):
+@described
+class Bilinear(_WithTensors):
     """x1ᵀ · weight · x2 + bias; weight is [out_features, in1_features, in2_features]."""
 
-    def __init__(self, in1_features, in2_features, out_features, bias=True, device=None, dtype=None):
-        super().__init__(_core._bilinear(in1_features, in2_features, out_features, bias), device, dtype)
-        self.in1_features, self.in2_features, self.out_features = in1_features, in2_features, out_features
-        if not bias:
-            self.bias = None
+    switches = {"bias": ("bias",)}
 
     def forward(self, input1, input2):
         return F.bilinear(input1, input2, self.weight, self.bias)
 
 
-class Embedding(_Layer):
+def _refuse_scaled_gradients(layer, options):
+    if options["scale_grad_by_freq"]:
+        raise NotImplementedError(f"{type(layer).__name__}(): 'scale_grad_by_freq' is there with its default alone")
+
+
+def _set_rows(layer, rows, learns=True):
+    """Counts padding_idx from the start, and puts the given rows in the place of those that were drawn."""
+    if layer.padding_idx is not None:
+        layer.padding_idx %= layer.num_embeddings
+    if rows is None:
+        return
+    if not isinstance(rows, _core.Tensor):
+        raise TypeError(f"{type(layer).__name__}(): argument '_weight': expected a Tensor, got {type(rows).__name__}")
+    wanted = layer.num_embeddings, layer.embedding_dim
+    if tuple(rows.shape) != wanted:
+        raise ValueError(f"{type(layer).__name__}(): expected a weight of shape {list(wanted)}, got {list(rows.shape)}")
+    layer.weight = Parameter(rows, learns)
+
+
+@described
+class Embedding(_WithTensors):
     """Rows of weight [num_embeddings, embedding_dim] at integer indices; with max_norm, rows that a call reads are scaled
     down to that norm before."""
 
-    def __init__(self, num_embeddings, embedding_dim, padding_idx=None, max_norm=None, norm_type=2.0,
-                 scale_grad_by_freq=False, sparse=False, _weight=None, _freeze=False, device=None, dtype=None):
-        for name, value in (("max_norm", 0.0 if max_norm is None else max_norm), ("norm_type", norm_type)):
-            if not isinstance(value, numbers.Real):
-                raise TypeError(f"Embedding(): argument '{name}': expected a number, got {type(value).__name__}")
-        if scale_grad_by_freq:
-            raise NotImplementedError("Embedding(): 'scale_grad_by_freq' is there with its default alone")
-        if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
-            raise ValueError(f"Embedding(): argument 'padding_idx': expected one of {num_embeddings} rows, got {padding_idx}")
-        padding_idx = None if padding_idx is None else padding_idx % num_embeddings
-        if _weight is not None and tuple(_weight.shape) != (num_embeddings, embedding_dim):
-            raise ValueError(f"Embedding(): expected a weight of shape [{num_embeddings}, {embedding_dim}], got "
-                             f"{list(_weight.shape)}")
-        super().__init__(_core._embedding(num_embeddings, embedding_dim, padding_idx,
-                                          bool(sparse)), device, dtype)
-        self.num_embeddings, self.embedding_dim, self.padding_idx = num_embeddings, embedding_dim, padding_idx
-        self.max_norm, self.norm_type, self.sparse = max_norm, norm_type, bool(sparse)
-        if _weight is not None:
-            self.weight = Parameter(_weight, not _freeze)
+    def _set_options(self, _weight=None, _freeze=False, **options):
+        _refuse_scaled_gradients(self, options)
+        super()._set_options(**options)
+        _set_rows(self, _weight, not _freeze)
 
     @classmethod
     def from_pretrained(cls, embeddings, freeze=True, padding_idx=None, max_norm=None, norm_type=2.0,
@@ -96,35 +84,21 @@ class Embedding(_Layer):
         return F.embedding(input, self.weight, self.padding_idx, self.max_norm, self.norm_type, sparse=self.sparse)
 
 
-def _sizes(shape):
-    return tuple(map(operator.index, shape)) if isinstance(shape, Iterable) else (operator.index(shape),)
-
-
-class LayerNorm(_Layer):
+@described
+class LayerNorm(_WithTensors):
     """(x - mean) / sqrt(var + eps) * weight + bias over the last dimensions."""
 
-    def __init__(self, normalized_shape, eps=1e-5, elementwise_affine=True, bias=True, device=None, dtype=None):
-        sizes = _sizes(normalized_shape)
-        super().__init__(_core._layer_norm(sizes, eps, elementwise_affine, bias), device, dtype)
-        self.normalized_shape, self.eps, self.elementwise_affine = sizes, eps, elementwise_affine
-        if not elementwise_affine:
-            self.weight = None
-        if not (elementwise_affine and bias):
-            self.bias = None
+    switches = {"elementwise_affine": ("weight", "bias"), "bias": ("bias",)}
 
     def forward(self, input):
         return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
 
 
-class RMSNorm(_Layer):
+@described
+class RMSNorm(_WithTensors):
     """x / sqrt(mean(x * x) + eps) * weight over the last dimensions."""
 
-    def __init__(self, normalized_shape, eps=None, elementwise_affine=True, device=None, dtype=None):
-        sizes = _sizes(normalized_shape)
-        super().__init__(_core._rms_norm(sizes, eps, elementwise_affine), device, dtype)
-        self.normalized_shape, self.eps, self.elementwise_affine = sizes, eps, elementwise_affine
-        if not elementwise_affine:
-            self.weight = None
+    switches = {"elementwise_affine": ("weight",)}
 
     def forward(self, input):
         return F.rms_norm(input, self.normalized_shape, self.weight, self.eps)
@@ -140,14 +114,12 @@ class TransformerBlock(NativeModule):
             self.to(device, dtype)
 
 
-class _PReLU(_WithTensors):
+@described
+class PReLU(_WithTensors):
     """x where it is above 0, else x * weight, which is learned: one number, or one for each channel (dimension 1)."""
 
     def forward(self, input):
         return F.prelu(input, self.weight)
-
-
-PReLU = described("PReLU", _PReLU, _PReLU.__doc__)
 
 
 def _on_meta(*sizes):

@@ -2,7 +2,7 @@
 
 from weft import _core
 from weft.errors import ValueError
-from weft.nn.layers import _Layer
+from weft.nn.described import _WithTensors, described
 from weft.nn.utils.rnn import PackedSequence
 
 __all__ = ["RNNBase", "RNN", "LSTM", "GRU", "RNNCellBase", "RNNCell", "LSTMCell", "GRUCell"]
@@ -12,17 +12,23 @@ def _zeros(sizes, like):
     return _core._ops["zeros"](sizes, dtype=like.dtype, device=like.device)
 
 
-class RNNBase(_Layer):
+class RNNBase(_WithTensors):
     """What RNN, LSTM and GRU share."""
 
     def __init__(self, mode, input_size, hidden_size, num_layers=1, bias=True, batch_first=False, dropout=0.0,
                  bidirectional=False, proj_size=0, device=None, dtype=None):
-        kind = mode.removeprefix("RNN_")
-        super().__init__(_core._recurrent(kind, input_size, hidden_size, num_layers, bias, batch_first, dropout,
-                                          bidirectional, proj_size), device, dtype)
-        self.mode, self.input_size, self.hidden_size, self.num_layers = mode, input_size, hidden_size, num_layers
-        self.bias, self.batch_first, self.dropout = bias, batch_first, float(dropout)
-        self.bidirectional, self.proj_size = bidirectional, proj_size
+        made = {"LSTM": LSTM, "GRU": GRU}.get(mode, RNN)
+        own = {"proj_size": proj_size} if made is LSTM else {}
+        if made is RNN:
+            own["nonlinearity"] = mode.removeprefix("RNN_").lower()
+        self.description, self.options = made.description, made.options
+        made.__init__(self, input_size, hidden_size, num_layers, bias=bias, batch_first=batch_first, dropout=dropout,
+                      bidirectional=bidirectional, device=device, dtype=dtype, **own)
+
+    def _set_options(self, **options):
+        super()._set_options(**options)
+        self.dropout, self.proj_size = float(self.dropout), options.get("proj_size", 0)
+        self.mode = f"RNN_{self.nonlinearity.upper()}" if self.description == "RNN" else self.description
         self._flat_names = tuple(self._parameters)
 
     def flatten_parameters(self):
@@ -64,59 +70,44 @@ class RNNBase(_Layer):
         return output, states
 
 
+@described
 class RNN(RNNBase):
     """Layers of h = tanh(W x + b + W h + b), or relu of it: (output, h_n) of input [steps, batch, input_size] or a
     PackedSequence."""
-
-    def __init__(self, input_size, hidden_size, num_layers=1, nonlinearity="tanh", bias=True, batch_first=False,
-                 dropout=0.0, bidirectional=False, device=None, dtype=None):
-        if nonlinearity not in ("tanh", "relu"):
-            raise ValueError(f"RNN(): argument 'nonlinearity': expected 'tanh' or 'relu', got {nonlinearity!r}")
-        super().__init__(f"RNN_{nonlinearity.upper()}", input_size, hidden_size, num_layers, bias, batch_first, dropout,
-                         bidirectional, device=device, dtype=dtype)
-        self.nonlinearity = nonlinearity
 
     def forward(self, input, hx=None):
         output, (h_n,) = self._run(input, None if hx is None else [hx], [self.hidden_size])
         return output, h_n
 
 
+@described
 class GRU(RNNBase):
     """Layers of gated recurrent units: (output, h_n) of input [steps, batch, input_size] or a PackedSequence."""
-
-    def __init__(self, input_size, hidden_size, num_layers=1, bias=True, batch_first=False, dropout=0.0,
-                 bidirectional=False, device=None, dtype=None):
-        super().__init__("GRU", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional,
-                         device=device, dtype=dtype)
 
     forward = RNN.forward
 
 
+@described
 class LSTM(RNNBase):
     """Layers of long short-term memory: (output, (h_n, c_n)) of input [steps, batch, input_size] or a
     PackedSequence."""
-
-    def __init__(self, input_size, hidden_size, num_layers=1, bias=True, batch_first=False, dropout=0.0,
-                 bidirectional=False, proj_size=0, device=None, dtype=None):
-        super().__init__("LSTM", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional,
-                         proj_size, device, dtype)
 
     def forward(self, input, hx=None):
         output, states = self._run(input, hx, [self.proj_size or self.hidden_size, self.hidden_size])
         return output, tuple(states)
 
 
-class RNNCellBase(_Layer):
+class RNNCellBase(_WithTensors):
     """What RNNCell, GRUCell and LSTMCell share: weights of 1, 3 or 4 chunks of hidden_size rows."""
 
-    def __init__(self, input_size, hidden_size, bias, num_chunks, device=None, dtype=None, *, kind=None):
-        kinds = {1: "TANH", 3: "GRU", 4: "LSTM"}
-        if num_chunks not in kinds:
+    switches = {"bias": ("bias_ih", "bias_hh")}
+
+    def __init__(self, input_size, hidden_size, bias, num_chunks, device=None, dtype=None):
+        made = {1: RNNCell, 3: GRUCell, 4: LSTMCell}.get(num_chunks)
+        if made is None:
             raise ValueError(f"RNNCellBase(): argument 'num_chunks': expected 1, 3 or 4, got {num_chunks!r}")
-        super().__init__(_core._recurrent_cell(kind or kinds[num_chunks], input_size, hidden_size, bias), device, dtype)
-        self.input_size, self.hidden_size, self.bias = input_size, hidden_size, bias
-        if not bias:
-            self.bias_ih = self.bias_hh = None
+        self.description, self.options = made.description, made.options
+        made.__init__(self, input_size, hidden_size, bias, device=device, dtype=dtype)
 
     def _step(self, op, input, hx):
         return _core._ops[op](input, hx, self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
@@ -125,34 +116,25 @@ class RNNCellBase(_Layer):
         return _zeros((*input.shape[:-1], self.hidden_size), input)
 
 
+@described
 class RNNCell(RNNCellBase):
     """One step of RNN: the new state of input [batch, input_size] and the old one."""
-
-    def __init__(self, input_size, hidden_size, bias=True, nonlinearity="tanh", device=None, dtype=None):
-        if nonlinearity not in ("tanh", "relu"):
-            raise ValueError(f"RNNCell(): argument 'nonlinearity': expected 'tanh' or 'relu', got {nonlinearity!r}")
-        super().__init__(input_size, hidden_size, bias, 1, device, dtype, kind=nonlinearity.upper())
-        self.nonlinearity = nonlinearity
 
     def forward(self, input, hx=None):
         return self._step(f"rnn_{self.nonlinearity}_cell", input, self._first(input) if hx is None else hx)
 
 
+@described
 class GRUCell(RNNCellBase):
     """One step of GRU: the new state of input [batch, input_size] and the old one."""
-
-    def __init__(self, input_size, hidden_size, bias=True, device=None, dtype=None):
-        super().__init__(input_size, hidden_size, bias, 3, device, dtype)
 
     def forward(self, input, hx=None):
         return self._step("gru_cell", input, self._first(input) if hx is None else hx)
 
 
+@described
 class LSTMCell(RNNCellBase):
     """One step of LSTM: (h, c) of input [batch, input_size] and the old ones."""
-
-    def __init__(self, input_size, hidden_size, bias=True, device=None, dtype=None):
-        super().__init__(input_size, hidden_size, bias, 4, device, dtype)
 
     def forward(self, input, hx=None):
         if hx is None:

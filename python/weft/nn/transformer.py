@@ -6,30 +6,29 @@ from weft import _core
 from weft.errors import ValueError
 from weft.nn import functional as F, init
 from weft.nn.containers import ModuleList
-from weft.nn.described import Dropout
-from weft.nn.layers import LayerNorm, Linear, _Layer
+from weft.nn.described import _WithTensors, described
+from weft.nn.functions import Dropout
+from weft.nn.layers import LayerNorm, Linear
 from weft.nn.module import Module
 
 __all__ = ["MultiheadAttention", "TransformerEncoderLayer", "TransformerDecoderLayer", "TransformerEncoder",
            "TransformerDecoder", "Transformer"]
 
 
-class MultiheadAttention(_Layer):
+@described
+class MultiheadAttention(_WithTensors):
     """Attention of num_heads heads: (output, weights) of query [length, batch, embed_dim], key and value [keys, batch,
     ...], or all without the batch. True in a mask is not attended to; a query that sees no key gets zeros."""
 
-    def __init__(self, embed_dim, num_heads, dropout=0.0, bias=True, add_bias_kv=False, add_zero_attn=False, kdim=None,
-                 vdim=None, batch_first=False, device=None, dtype=None):
-        super().__init__(_core._multihead_attention(embed_dim, num_heads, dropout, bias, add_bias_kv, add_zero_attn,
-                                                    kdim or 0, vdim or 0, batch_first))
-        self.out_proj = Linear(embed_dim, embed_dim, bias)
-        if bias:
+    def _set_options(self, device=None, dtype=None, **options):
+        super()._set_options(**options)
+        self.out_proj = Linear(self.embed_dim, self.embed_dim, options["bias"])
+        if options["bias"]:
             init.zeros_(self.out_proj.bias)
         if device is not None or dtype is not None:
             self.to(device, dtype)
-        self.embed_dim, self.num_heads, self.dropout = embed_dim, num_heads, dropout
-        self.head_dim, self.add_zero_attn, self.batch_first = embed_dim // num_heads, add_zero_attn, batch_first
-        self.kdim, self.vdim = kdim or embed_dim, vdim or embed_dim
+        self.head_dim = self.embed_dim // self.num_heads
+        self.kdim, self.vdim = self.kdim or self.embed_dim, self.vdim or self.embed_dim
         for name in ("in_proj_weight", "q_proj_weight", "k_proj_weight", "v_proj_weight", "in_proj_bias", "bias_k",
                      "bias_v"):
             if self._state.kind_of(name) is None:
