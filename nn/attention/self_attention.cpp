@@ -1,8 +1,9 @@
 #include <fmt/format.h>
 
+#include "../description-inl.hpp"
 #include "../../ops/attention.hpp"
 #include "../attention.hpp"
-#include "../description-inl.hpp"
+#include "../config.hpp"
 #include "../layer_in_parts-inl.hpp"
 
 namespace weft::nn {
