@@ -126,6 +126,19 @@ const char* words_for(Kind kind) {
   return words[static_cast<size_t>(kind)];
 }
 
+/// Raises ValueError for a text that is none of the option's choices.
+void check_choice(const std::string& layer, const nn::OptionFacts& option, const std::string& given) {
+  if (option.choices.empty() || std::ranges::find(option.choices, given) != option.choices.end()) return;
+  std::string expected;
+  for (size_t i = 0; i < option.choices.size(); ++i) {
+    if (i > 0) expected += i + 1 < option.choices.size() ? ", " : " or ";
+    expected += in_quotes(option.choices[i]);
+  }
+  raise<ValueError>(
+      {.op = layer.c_str(), .problem = mismatch_text("argument " + in_quotes(option.name), expected, in_quotes(given))},
+      here());
+}
+
 bool has_no_default(const nn::OptionInfo& option) {
   return !option.facts.is_required && option.otherwise.type() == Attribute::Type::none;
 }
@@ -147,6 +160,7 @@ std::optional<Layer> make_described(const std::string& name, const nb::dict& giv
       throw_type_error(name + "(): argument '" + key + "': expected " + words_for(option.kind) + ", got " +
                        type_name(value.ptr()));
     }
+    if (option.kind == Kind::text) check_choice(name, option.facts, attribute->to<std::string>());
     if (option.role != nn::OptionRole::python) config.set(key, *attribute);
   }
   return Layer{layer.make(config, here()), {}};

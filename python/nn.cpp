@@ -1,7 +1,6 @@
 // The C++ modules for Python. weft/nn/module.py gives them attributes and PyTorch's names, weft/nn/layers.py the
 // layers.
 #include "../nn/attention/heads_in_parts-inl.hpp"
-#include "../nn/batch_norm.hpp"
 #include "../nn/bilinear.hpp"
 #include "../nn/checkpointing.hpp"
 #include "../nn/freeze.hpp"

@@ -62,7 +62,7 @@ def test_arguments_of_another_type_are_refused(make, text):
 def test_values_out_of_range_are_refused_with_the_line_of_the_call():
     for make, text in ((lambda: nn.Dropout2d(2), "p: expected a number in [0, 1], got 2"),
                        (lambda: nn.PReLU(0), "num_parameters: expected at least 1, got 0"),
-                       (lambda: nn.GELU("x"), "expected one of none, tanh, got 'x'"),
+                       (lambda: nn.GELU("x"), "[GELU] argument 'approximate': expected 'none' or 'tanh', got 'x'"),
                        (lambda: nn.ZeroPad2d((1, 2, 3)), "padding: expected 1 or 4 numbers")):
         with pytest.raises(weft.errors.ValueError) as error:
             make()
