@@ -94,7 +94,7 @@ class WEFT_API AnyModule : public Module {
   /// nn::Linear(8, 2)`: assigning to the result raises ValueError. Raises ValueError if it is of another class.
   template <class L>
   L& as(Location where = {}) const {
-    static_assert(std::is_base_of_v<Module, L>, "as<...>() names a class of modules");
+    static_assert(std::is_base_of_v<Module, L>, "as<...>() needs a class of modules: net[0].as<nn::Linear>()");
     if (void* layer = held_->get(TypeId::of<L>())) return *static_cast<L*>(layer);
     detail::raise_wrong_type(*this, TypeId::of<L>(), where);
   }

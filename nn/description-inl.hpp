@@ -257,7 +257,7 @@ struct LayerInfo {
   std::string name, function;
   std::vector<OptionInfo> options;
   AnyModule (*make)(const Config& config, Location where);
-  const std::type_info* type;
+  TypeId type;
 };
 
 template <class T>
@@ -332,7 +332,7 @@ class LayerList {
   template <class L>
   void add_one() {
     auto description = describe(Of<L>());
-    LayerInfo info{std::move(description.name), std::move(description.function), {}, make<L>, &typeid(L)};
+    LayerInfo info{std::move(description.name), std::move(description.function), {}, make<L>, TypeId::of<L>()};
     const auto add = [&]<OptionRole role, class T, class O>(const OptionField<role, T, O>& field) {
       Attribute otherwise;
       if (!field.facts.is_required) otherwise = attribute_of(field.facts, field.otherwise, field.otherwise);

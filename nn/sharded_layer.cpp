@@ -145,7 +145,7 @@ std::optional<int> shard_dim_of(const Module& layer, std::string_view name) {
   return shard_dim_of(layer, *sharding_of(layer), name);
 }
 int64_t blocks_of(const Module& layer, std::string_view name) { return blocks_of(layer, *sharding_of(layer), name); }
-bool is_of(const Module& module, const std::type_info& layer) { return *StateAccess::state(module).type == layer; }
+bool is_of(const Module& module, TypeId layer) { return StateAccess::state(module).type == layer; }
 const ShardedLayer* sharding_of(const Module& module) {
   const WeightForms* const forms = forms_of(module);
   return forms == nullptr ? nullptr : forms->sharding.get();

@@ -256,7 +256,7 @@ void ParallelModel::State::apply_all() {
   detail::TensorSet cut;
   for (const auto& [name, module] : own) {
     if (nn::detail::sharding_of(module) == nullptr) continue;
-    const bool has_experts = nn::detail::is_of(module, typeid(nn::MoE));
+    const bool has_experts = nn::detail::is_of(module, TypeId::of<nn::MoE>());
     for (const auto& [within, p] : module.named_parameters()) {
       if (!nn::detail::shard_dim_of(module, within)) continue;
       if (has_experts) experts.push_back(p);

@@ -73,6 +73,13 @@ bool Tensor::retains_grad() const {
   return hooks != nullptr && hooks->retains.load(weft::MemoryOrder::relaxed);
 }
 
+void Tensor::warn_of_missing_grad() const {
+  if (retains_grad()) return;
+  TORCH_WARN(
+      "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be "
+      "populated during autograd.backward(). Call .retain_grad() on it before backward.");
+}
+
 // ---- conversions ----
 namespace {
 

@@ -4,7 +4,7 @@
 #include "../../ops/attention.hpp"
 #include "../attention.hpp"
 #include "../config.hpp"
-#include "../layer_in_parts-inl.hpp"
+#include "../sharded_layer-inl.hpp"
 
 namespace weft::nn {
 

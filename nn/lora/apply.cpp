@@ -28,7 +28,7 @@ bool is_embedding(const Module& module) { return StateAccess::state(module).type
 
 /// Whether it is a Linear or an Embedding with a forward that supports adapters.
 bool is_adaptable(const Module& module) {
-  const bool has_forward = *StateAccess::state(module).type == typeid(Linear) || is_embedding(module);
+  const bool has_forward = StateAccess::state(module).type == TypeId::of<Linear>() || is_embedding(module);
   return has_forward && has_weight_matrix(module);
 }
 

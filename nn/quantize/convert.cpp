@@ -102,7 +102,7 @@ namespace {
 bool is_convertible(const Module& module) {
   const WeightForms* const forms = forms_of(module);
   const bool has_format = forms != nullptr && forms->format != nullptr;
-  return is_of(module, typeid(Linear)) && !has_format && has_weight_matrix(module);
+  return is_of(module, TypeId::of<Linear>()) && !has_format && has_weight_matrix(module);
 }
 
 /// Names of the factors of adapters, and of the out_proj layers of attention, which reads their weights itself.

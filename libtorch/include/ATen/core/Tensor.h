@@ -357,6 +357,7 @@ class Tensor : public weft::Tensor {
   Tensor select_first(int64_t index) const;
   Tensor reversed_dims(Location where) const;
   Tensor& written(const Base&) const { return self(); }
+  void warn_of_missing_grad() const;
   unsigned add_hook(std::function<Tensor(Tensor)> hook) const;
   int cross_dim(optional<int64_t> dim) const;
   static Tensor given(const optional<Tensor>& tensor) { return tensor.value_or(Tensor()); }
