@@ -22,7 +22,7 @@ struct ExamplesRule {
 
 template <class R, class... A>
 constexpr ExamplesRule rule_of(R (*KernelTable::*)(A...), Examples place, const KernelRow& row) {
-  static_assert(sizeof...(A) <= std::size(KernelRow::parameters));
+  static_assert(sizeof...(A) <= std::size(KernelRow("()").parameters));
   constexpr bool is_view[] = {std::is_same_v<A, const View&>...};
   ExamplesRule rule{place};
   for (size_t i = 0, view = 0; i < sizeof...(A); ++i) {
