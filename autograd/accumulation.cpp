@@ -1,5 +1,10 @@
 #include "accumulation.hpp"
 
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstring>
+
 #include <fmt/format.h>
 
 #include "engine.hpp"
@@ -96,17 +101,41 @@ bool is_elsewhere(const Layout& a, const Layout& b) {
   return ((a.dtype != b.dtype) | (a.device_type != b.device_type) | (a.device_index != b.device_index)) != 0;
 }
 
+// The bytes of dtype, rank and device in a layout's first word.
+constexpr uint64_t type_bytes = [] {
+  std::array<unsigned char, 8> bytes{};
+  for (const size_t at : {offsetof(Layout, dtype), offsetof(Layout, rank), offsetof(Layout, device_type),
+                          offsetof(Layout, device_index)}) {
+    bytes[at] = 0xff;
+  }
+  return std::bit_cast<uint64_t>(bytes);
+}();
+
+inline uint64_t type_of(const Layout& layout) {
+  uint64_t word;
+  std::memcpy(&word, &layout, sizeof word);
+  return word & type_bytes;
+}
+
+inline bool differ(const Layout& a, const Layout& b) {
+  if (type_of(a) != type_of(b)) return true;
+  for (int i = 0; i < a.rank; ++i) {
+    if (a.sizes[i] != b.sizes[i]) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 void check_not_moved(const Layout& leaf, const Tensor& gradient) {
   if (WEFT_UNLIKELY(is_elsewhere(leaf, gradient.raw_view().layout))) raise_moved(leaf, gradient);
 }
-void check_not_changed(const Layout& leaf, const Tensor& gradient) {
-  const Layout& given = gradient.raw_view().layout;
-  if (WEFT_UNLIKELY(is_elsewhere(leaf, given) || !same_sizes(leaf, given))) raise_moved(leaf, gradient);
-}
-
 namespace {
+
+// As check_not_moved, of the shape too.
+inline void check_not_changed(const Layout& leaf, const Tensor& gradient) {
+  if (WEFT_UNLIKELY(differ(leaf, gradient.raw_view().layout))) raise_moved(leaf, gradient);
+}
 
 bool may_be_taken(const Tensor& gradient) {
   return detail::share_gradients && gradient.is_contiguous() && exclusively_owned(gradient.impl()) &&
@@ -135,7 +164,7 @@ void put_sum(AccumulationNode& node, Tensor&& sum) {
 // Code may have given the stored gradient itself another shape, or other memory.
 void check_stored(const Tensor& sum, const Tensor& gradient) {
   const Layout &stored = sum.raw_view().layout, &given = gradient.raw_view().layout;
-  if (WEFT_LIKELY(!is_elsewhere(stored, given) && same_sizes(stored, given))) return;
+  if (WEFT_LIKELY(!differ(stored, given))) return;
   raise<AutogradError>({.op = "accumulate_grad",
                         .problem = "the stored gradient has another shape, dtype or device than its leaf",
                         .details = fmt::format("leaf {} {} on {}, stored gradient {} {} on {}", name(given.dtype),
@@ -225,8 +254,7 @@ const Tensor& Tensor::requires_grad_(bool on, Location where) const {
   }
   NodeHandle node(new_accumulation_node(impl_));
   if (impl_->base != nullptr) {  // no view any more: it counts for itself in the storage
-    if (!impl_->loose) impl_->storage->refs.increment();
-    impl_->loose = true;
+    if (std::exchange(impl_->mobility, Mobility::loose) == Mobility::fixed) impl_->storage->refs.increment();
     detail::release(std::exchange(impl_->base, nullptr));
   }
   set_history(impl_, node.take());

@@ -82,8 +82,6 @@ NodeHooks::RetainedGradient* retained_slot(NodeHooks& hooks, uint16_t output);
 
 /// AutogradError where a gradient of the leaf is of another dtype or device than the leaf is now. Under the lock.
 void check_not_moved(const Layout& leaf, const Tensor& gradient);
-/// As above, or of another shape.
-void check_not_changed(const Layout& leaf, const Tensor& gradient);
 
 /// Adds `gradient` to the leaf's, or takes its buffer over where nothing else holds it. AutogradError where the leaf
 /// was moved since its use was recorded.

@@ -66,7 +66,7 @@ Tensor cloned(const Tensor& original) {
   if (!copy.defined()) {
     NoGradGuard unrecorded;
     copy = original.clone(Location::none()).detach();
-    copy.impl()->movable = true;
+    copy.impl()->mobility = Mobility::movable;
     if (original.requires_grad()) copy.requires_grad_(true, Location::none());
   }
   return copy;
@@ -78,7 +78,7 @@ void move_to(Tensor& held, Target target, Location where) {
   NoGradGuard unrecorded;
   const Tensor moved = held.to(target, where);
   if (moved.impl() == held.impl()) return;
-  if (!held.impl()->movable) {
+  if (held.impl()->mobility != Mobility::movable) {
     held = Buffer(moved);
     return;
   }
@@ -138,7 +138,7 @@ ModuleTensor::ModuleTensor(const ModuleTensor& other)
 
 ModuleTensor::ModuleTensor(const Tensor& tensor, bool requires_grad, Location where)
     : Tensor(checked(tensor, requires_grad ? "nn::Parameter" : "nn::Buffer", where).detach()) {
-  impl()->movable = true;
+  impl()->mobility = Mobility::movable;
   if (requires_grad) requires_grad_(true, where);
 }
 

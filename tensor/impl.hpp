@@ -10,6 +10,15 @@ namespace weft {
 
 struct Node;
 
+/// Whether a head may get another storage. Unless it is fixed, each of its views is loose too and holds its own
+/// reference to the storage that it was created from. A head in the block of its first storage then holds one more
+/// reference to that storage, which keeps the block alive.
+enum class Mobility : uint8_t {
+  fixed,
+  loose,
+  movable  ///< by a module, too (nn::Module)
+};
+
 struct TensorImpl {
   explicit TensorImpl(Storage* storage_) : storage(storage_) {}
   TensorImpl(Storage* storage_, const Layout& layout, void* data) : view{data, layout}, storage(storage_) {}
@@ -25,12 +34,8 @@ struct TensorImpl {
   /// Created under InferenceGuard: never recorded, and autograd does not track its views.
   bool inference = false;
   /// Head and first storage share one block; otherwise this is a view of another tensor's storage.
-  bool owns_block : 1 = false;
-  /// The head may get another storage. Its views have the flag too: each holds its own reference to the storage that it
-  /// was created from. With owns_block it holds one more reference to its first storage, which keeps the block alive.
-  bool loose : 1 = false;
-  /// A module may replace the storage of this head (nn::Module).
-  bool movable = false;
+  bool owns_block = false;
+  Mobility mobility = Mobility::fixed;
   /// Index of this tensor among the node's outputs.
   uint16_t output_number = 0;
   /// For views: the storage version for which `node` is valid.

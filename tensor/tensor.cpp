@@ -162,7 +162,7 @@ TensorImpl* new_alias(const TensorImpl* source, const Layout& layout, void* data
   auto* impl = new (allocate_block(head_size)) TensorImpl(source->storage, layout, data);
   count_live(1);
   impl->inference = source->inference;
-  impl->loose = true;
+  impl->mobility = Mobility::loose;
   impl->storage->refs.increment();
   return impl;
 }
@@ -180,8 +180,8 @@ inline TensorImpl* new_view_head(TensorImpl* source, const Arguments&... view) {
   }
   impl->base = source->base != nullptr ? source->base : source;
   retain(impl->base);
-  if (WEFT_UNLIKELY(impl->base->loose)) {
-    impl->loose = true;
+  if (WEFT_UNLIKELY(impl->base->mobility != Mobility::fixed)) {
+    impl->mobility = Mobility::loose;
     impl->storage->refs.increment();
   }
   impl->node_version.store(impl->storage->version.load(MemoryOrder::relaxed), MemoryOrder::relaxed);
@@ -209,24 +209,22 @@ bool is_last_reference(TensorImpl* impl) {
   return WEFT_UNLIKELY(impl->accumulates) ? impl->refs.decrement_shared() : impl->refs.decrement();
 }
 
-// Drops the storages of a head that shares its block with the first one.
-void drop_block(TensorImpl* impl) {
-  Storage* const first = impl->loose ? first_storage(impl) : nullptr;
+// Ends a head that got other memory than that of its block.
+[[gnu::cold, gnu::noinline]] void destroy_moved(TensorImpl* impl) {
+  Storage* const first = first_storage(impl);
   drop_storage(impl->storage);
-  if (WEFT_UNLIKELY(first != nullptr)) drop_storage(first);
+  drop_storage(first);
+  count_live(-1);
 }
 
 [[gnu::noinline]] void destroy(TensorImpl* impl) {
   if (impl->node != nullptr) release_node(impl);
+  Storage* storage = impl->storage;
   TensorImpl* base = impl->base;
-  if (impl->owns_block) {
-    drop_block(impl);
-  } else {
-    Storage* const storage = impl->storage;
-    const bool counted = base == nullptr || impl->loose;
-    free_block(impl, head_size);
-    if (counted) drop_storage(storage);
-  }
+  const bool counted = base == nullptr || impl->mobility != Mobility::fixed;
+  if (!impl->owns_block) free_block(impl, head_size);
+  else if (WEFT_UNLIKELY(impl->mobility != Mobility::fixed)) return destroy_moved(impl);
+  if (counted) drop_storage(storage);
   count_live(-1);
   if (base != nullptr && is_last_reference(base)) destroy(base);
 }
@@ -240,8 +238,9 @@ void release(TensorImpl* impl) {
 namespace {
 
 void loosen(TensorImpl* impl) {
-  if (impl->owns_block && !impl->loose) first_storage(impl)->refs.increment();
-  impl->loose = true;
+  if (impl->mobility != Mobility::fixed) return;
+  if (impl->owns_block) first_storage(impl)->refs.increment();
+  impl->mobility = Mobility::loose;
 }
 
 // The data of a first storage that only keeps the head's block, where no view can have them.
@@ -283,7 +282,7 @@ const Storage& owning_storage(const Storage& storage) { return *lender_of(const_
 void put_memory(TensorImpl* impl, const TensorImpl* source) {
   Storage* const fresh = borrow(source->storage);
   TensorImpl* const base = std::exchange(impl->base, nullptr);
-  const bool counted = base == nullptr || impl->loose;
+  const bool counted = base == nullptr || impl->mobility != Mobility::fixed;
   loosen(impl);
   Storage* const former = std::exchange(impl->storage, fresh);
   impl->view = source->view;

@@ -71,7 +71,8 @@ void StepForm::restore(const nn::Module& module, Location where) const {
     const Tensor ordered = strides != weights.end() ? with_strides(p.detach(), strides->second)
                            : p.is_contiguous()      ? p
                                                     : p.detach().clone().contiguous();
-    if (!ordered.shares_storage(p) && p.impl()->movable) nn::detail::replace_memory(p, ordered, where);
+    if (!ordered.shares_storage(p) && p.impl()->mobility == Mobility::movable)
+      nn::detail::replace_memory(p, ordered, where);
     const auto of_gradient = gradients.find(name);
     if (of_gradient != gradients.end() && p.grad().defined()) {
       p.set_grad(with_strides(p.grad(), of_gradient->second), where);

@@ -66,7 +66,7 @@ void set_value(Tensor& held, const Tensor& value, Location where) {
   if (value.shape() == held.shape() && value.dtype() == held.dtype() && value.device() == held.device() &&
       !overlaps(held.raw_view().layout)) {
     held.detach().copy_(unaliased(value, held));
-  } else if (held.impl()->movable) {
+  } else if (held.impl()->mobility == Mobility::movable) {
     held.set_grad({}, where);
     detail::replace_memory(held, value.detach().clone(), where);
   } else {
@@ -76,7 +76,7 @@ void set_value(Tensor& held, const Tensor& value, Location where) {
 
 /// Fills a tensor that is not an original with NaN, for holders that still read it, and frees its memory.
 void leave_nothing_in(const ModuleTensor& member, Location where) {
-  if (!member.impl()->movable) return;
+  if (member.impl()->mobility != Mobility::movable) return;
   const NoGradGuard unrecorded;
   const TensorOptions like{member.dtype(), member.device()};
   const Tensor nothing = is_floating(member.dtype()) ? full({}, std::numeric_limits<double>::quiet_NaN(), like, where)
@@ -267,7 +267,7 @@ void set_parametrized_tensor(const Module& module, std::string_view name, const 
   bool fits = from.tensors.size() == originals.size();
   for (size_t i = 0; fits && i < originals.size(); ++i) {
     const Tensor &own = originals[i], &given = checked(from.tensors[i], setting, where);
-    const bool keeps_shape = own.shape() == given.shape() || (p.unsafe && own.impl()->movable);
+    const bool keeps_shape = own.shape() == given.shape() || (p.unsafe && own.impl()->mobility == Mobility::movable);
     fits = keeps_shape && own.dtype() == given.dtype() && own.device() == given.device();
     from.tensors[i] = given.clone();
   }
