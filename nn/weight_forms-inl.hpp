@@ -29,6 +29,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "parametrize/parametrized-inl.hpp"
@@ -102,6 +103,9 @@ Tensor parametrized_shard(const Module& layer, const ParametrizedTensor& p, Loca
 Tensor base_weight(const Module& layer, Location where);
 /// Whether base_weight exists and is a matrix, without computing it.
 WEFT_API bool has_weight_matrix(const Module& layer);
+/// Names of Linear layers that take no adapter and no format, because another module reads their weights: the out_proj
+/// of MultiheadAttention.
+std::unordered_set<std::string> layers_without_forms(const Module& model);
 /// Requires has_weight_matrix.
 WEFT_API BaseWeight describe_base(const Module& layer, Location where);
 

@@ -7,8 +7,10 @@
 #include "../autograd/mode.hpp"
 #include "../ops/matmul.hpp"
 #include "../ops/index.hpp"
+#include "attention.hpp"
 #include "lora/low_rank-inl.hpp"
 #include "module_state-inl.hpp"
+#include "path-inl.hpp"
 
 namespace weft::nn::detail {
 
@@ -61,6 +63,14 @@ bool has_weight_matrix(const Module& layer) {
   if (const State::Entry* entry = parameter_of(layer, "weight")) return entry->tensor.dim() == 2;
   const ParametrizedTensor* const p = find_parametrized(layer, "weight");
   return p != nullptr && p->member.dim() == 2;
+}
+
+std::unordered_set<std::string> layers_without_forms(const Module& model) {
+  std::unordered_set<std::string> out;
+  for (const auto& [name, module] : model.named_modules()) {
+    if (is_of(module, TypeId::of<MultiheadAttention>())) out.insert(joined(name, "out_proj"));
+  }
+  return out;
 }
 
 BaseWeight describe_base(const Module& layer, Location where) {

@@ -5,7 +5,6 @@
 
 #include "../../autograd/mode.hpp"
 #include "../../ops/detail/common.hpp"
-#include "../attention.hpp"
 #include "../path-inl.hpp"
 #include "../pattern-inl.hpp"
 #include "low_rank-inl.hpp"
@@ -324,26 +323,12 @@ std::unordered_set<const TensorImpl*> adapter_tensors(const Module& model) {
 
 }  // namespace
 
-namespace {
-
-/// Names of layers whose weights another module reads, so that their forward is not called.
-std::unordered_set<std::string> read_by_attention(const Module& model) {
-  std::unordered_set<std::string> out;
-  for (const auto& [name, module] : model.named_modules()) {
-    const bool is_attention = detail::StateAccess::state(module).type == TypeId::of<MultiheadAttention>();
-    if (is_attention) out.insert(detail::joined(name, "out_proj"));
-  }
-  return out;
-}
-
-}  // namespace
-
 std::vector<std::string> apply_lora(const Module& model, const LoraOptions& options, Location where) {
   std::vector<detail::Pattern> patterns;
   for (const std::string& target : options.targets) patterns.emplace_back("apply_lora", target, where);
   std::vector<detail::LoraTarget> targets;
   const std::unordered_set<std::string> factors = detail::factor_names(model),
-                                        read_by_others = read_by_attention(model);
+                                        read_by_others = detail::layers_without_forms(model);
   for (const auto& [path, module] : detail::layers_for_adapters(model)) {
     const std::string& name = path;
     const auto finds = [&](const detail::Pattern& pattern) { return pattern.finds(name); };

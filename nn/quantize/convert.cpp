@@ -9,10 +9,8 @@
 #include "../../ops/detail/common.hpp"
 #include "../../ops/matmul.hpp"
 #include "../../tensor/expect-inl.hpp"
-#include "../attention.hpp"
 #include "../lora/low_rank-inl.hpp"
 #include "../module_state-inl.hpp"
-#include "../path-inl.hpp"
 #include "../parametrize.hpp"
 #include "../pattern-inl.hpp"
 #include "../quantize.hpp"
@@ -105,25 +103,16 @@ bool is_convertible(const Module& module) {
   return is_of(module, TypeId::of<Linear>()) && !has_format && has_weight_matrix(module);
 }
 
-/// Names of the factors of adapters, and of the out_proj layers of attention, which reads their weights itself.
-std::unordered_set<std::string> excluded_from(const Module& model) {
-  std::unordered_set<std::string> out = factor_names(model);
-  for (const auto& [name, module] : model.named_modules()) {
-    if (is_of(module, TypeId::of<MultiheadAttention>())) out.insert(joined(name, "out_proj"));
-  }
-  return out;
-}
-
 /// The matching layers that are exactly of class Linear.
 std::vector<std::pair<std::string, Module>> found(const char* op, const Module& model,
                                                   const std::vector<std::string>& targets, Location where) {
   std::vector<Pattern> patterns;
   for (const std::string& target : targets) patterns.emplace_back(op, target, where);
   std::vector<std::pair<std::string, Module>> out;
-  const std::unordered_set<std::string> excluded = excluded_from(model);
+  const std::unordered_set<std::string> read_by_others = layers_without_forms(model), factors = factor_names(model);
   for (const auto& [path, module] : model.named_modules()) {
     const std::string& name = path;
-    if (excluded.contains(name)) continue;
+    if (read_by_others.contains(name) || factors.contains(name)) continue;
     const auto finds = [&](const Pattern& pattern) { return pattern.finds(name); };
     if (!is_convertible(module) || !(patterns.empty() || std::ranges::any_of(patterns, finds))) continue;
     out.emplace_back(name, module);
