@@ -14,6 +14,8 @@
 
 namespace weft::python {
 
+void bind_graph_nodes(nb::module_& m);  // graph_node.cpp
+
 namespace {
 
 using Tensors = std::vector<Tensor>;
@@ -229,6 +231,7 @@ void bind_hooks(nb::module_& m) {
 
 void bind_autograd(nb::module_& m) {
   bind_hooks(m);
+  bind_graph_nodes(m);
   m.def("_grad", python_grad, nb::arg("outputs"), nb::arg("inputs"), nb::arg("grad_outputs").none(),
         nb::arg("retain_graph").none(), nb::arg("create_graph"), nb::arg("allow_unused"));
   m.def("_backward", python_backward, nb::arg("tensors"), nb::arg("grad_tensors").none(),
@@ -263,12 +266,6 @@ void bind_autograd(nb::module_& m) {
       "_set_thread_index_checks",
       [](std::optional<bool> on) { return std::exchange(detail::thread_checks_indices, on); }, nb::arg().none());
   m.def("config", &config, "The build and its settings, in lines for bug reports.");
-  m.def("_origin", [](const Tensor& t) -> std::optional<std::pair<std::string, std::pair<std::string, unsigned>>> {
-    const Node* node = t.impl()->node;
-    if (node == nullptr || t.is_leaf()) return {};
-    return std::pair(std::string(node->op),
-                     std::pair(std::string(node->where.known() ? node->where.file() : ""), node->where.line()));
-  });
 }
 
 }  // namespace weft::python

@@ -418,24 +418,4 @@ def __array_namespace__(self, *, api_version=None):
     return array_api
 
 
-def _grad_fn(self):
-    return None if self.is_leaf else GraphNode(*_core._origin(self))
-
-
-class GraphNode:
-    """The op that produced a tensor, and its call site."""
-
-    def __init__(self, op, place):
-        self.op, (self.file, self.line) = op, place
-
-    def name(self):
-        return self.op
-
-    def __repr__(self):
-        return f"<{self.op} at {self.file}:{self.line}>" if self.line else f"<{self.op}>"
-
-
-Tensor.grad_fn = property(_grad_fn, doc="The op that produced this tensor, or None for a leaf.")
-
-
-from weft import _numpy, _own_memory, _tensor_facts  # noqa: E402, F401
+from weft import _graph_nodes, _numpy, _own_memory, _tensor_facts  # noqa: E402, F401

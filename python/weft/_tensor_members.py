@@ -19,4 +19,5 @@ def _assignable(name):
 for _name in ("real", "imag"):
     _assignable(_name)
 Tensor._is_view = lambda self: self._base is not None
+Tensor._grad = Tensor.__dict__["grad"]
 Tensor.__rdiv__ = Tensor.__rtruediv__

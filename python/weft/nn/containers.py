@@ -2,7 +2,7 @@
 
 import operator
 from collections import OrderedDict
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Iterable, Mapping, MutableMapping
 
 from weft._core import Tensor
 from weft.nn.module import Module, Parameter
@@ -21,6 +21,10 @@ class _Numbered(Module):
 
     def insert(self, index, module):
         modules = list(self)
+        if not isinstance(module, Module):
+            raise AssertionError(f"{type(self).__name__}(): expected a module, got {type(module).__name__}")
+        if not -len(modules) <= index <= len(modules):
+            raise IndexError(f"there is no position {index} in {len(modules)} modules")
         modules.insert(index, module)
         self._renumber(modules)
         return self
@@ -59,10 +63,10 @@ class _Numbered(Module):
         return len(self._state.modules())
 
     def __iter__(self):
-        return self.children()
+        return iter(self._state.modules().values())
 
     def __getitem__(self, i):
-        modules = list(self.children())
+        modules = list(self)
         return type(self)._of_slice(modules[i]) if isinstance(i, slice) else modules[i]
 
     def __setitem__(self, i, module):
@@ -84,6 +88,18 @@ class _Numbered(Module):
 
     def __iadd__(self, other):
         return self.extend(other)
+
+    def __mul__(self, times):
+        if not isinstance(times, int):
+            raise TypeError(f"a number of repetitions: expected an int, got {type(times).__name__}")
+        if times < 1:
+            raise ValueError(f"a number of repetitions: expected at least 1, got {times}")
+        return type(self)._of_slice([*self] * times)
+
+    __rmul__ = __mul__
+
+    def __imul__(self, times):
+        return self.extend([*(self * times)][len(self):])
 
 
 class Sequential(_Numbered):
@@ -141,8 +157,7 @@ class ModuleDict(Module):
 
     def __init__(self, modules=None):
         super().__init__()
-        for name, module in (modules or {}).items():
-            self.register_module(name, module)
+        self.update(modules or {})
 
     def __getitem__(self, name):
         return self._state.modules()[name]
@@ -196,15 +211,16 @@ class ParameterList(Module):
 
     def __init__(self, parameters=()):
         super().__init__()
-        for parameter in parameters:
-            self.append(parameter)
+        self.extend(() if parameters is None else parameters)
 
     def append(self, parameter):
         self.register_parameter(str(len(self)), parameter if isinstance(parameter, Parameter) else Parameter(parameter))
         return self
 
     def extend(self, parameters):
-        for parameter in parameters:
+        if isinstance(parameters, Tensor) or not isinstance(parameters, Iterable):
+            raise TypeError(f"ParameterList(): expected several parameters, got {type(parameters).__name__}")
+        for parameter in list(parameters):
             self.append(parameter)
         return self
 

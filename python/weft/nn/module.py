@@ -1,6 +1,7 @@
 """Module: attributes, hooks and PyTorch's names over the modules of C++, which hold the parameters, buffers and children."""
 
 import collections
+import collections.abc
 import inspect
 
 from weft import _core
@@ -12,7 +13,8 @@ from weft.nn._conversions import Conversions, take_attributes
 class Parameter(Tensor):
     """A leaf that requires a gradient, over the memory of `data`; a module that it is assigned to registers it."""
 
-    def __new__(cls, data, requires_grad=True):
+    def __new__(cls, data=None, requires_grad=True):
+        data = _core._ops["empty"]((0,)) if data is None else data
         self = super().__new__(cls, data)
         _core._own(self)
         self.requires_grad_(requires_grad)
@@ -151,6 +153,30 @@ def _prepared(module, state, strict):
     return state
 
 
+_EXTRA_STATE = "_extra_state"
+
+
+def _split_extras(state):
+    """The tensors of a state, and its extra states by the path of their modules."""
+    extras = {name: value for name, value in state.items() if name.rpartition(".")[2] == _EXTRA_STATE}
+    return ({name: value for name, value in state.items() if name not in extras} if extras else state), extras
+
+
+def _matched_extras(module, extras):
+    """Keys that are missing, keys that no module takes, and for the others set_extra_state with its value."""
+    missing, calls, taken = [], [], set()
+    for path, part in module.named_modules():
+        key = f"{path}.{_EXTRA_STATE}" if path else _EXTRA_STATE
+        if key in extras and type(part).set_extra_state is not Module.set_extra_state:
+            taken.add(key)
+            calls.append((part.set_extra_state, extras[key]))
+        elif key not in extras and type(part).set_extra_state is not Module.set_extra_state:
+            missing.append(key)
+        elif key in extras and type(part).get_extra_state is not Module.get_extra_state:
+            raise RuntimeError(f"{type(part).__name__} has get_extra_state() and no set_extra_state()")
+    return missing, [key for key in extras if key not in taken], calls
+
+
 def _assign(module, state):
     """Puts the tensors of a state in the place of parameters and buffers."""
     for path, part in module.named_modules():
@@ -163,6 +189,7 @@ def _assign(module, state):
                 part._replace_buffer(name, state[start + name].detach())
 
 
+_global_hooks: dict = {"forward_pre": {}, "forward": {}, "backward": {}}  # of all modules, see nn/_global_hooks.py
 _hook_kinds = ("forward_pre", "forward", "backward_pre", "backward")
 
 
@@ -182,6 +209,7 @@ class Module(Conversions):
         object.__setattr__(self, "_state", state)
         object.__setattr__(self, "_hooks", {kind: {} for kind in _hook_kinds})
         object.__setattr__(self, "_connections", {})
+        object.__setattr__(self, "_empty_buffers", {})  # buffers registered as None: whether they are saved
 
     # ---- members ----
 
@@ -204,10 +232,14 @@ class Module(Conversions):
                 raise TypeError(f"'{name}' is parametrized: expected a tensor, got {type(value).__name__}")
             _core._set_parametrized(self, name, value)
         elif isinstance(value, Parameter):
+            self.__dict__.pop(name, None)
             self.register_parameter(name, value)
-        elif isinstance(value, Buffer) or (kind == "buffer" and isinstance(value, Tensor)):
-            self.register_buffer(name, value, kind != "buffer" or state.is_saved(name))
+        elif isinstance(value, Tensor) and (isinstance(value, Buffer) or kind == "buffer" or name in self._empty_buffers):
+            saved = state.is_saved(name) if kind == "buffer" else self._empty_buffers.get(name, True)
+            self.__dict__.pop(name, None)
+            self.register_buffer(name, value, saved)
         elif isinstance(value, Module):
+            self.__dict__.pop(name, None)
             self.register_module(name, value)
         elif kind is None:
             _note_change(self, name, value)
@@ -239,8 +271,12 @@ class Module(Conversions):
         object.__setattr__(self, name, None)
 
     def _register(self, register, name, value, kind, *options):
-        if not isinstance(name, str) or not name or "." in name:
-            raise ValueError(f"name of a member: expected a str without a dot, got {name!r}")
+        if not isinstance(name, str):
+            raise TypeError(f"name of a member: expected a str, got {type(name).__name__}")
+        if not name or "." in name:
+            raise KeyError(f"name of a member: expected a str without a dot, got {name!r}")
+        if self.__dict__.get(name) is not None:
+            raise KeyError(f"'{name}' is an attribute of the module already: delete it, or take another name")
         if value is None:
             return self._forget(name)
         if not isinstance(value, kind):
@@ -253,6 +289,10 @@ class Module(Conversions):
 
     def register_buffer(self, name, tensor, persistent=True):
         self._register(self._state.set_buffer, name, tensor, Tensor, persistent)
+        if tensor is None:
+            self._empty_buffers[name] = persistent
+        else:
+            self._empty_buffers.pop(name, None)
 
     def register_module(self, name, module):
         self._register(self._state.set_module, name, module, Module)
@@ -276,10 +316,15 @@ class Module(Conversions):
         return (module for _, module in self.named_modules())
 
     def named_children(self):
-        return iter(self._state.modules().items())
+        """Pairs of name and child; a child with several names has its first."""
+        seen = set()
+        for name, module in self._state.modules().items():
+            if module not in seen:
+                seen.add(module)
+                yield name, module
 
     def children(self):
-        return iter(self._state.modules().values())
+        return (module for _, module in self.named_children())
 
     def _named(self, place, prefix, recurse, remove_duplicate):
         seen = set()
@@ -329,6 +374,8 @@ class Module(Conversions):
         return self._member(target, "buffer", lambda module: module.named_buffers(recurse=False))
 
     def train(self, mode=True):
+        if not isinstance(mode, bool):
+            raise ValueError(f"train(): argument 'mode': expected a bool, got {type(mode).__name__}")
         self.training = mode
         for module in self.children():
             module.train(mode)
@@ -371,6 +418,14 @@ class Module(Conversions):
         return self
 
     # ---- saving ----
+
+    def get_extra_state(self):
+        """Any object that state_dict() holds beside the tensors; a module that overrides it has set_extra_state, too."""
+        raise RuntimeError(f"{type(self).__name__} has no get_extra_state()")
+
+    def set_extra_state(self, state):
+        """Takes the object of get_extra_state from a state that is loaded."""
+        raise RuntimeError(f"{type(self).__name__} has no set_extra_state()")
 
     def get_config(self):
         """The options that make a module like this one, for files of the model: the arguments of __init__ but for devices
@@ -423,6 +478,8 @@ class Module(Conversions):
         if merged is not None:
             held = [(name, merged if name == "weight" else tensor) for name, tensor in held]
         state = {f"{prefix}{name}": tensor if keep_vars else tensor.detach() for name, tensor in held}
+        if type(self).get_extra_state is not Module.get_extra_state:
+            state[prefix + _EXTRA_STATE] = self.get_extra_state()
         for name, module in self._state.modules().items():
             state |= module.state_dict(f"{prefix}{name}.", keep_vars, buffers=buffers)
         for hook in self.__dict__.get("_saved_hooks", ()):
@@ -435,8 +492,17 @@ class Module(Conversions):
     def load_state_dict(self, state_dict, strict=True, assign=False):
         """Copies the values in; returns (missing_keys, unexpected_keys). Nothing was changed where it raises. With assign
         the tensors themselves become parameters and buffers, with their dtypes and devices."""
-        state_dict = _prepared(self, dict(state_dict), strict)
+        if not isinstance(state_dict, collections.abc.Mapping):
+            raise TypeError(f"load_state_dict(): expected a dict, got {type(state_dict).__name__}")
+        state_dict, extras = _split_extras(_prepared(self, dict(state_dict), strict))
+        missing, unexpected, extra_calls = _matched_extras(self, extras)
+        if strict and (missing or unexpected):
+            raise RuntimeError(f"load_state_dict(): extra states missing: {missing}, unexpected: {unexpected}")
         found = _IncompatibleKeys(*self._state.load_state_dict(state_dict, strict))
+        found.missing_keys.extend(missing)
+        found.unexpected_keys.extend(unexpected)
+        for setter, value in extra_calls:
+            setter(value)
         if assign:
             _assign(self, state_dict)
         for module in self.modules():
@@ -508,6 +574,10 @@ class Module(Conversions):
         returns replaces grad_input. The gradients are those that flow through this call alone."""
         return self._connect("backward", hook, prepend)
 
+    def register_backward_hook(self, hook):
+        """register_full_backward_hook."""
+        return self.register_full_backward_hook(hook)
+
     def __call__(self, *args, **kwargs):
         return self._state.call(self, args, kwargs)
 
@@ -555,7 +625,7 @@ class Module(Conversions):
         return grad_output[number]
 
     def _run_backward_hooks(self, grad_input, grad_output):
-        for hook, _ in list(self._hooks["backward"].values()):
+        for hook, _ in [*_global_hooks["backward"].values(), *self._hooks["backward"].values()]:
             replaced = hook(self, grad_input, grad_output)
             if replaced is not None:
                 grad_input = tuple(replaced) if isinstance(replaced, (tuple, list)) else (replaced,)

@@ -1,24 +1,15 @@
 """torch.autograd.graph."""
 
-import contextlib
+import collections
 
-from weft._methods import GraphNode as Node
+from weft import _graph_nodes
+from weft._graph_nodes import GraphNode as Node
+from weft._graph_nodes import disable_saved_tensors_hooks, save_on_cpu, saved_tensors_hooks
 
-__all__ = ["Node", "disable_saved_tensors_hooks", "save_on_cpu", "saved_tensors_hooks"]
-
-
-@contextlib.contextmanager
-def saved_tensors_hooks(pack_hook, unpack_hook):
-    raise NotImplementedError("saved_tensors_hooks() is missing on Weft: weft.utils.checkpoint computes saved tensors again")
-    yield
+__all__ = ["GradientEdge", "Node", "disable_saved_tensors_hooks", "get_gradient_edge", "save_on_cpu", "saved_tensors_hooks"]
+GradientEdge = collections.namedtuple("GradientEdge", "node output_nr")
 
 
-@contextlib.contextmanager
-def save_on_cpu(pin_memory=False, device_type="cuda"):
-    """Nothing where tensors are on the CPU already."""
-    yield
-
-
-@contextlib.contextmanager
-def disable_saved_tensors_hooks(error_message):
-    yield
+def get_gradient_edge(tensor):
+    """The place of the graph where the gradient of a tensor arrives."""
+    return GradientEdge(*_graph_nodes.gradient_edge(tensor))

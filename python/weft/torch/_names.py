@@ -21,6 +21,7 @@ _TABLE = {
     "torch.nn.functional": "weft.torch._functional weft.nn.functional",
     "torch.nn.init": "weft.torch._init weft.nn.init",
     "torch.nn.modules": "weft.torch._nn weft.nn weft.torch._bases",
+    "torch.nn.grad": "weft.torch._nn_grad",
     "torch.nn.parameter": "weft.torch._nn weft.nn",
     "torch.nn.parallel": "weft.torch._parallel",
     "torch.nn.parallel.distributed": "weft.torch._parallel",
@@ -123,6 +124,8 @@ _TABLE = {
     "torch.utils.collect_env": "weft.torch._tools:version",
 }
 _TABLE |= {f"torch.nn.modules.{name}": "weft.torch._nn weft.nn weft.torch._bases" for name in _NN_LAYERS.split()}
+_TABLE["torch.nn.modules.module"] += " weft.nn._global_hooks"
+_TABLE["torch._VF"] = _TABLE["torch"]
 _TABLE |= {f"torch.optim.{name}": "weft.optim" for name in _OPTIMIZERS.split()}
 _TABLE |= {f"torch.distributions.{name}": "weft.distributions" for name in _DISTRIBUTIONS.split()}
 _TABLE |= {"torch.distributions.constraints": "weft._distributions.constraints",

@@ -22,7 +22,7 @@ FILES = ("test_indexing test_view_ops test_autograd test_optim test_shape_ops te
          "autograd/test_complex autograd/test_functional").split()
 # Tests of CUDA, TorchScript, the dispatcher, code generators and quantised tensors do not count.
 UNCOUNTED = re.compile(r"cuda|cudnn|gpu|_jit|jit_|[Ss]cript|quantiz|mkldnn|xla|_meta\b|_meta_|fake_tensor|dispatch|nvtx|vitals|"
-                       r"TestDocs|deploy", re.I)
+                       r"TestDocs|deploy|logging_tensor", re.I)
 
 
 class Tally:
