@@ -1,5 +1,5 @@
 // Prints tensors as PyTorch does in Python: one format for all elements, large tensors summarised.
-#include "print.hpp"
+#include "../tensor/print.hpp"
 
 #include <cmath>
 #include <mutex>
