@@ -40,7 +40,7 @@ TEST(Autocast, EachOpComputesInTheTypeOfItsRecord) {
   }
 }
 
-TEST(Autocast, ValuesAreThoseOfConvertedOperands) {
+TEST(Autocast, ValuesEqualThoseOfConvertedOperands) {
   manual_seed(1);
   for (const OpRecord& record : op_records()) {
     const Autocast policy = record.facts.autocast;

@@ -80,7 +80,7 @@ TEST(Backward, MixedTypesGetGradientsOfTheirOwnType) {
   EXPECT_EQ(b.grad().dtype(), f32);
 }
 
-TEST(Grad, GivesGradientsOfInputsThatAreNotLeavesAndTouchesNoGrad) {
+TEST(Grad, ReturnsGradientsOfNonLeavesAndLeavesGradUnchanged) {
   const Tensor x = tensor({2.0}).requires_grad_();
   const Tensor y = x * 3.0;
   const Tensor z = y * y;
@@ -113,7 +113,7 @@ TEST(Grad, RunsNothingBelowItsInputs) {
   EXPECT_EQ(x.grad().item<float>(), 4);
 }
 
-TEST(Grad, RunsTheHooksOfWhatItCapturesAndSeveralCapturesLieOnOnePath) {
+TEST(Grad, RunsHooksOfSeveralInputsOnOnePath) {
   const Tensor x = tensor({2.0}, f64).requires_grad_();
   const Tensor h = x * x, k = h * 3.0, y = k * h;
   register_hook(h, [](const Tensor& g) { return g * 10.0; });

@@ -211,7 +211,7 @@ TEST(UserFunction, MayWriteItsInput) {
   EXPECT_THROW(Doubling::apply(x), AutogradError);
 }
 
-TEST(UserFunction, MayWriteAViewAndTheWholeKnowsIt) {
+TEST(UserFunction, MayWriteAViewOfARecordedTensor) {
   const Tensor x = tensor({1.0, 2.0, 3.0}, f64).requires_grad_();
   const Tensor y = x * 1.0;
   Doubling::apply(y.narrow(0, 1, 2));
@@ -220,7 +220,7 @@ TEST(UserFunction, MayWriteAViewAndTheWholeKnowsIt) {
   for (int i = 0; i < 3; ++i) EXPECT_EQ(x.grad().select(0, i).item<double>(), want[i]);
 }
 
-TEST(UserFunction, WritesAreSeenByWhatSavedTheOldValue) {
+TEST(UserFunction, WritesAreDetectedBySavedTensors) {
   const Tensor x = tensor({1.0}).requires_grad_();
   const Tensor y = x * 1.0;
   const Tensor z = y * y;
@@ -228,7 +228,7 @@ TEST(UserFunction, WritesAreSeenByWhatSavedTheOldValue) {
   EXPECT_THROW(z.backward(), AutogradError);
 }
 
-TEST(UserFunction, WatchesTheVersionOfWhatItSaved) {
+TEST(UserFunction, ChecksTheVersionOfSavedTensors) {
   const Tensor x = tensor({1.0}).requires_grad_();
   const Tensor y = x * 1.0;
   const Tensor z = Cube::apply(y);

@@ -49,7 +49,7 @@ const std::pair<const char*, Unrecorded> unrecorded_ops[] = {
     {"softmax", [](Tensor&& h) { return softmax(std::move(h), 0); }},
 };
 
-TEST(Sharing, AnUnrecordedResultIsInNoGraphWhateverItWasMadeOf) {
+TEST(Sharing, AnUnrecordedResultIsInNoGraph) {
   for (const auto& [name, op] : unrecorded_ops) {
     for (const bool leaf : {false, true}) {
       SCOPED_TRACE(name + std::string(leaf ? " of a leaf" : " of a result"));

@@ -222,7 +222,7 @@ void expect_packed(Device on) {
     }
   }
 }
-TEST(Cpu, PackedAttentionIsThatOfEachSequence) { expect_packed(Device()); }
+TEST(Cpu, PackedAttentionEqualsAttentionPerSequence) { expect_packed(Device()); }
 DEVICE_TEST(PackedAttentionIsThatOfEachSequence) { expect_packed(on); }
 
 // ---- caches ---------------------------------------------------------------------------------------------------------

@@ -38,7 +38,7 @@ TEST(DispatchLog, HasALineForEachKernelWithOpOperandsAndPlace) {
   EXPECT_THAT(said, HasSubstr("dispatch_log_test.cpp:"));
 }
 
-TEST(DispatchLog, InnerGuardsSayWhatHoldsAndEndsWithTheScope) {
+TEST(DispatchLog, InnerGuardsApplyUntilTheirScopeEnds) {
   if (detail::logs_dispatch()) GTEST_SKIP() << "WEFT_LOG is set";
   const Tensor x = ones({2});
   EXPECT_EQ(said_by([&] { exp(x); }), "");
@@ -57,7 +57,7 @@ TEST(DispatchLog, InnerGuardsSayWhatHoldsAndEndsWithTheScope) {
   EXPECT_EQ(said_by([&] { exp(x); }), "");
 }
 
-TEST(DispatchLog, TheEnvironmentWritesThoseOfTheProcessAndConfigNamesIt) {
+TEST(DispatchLog, TheEnvironmentTurnsItOnAndConfigNamesIt) {
   // A process of its own, since a program reads the environment when it starts.
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   setenv("WEFT_LOG", "dispatch", 1);

@@ -74,11 +74,11 @@ void expect_cpu_serves_after_loss(Device on, const char* reason) {
   EXPECT_EQ(step(host).item<float>(), 128);
   EXPECT_TRUE(host.grad().defined());
 }
-TEST(HpuLostInAStep, LeavesTheCpuAndWhatItHas) {
+TEST(HpuLostInAStep, LeavesTheCpuAndItsTensorsUsable) {
   if (environment("WEFT_ZE_LOSE_AFTER").empty()) GTEST_SKIP() << "needs WEFT_ZE_LOSE_AFTER";
   expect_cpu_serves_after_loss(hpu, "the device was lost");
 }
-TEST(CudaLostInAStep, LeavesTheCpuAndWhatItHas) {
+TEST(CudaLostInAStep, LeavesTheCpuAndItsTensorsUsable) {
   if (environment("WEFT_TEST_CUDA_FAIL").empty()) GTEST_SKIP() << "needs WEFT_TEST_CUDA_FAIL";
   expect_cpu_serves_after_loss(cuda, "an illegal memory access was encountered");
 }

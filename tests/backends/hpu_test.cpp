@@ -22,7 +22,7 @@ const Device hpu(DeviceType::hpu);
 
 class HpuMemory : public OnDevice<DeviceType::hpu> {};
 
-TEST_F(HpuMemory, RunsOutWithATypedErrorAndGoesOn) {
+TEST_F(HpuMemory, ExhaustionRaisesAndTheDeviceStaysUsable) {
   if (memory_stats(hpu).total > (size_t{1} << 30)) GTEST_SKIP() << "needs WEFT_ZE_MEM_MB=64";
   EXPECT_THROW(zeros({100 << 20}, {u8, hpu}), OutOfMemoryError);
   for (int i = 0; i < 10; ++i) {  // what is cached is given back for blocks of other sizes
@@ -45,7 +45,7 @@ TEST(HpuLimit, HoldsFromBeforeTheFirstUse) {
   set_memory_limit(hpu, 0);
 }
 
-TEST(HpuTiny, SaysWhatWasAskedAndWhatIsFree) {
+TEST(HpuTiny, ErrorsNameRequestedAndFreeMemory) {
   if (environment("WEFT_ZE_MEM_MB") != "2") GTEST_SKIP() << "needs WEFT_ZE_MEM_MB=2";
   const std::string text = message_of<OutOfMemoryError>([] { zeros({10}).to(hpu); });
   EXPECT_NE(text.find("no 4194304 bytes"), std::string::npos) << text;

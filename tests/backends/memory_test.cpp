@@ -105,7 +105,7 @@ TEST(PinnedMemory, IsNoneForTheCpu) {
 }
 
 // A driver without figures of other processes: only Weft's own memory is known.
-TEST_F(Hpu, WithoutSysmanFreeMemoryIsWhatIsLeftOfTheTotal) {
+TEST_F(Hpu, WithoutSysmanFreeMemoryIsTotalMinusUsed) {
   if (environment("ZES_ENABLE_SYSMAN") == "1") GTEST_SKIP() << "needs ZES_ENABLE_SYSMAN=0";
   const Device on(DeviceType::hpu);
   const Tensor x = empty({mebibyte}, {u8, on});

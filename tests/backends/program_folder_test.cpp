@@ -39,7 +39,7 @@ std::vector<fs::path> files_in(const fs::path& folder) {
   for (const auto& entry : fs::directory_iterator(folder)) all.push_back(entry.path());
   return all;
 }
-TEST(ProgramFolder, GivesBackWhatItKeeps) {
+TEST(ProgramFolder, ReturnsStoredFiles) {
   const TemporaryFolder temporary;
   const std::string path = temporary.path() / "a" / "b";
   ProgramFolder folder(path);
@@ -109,7 +109,7 @@ TEST(ProgramFolder, KeepsNothingWhereItCannot) {
   EXPECT_EQ(folder.load("empty"), std::nullopt);
 }
 
-TEST(ProgramFolder, WhatWasNotUsedForTheLongestTimeMakesRoom) {
+TEST(ProgramFolder, RemovesTheLeastRecentlyUsedFiles) {
   const TemporaryFolder temporary;
   ProgramFolder folder(temporary.path(), 10'000);
   for (int i = 0; i < 6; ++i) folder.store("key " + std::to_string(i), program(1500));
@@ -133,7 +133,7 @@ TEST(ProgramFolder, WhatWasNotUsedForTheLongestTimeMakesRoom) {
   }
 }
 
-TEST(ProgramFolder, WhatAKilledProcessLeftGoesOnceItIsOld) {
+TEST(ProgramFolder, RemovesOldTemporaryFilesOfAKilledProcess) {
   const TemporaryFolder temporary;
   const fs::path old = temporary.path() / "x.ze.123.unfinished", young = temporary.path() / "y.ze.123.unfinished";
   write_bytes(old, "half"), write_bytes(young, "half");
@@ -181,7 +181,7 @@ TEST(ProgramFolder, ProcessesThatAreKilledLeaveWholeFiles) {
   EXPECT_EQ(found, 4);
 }
 
-TEST(ProgramFolder, StandsWhereTheEnvironmentSays) {
+TEST(ProgramFolder, UsesThePathOfTheEnvironment) {
   const auto with = [](std::optional<std::string> own, std::optional<std::string> cache,
                        std::optional<std::string> home) {
     std::vector<std::pair<const char*, std::optional<std::string>>> variables = {

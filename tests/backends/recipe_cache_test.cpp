@@ -104,7 +104,7 @@ RecipeHandle<Program> find(Programs& cache, int n, std::atomic<int>* alive = nul
 // ---- keys
 // ------------------------------------------------------------------------------------------------------------
 
-TEST(RecipeKey, RanksStandBesideSizes) {
+TEST(RecipeKey, ContainsRanksAndSizes) {
   EXPECT_NE(key_of("concat", {of({2, 3}), of({4})}), key_of("concat", {of({2}), of({3, 4})}));
   EXPECT_NE(key_of("neg", {of({})}), key_of("neg", {of({1})}));
   EXPECT_NE(key_of("neg", {of({2, 3})}), key_of("neg", {of({3, 2})}));
@@ -144,7 +144,7 @@ TEST(RecipeKey, StridesCountWhereTheyAreNotDense) {
   EXPECT_EQ(RecipeKey("f", Device()).input(one).bytes(), RecipeKey("f", Device()).input(other).bytes());
 }
 
-TEST(RecipeKey, EachFieldStandsForItself) {
+TEST(RecipeKey, EachFieldChangesTheKey) {
   const auto with = [](auto&&... values) {
     RecipeKey key("op", Device());
     (key.attribute(values), ...);
@@ -222,7 +222,7 @@ TEST(RecipeCache, CompilesOnceAndCounts) {
   EXPECT_EQ(cache.size(), 5u);
 }
 
-TEST(RecipeCache, KeepsWhatWasUsedLast) {
+TEST(RecipeCache, KeepsRecentlyUsedRecipes) {
   Programs cache(2);
   find(cache, 1), find(cache, 2), find(cache, 1), find(cache, 3);
   EXPECT_EQ(cache.stats().evictions, 1u);

@@ -51,7 +51,7 @@ TEST(RecipeRunner, ReturnsBeforeTheLaunchHasRun) {
   EXPECT_TRUE(ran);
 }
 
-TEST(RecipeRunner, AFailureStopsWhatIsBehindUntilItIsTold) {
+TEST(RecipeRunner, AFailureStopsLaterWorkUntilItIsReported) {
   RecipeRunner runner;
   int ran = 0;
   std::string message;
@@ -72,7 +72,7 @@ TEST(RecipeRunner, AFailureStopsWhatIsBehindUntilItIsTold) {
   EXPECT_EQ(ran, 1) << "told, the stream goes on";
 }
 
-TEST(RecipeRunner, KeepsWhatALaunchHoldsUntilItHasRun) {
+TEST(RecipeRunner, KeepsArgumentsUntilTheLaunchHasRun) {
   RecipeRunner runner;
   std::atomic<bool> open = false;
   auto held = std::make_shared<int>(7);
@@ -89,7 +89,7 @@ TEST(RecipeRunner, KeepsWhatALaunchHoldsUntilItHasRun) {
   EXPECT_TRUE(seen.expired()) << "dropped before the drain returns";
 }
 
-TEST(RecipeRunner, WhatIsPassedOverIsDroppedToo) {
+TEST(RecipeRunner, SkippedWorkIsReleased) {
   RecipeRunner runner;
   auto held = std::make_shared<int>(7);
   const std::weak_ptr<int> seen = held;

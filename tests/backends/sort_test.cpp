@@ -154,7 +154,7 @@ TEST(Sort, InPlaceAndOneOfTheResults) {
   EXPECT_EQ(order.get(0), 0);
 }
 
-TEST(Searchsorted, CountsWhatIsBelow) {
+TEST(Searchsorted, CountsSmallerElements) {
   for (const DType dtype : ordered_types) {
     for (const bool rows : {false, true}) {
       for (const int64_t n : {0, 1, 2, 100}) {

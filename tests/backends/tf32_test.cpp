@@ -40,7 +40,7 @@ TEST_F(Cuda, BackwardIsInTf32AsItIsSetWhenItRuns) {
   EXPECT_EQ(values_of(a.grad())[0], 1.0);
 }
 
-TEST_F(Cuda, ErrorsOfProductsAreThoseOfTheirFactors) {
+TEST_F(Cuda, ErrorsOfProductsFollowFromTheirFactors) {
   if (detail::tf32_override()) GTEST_SKIP() << "NVIDIA_TF32_OVERRIDE is set";
   const Device on(DeviceType::cuda);
   manual_seed(1);

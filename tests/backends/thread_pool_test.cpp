@@ -70,7 +70,7 @@ TEST_F(ThreadPool, WorkersTakePart) {
   EXPECT_LE(seen.size(), 4u);
 }
 
-TEST_F(ThreadPool, OthersTakeWhatAThreadThatIsHeldUpLeaves) {
+TEST_F(ThreadPool, OtherThreadsTakeWorkOfADelayedThread) {
   std::atomic<int64_t> done{0};
   const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   parallel_for(64, 1, [&](int64_t begin, int64_t) {

@@ -35,7 +35,7 @@ struct Clock {
   }
 };
 
-TEST(Bench, FindsWhatEachCallTakes) {
+TEST(Bench, MeasuresTheTimeOfEachCall) {
   Clock clock;
   const Comparison c = compare({clock.takes("one", 2e-3), clock.takes("three", 6e-3)}, clock.options());
   ASSERT_EQ(c.cases.size(), 2u);
@@ -153,7 +153,7 @@ TEST(Bench, TheTable) {
       "the library's   45.6 ms  10.0 ms to 1.50 s     3.7 (3.65 to 3.75)              -             -        -\n");
 }
 
-TEST(Bench, WhatAFunctionThrowsPassesThrough) {
+TEST(Bench, ExceptionsPropagate) {
   int calls = 0;
   const auto fails = [&] {
     if (++calls == 4) throw std::runtime_error("the fourth call");

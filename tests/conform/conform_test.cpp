@@ -93,7 +93,7 @@ std::string found_on(Device device, void (*checks)(Report&), const std::string& 
   return report.deviations().empty() ? "nothing" : report.line_of(report.deviations()[0]);
 }
 
-TEST(Conform, WhatNoDriverDoesWrongIsFoundOnOtherDevices) {
+TEST(Conform, FindsFaultsThatNoDriverHas) {
   EXPECT_THAT(found_on("cpu", check_errors, "errors.two_devices"), HasSubstr("operands of two devices, came a result"));
   EXPECT_THAT(found_on("meta", check_memory, "memory.absent_device"), HasSubstr("came figures"));
   EXPECT_THAT(found_on("cpu", check_meta, "meta.elements"), HasSubstr("no memory behind a tensor, came an address"));
@@ -106,7 +106,7 @@ TEST(Conform, OneCheckIsPickedByItsName) {
   EXPECT_THAT(found<other_shape>(meta, "ops.other"), HasSubstr("0 checks"));
 }
 
-TEST(Conform, WhatACheckThrowsIsADeviation) {
+TEST(Conform, ExceptionsOfChecksAreDeviations) {
   Report report(Device("meta"), "", false);
   EXPECT_FALSE(report.run("one", [] { raise<DeviceError>({.op = "x", .problem = "lost"}, Location::none()); }));
   EXPECT_TRUE(report.run("two", [] { throw NotHere{"it has none"}; }));

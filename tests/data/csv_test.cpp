@@ -114,7 +114,7 @@ TEST(Csv, ReadsQuotesAsPythonDoes) {
   EXPECT_EQ(cases, 200);
 }
 
-TEST(Csv, NamesLineAndColumnOfWhatIsWrong) {
+TEST(Csv, ErrorsNameLineAndColumn) {
   const auto message = [](const char* text, data::CsvOptions options = {}) {
     return message_of<FormatError>([&] { parse_csv(text, options); });
   };
@@ -220,7 +220,7 @@ TEST(CsvChunks, AreTheTableOneAfterTheOther) {
   }
 }
 
-TEST(CsvChunks, GoOnWhereTheyStood) {
+TEST(CsvChunks, ResumeAtTheirPosition) {
   const TemporaryFolder folder;
   write_bytes(folder / "t.csv", many_rows(50));
   for (int stop = 0; stop <= 8; ++stop) {
@@ -243,7 +243,7 @@ TEST(CsvChunks, GoOnWhereTheyStood) {
   }
 }
 
-TEST(CsvChunks, NameTheLineOfWhatIsWrongEachTimeAnew) {
+TEST(CsvChunks, NameTheLineOfAnErrorEachTime) {
   const TemporaryFolder folder;
   write_bytes(folder / "t.csv", "a,b\n1,x\n2,y\n3,z\nfour,z\n5,w\n");
   data::CsvChunks chunks(folder / "t.csv", 2, {.types = {{"a", data::ColumnType::i64}}});

@@ -86,7 +86,7 @@ TEST(Image, LooksForItsOrientationInExifDataAlone) {
   EXPECT_TRUE(equal(data::decode_image(bytes_of(plain), {.apply_exif_orientation = true}), stored));
 }
 
-TEST(Image, GivesTheChannelsThatAreAskedFor) {
+TEST(Image, ReturnsTheRequestedChannels) {
   const Tensor rgb = data::load_image(cases + "rgb.png"), rgba = data::load_image(cases + "rgba.png");
   EXPECT_TRUE(equal(data::load_image(cases + "rgb.png", {.channels = 1}), io::load_npy(cases + "rgb_as_grey.npy")));
   EXPECT_TRUE(equal(data::load_image(cases + "rgba.png", {.channels = 3}), rgba.narrow(0, 0, 3)));
@@ -100,7 +100,7 @@ TEST(Image, GivesTheChannelsThatAreAskedFor) {
   EXPECT_THROW(data::load_image(cases + "rgb.png", {.channels = 5}), ValueError);
 }
 
-TEST(Image, Keeps16BitsWhereItIsTold) {
+TEST(Image, Keeps16BitsOnRequest) {
   const Tensor expected = io::load_npy(cases + "wide.png.npy");
   const Tensor wide = data::load_image(cases + "wide.png", {.keep_16_bits = true});
   EXPECT_EQ(wide.dtype(), u16);
@@ -155,7 +155,7 @@ TEST(Image, RefusesEveryFileThatIsCutShort) {
   }
 }
 
-TEST(Image, RefusesSizesBeforeItAsksForMemory) {
+TEST(Image, RejectsSizesBeforeAllocating) {
   std::string png = read_bytes(cases + "rgb.png");
   EXPECT_THROW(data::decode_image(bytes_of(png), {.max_pixels = 246}), FormatError);
   EXPECT_EQ(data::decode_image(bytes_of(png), {.max_pixels = 247}).size(1), 13);

@@ -12,7 +12,7 @@ namespace {
 
 using data::Json;
 
-TEST(Json, GivesFieldsItemsAndValues) {
+TEST(Json, ReturnsFieldsItemsAndValues) {
   const Json json = Json::parse(R"({"a": [1, 2.5, "x", true, null], "b": {"c": -3}})");
   EXPECT_EQ(json.names(), (std::vector<std::string>{"a", "b"}));
   EXPECT_EQ(json["a"].size(), 5);

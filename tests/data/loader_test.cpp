@@ -226,7 +226,7 @@ TEST_P(WithWorkers, UnequalShapesNameTheSamples) {
   EXPECT_LE(std::ranges::count(text, '\n'), 2) << text;
 }
 
-TEST_P(WithWorkers, AnErrorKeepsThePlaceThatItKnows) {
+TEST_P(WithWorkers, AnErrorKeepsItsLocation) {
   const unsigned line = __LINE__ + 2;
   auto dataset = data::map(Numbers{4}, [](int64_t i) {
     return i == 2 ? ones({2, 3}).matmul(ones({2, 3})) : ones({2, 2});
@@ -321,7 +321,7 @@ TEST_P(WithWorkers, TwoLoadersAtOnce) {
   EXPECT_TRUE(from_b == b.end());
 }
 
-TEST_P(WithWorkers, ALoopThatAnotherOneReplacedSaysSo) {
+TEST_P(WithWorkers, AReplacedLoopRaises) {
   DataLoader loader(Numbers{30}, {.batch_size = 3, .workers = GetParam()});
   auto old = loader.begin();
   auto current = loader.begin();
@@ -367,7 +367,7 @@ TEST_P(WithWorkers, AFunctionOfOnesOwnCollates) {
   EXPECT_THAT(sizes, ElementsAre(2, 2, 1));
 }
 
-TEST_P(WithWorkers, AForkedProcessGoesOn) {
+TEST_P(WithWorkers, AForkedProcessContinues) {
 #if defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "the thread sanitizer ends a forked process that starts threads";
 #endif

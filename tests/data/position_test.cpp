@@ -41,7 +41,7 @@ std::vector<float> epochs_of(L& loader, int64_t until) {
   return all;
 }
 
-TEST(Position, GoesOnBehindEveryBatchWithAnyWorkers) {
+TEST(Position, ResumesAfterEveryBatchWithAnyWorkers) {
   auto straight = noisy_loader(0);
   const std::vector<float> right = epochs_of(straight, 2);
   for (int stop = 0; stop <= 20; ++stop) {
@@ -76,7 +76,7 @@ TEST(Position, SavedBetweenTwoEpochsItIsTheNextEpoch) {
   }
 }
 
-TEST(Position, SetEpochOfTheRestoredEpochGoesOnInIt) {
+TEST(Position, SetEpochOfTheRestoredEpochResumesInIt) {
   auto loader = noisy_loader(0), other = noisy_loader(1);
   loader.set_epoch(2);
   std::vector<float> right;
@@ -185,7 +185,7 @@ TEST(Position, GoesWithATrainingState) {
 }
 
 // Runs only in the process that the test below starts.
-TEST(PositionProcess, GoesOn) {
+TEST(PositionProcess, Resumes) {
   const char* folder = std::getenv("WEFT_TEST_POSITION");
   if (folder == nullptr) GTEST_SKIP() << "started by Position.InANewProcess";
   auto loader = noisy_loader(2);

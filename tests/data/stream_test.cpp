@@ -47,7 +47,7 @@ TEST_P(StreamWithWorkers, SamplesComeOnceAndInOrder) {
   EXPECT_THROW(loader.size(), ValueError);
 }
 
-TEST_P(StreamWithWorkers, WhatIsMappedHasTheSameRandomNumbers) {
+TEST_P(StreamWithWorkers, MapsDrawTheSameRandomNumbers) {
   const auto noisy = data::map(numbers(40), [](int64_t i) { return rand({2}) + static_cast<double>(i); });
   DataLoader alone(noisy, {.batch_size = 6, .seed = 1});
   DataLoader loader(noisy, {.batch_size = 6, .seed = 1, .workers = GetParam()});
@@ -65,7 +65,7 @@ TEST_P(StreamWithWorkers, RanksTakeTurns) {
   EXPECT_THAT(epoch_of(second), ElementsAre(ElementsAre(1, 3), ElementsAre(5)));
 }
 
-TEST_P(StreamWithWorkers, GoesOnFromAPosition) {
+TEST_P(StreamWithWorkers, ResumesFromAPosition) {
   DataLoader loader(numbers(20), {.batch_size = 3, .seed = 1, .workers = GetParam()});
   DataLoader other(numbers(20), {.batch_size = 3, .seed = 1, .workers = 2});
   auto at = loader.begin();

@@ -45,7 +45,7 @@ TEST(TextLoader, TooLittleTextIsRefused) {
 }
 
 // States of released versions contain only the step count, so the data of a step must never change.
-TEST(TextLoader, DrawsWhatReleasedVersionsDrew) {
+TEST(TextLoader, DrawsEqualReleasedVersions) {
   const data::TextLoader loader(arange(1000), 4, 8, 3);
   const auto starts = [&](int64_t number) { return loader.batch(number).inputs.select(1, 0).to_vector<int>(); };
   EXPECT_EQ(starts(0), (std::vector<int>{503, 122, 801, 777}));

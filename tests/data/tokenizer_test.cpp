@@ -59,9 +59,9 @@ class RecordedTokenizer : public testing::TestWithParam<const char*> {
   }
 };
 
-TEST_P(RecordedTokenizer, GivesTheRecordedIdsAndTexts) { compare(tokenizer); }
+TEST_P(RecordedTokenizer, ReturnsTheRecordedIdsAndTexts) { compare(tokenizer); }
 
-TEST_P(RecordedTokenizer, GivesTheSameWhenItIsSavedAndLoaded) {
+TEST_P(RecordedTokenizer, ReturnsTheSameAfterSavingAndLoading) {
   const TemporaryFolder folder;
   tokenizer.save(folder / "tokenizer.json");
   const Tokenizer again = Tokenizer::load(folder / "tokenizer.json");
@@ -109,7 +109,7 @@ TEST(Tokenizer, LeavesPosixExpressionsToTheProgram) {
 }
 
 // Parts that files of well-known models have (cases/make_parts.py), around one vocabulary.
-TEST(Tokenizer, GivesTheRecordedIdsWithThePartsOfWellKnownModels) {
+TEST(Tokenizer, ReturnsTheRecordedIdsOfWellKnownModels) {
 #if !WEFT_HAS_UTF8PROC || !WEFT_HAS_ONIG
   GTEST_SKIP() << "built without utf8proc or Oniguruma";
 #endif
@@ -139,7 +139,7 @@ TEST(Tokenizer, GivesTheRecordedIdsWithThePartsOfWellKnownModels) {
   EXPECT_EQ(files, 43);
 }
 
-TEST(Tokenizer, TellsWhereNormalizedTokensComeFrom) {
+TEST(Tokenizer, ReturnsOffsetsOfNormalizedTokens) {
 #if WEFT_HAS_UTF8PROC
   const std::string with =
       R"("normalizer": {"type": "Sequence", "normalizers": [{"type": "NFKC"}, {"type": "Lowercase"},
@@ -195,7 +195,7 @@ TEST(Tokenizer, NormalizesManyMarksInTimeThatGrowsWithThem) {
 #endif
 }
 
-TEST(Tokenizer, GivesBackAnyBytes) {
+TEST(Tokenizer, RoundTripsAnyBytes) {
   std::mt19937_64 random(3);
   for (const char* name : {"gpt2", "gpt4", "qwen2"}) {
     const Tokenizer tokenizer = Tokenizer::load(cases + name + ".json");
@@ -247,7 +247,7 @@ TEST(Tokenizer, MergesLongWordsAsShortOnes) {
   }
 }
 
-TEST(Tokenizer, TreatsSpecialTokensAsItIsTold) {
+TEST(Tokenizer, TreatsSpecialTokensByOption) {
   const Tokenizer tokenizer = Tokenizer::load(cases + "gpt2.json");
   const int64_t end = *tokenizer.id("<|end|>");
   EXPECT_EQ(end, 0);
@@ -298,7 +298,7 @@ TEST(Tokenizer, TakesMergesInBothForms) {
   EXPECT_EQ(Tokenizer::from_json(json).merges(), lists.merges());
 }
 
-TEST(Tokenizer, NamesWhatItDoesNotSupport) {
+TEST(Tokenizer, NamesUnsupportedParts) {
   const std::string json = Tokenizer::train(corpus(), {.vocab_size = 260}).to_json();
   const auto with = [&](const std::string& from, const std::string& to) {
     std::string changed = json;
@@ -343,7 +343,7 @@ TEST(Tokenizer, RefusesMalformedFiles) {
   EXPECT_THROW(little.encode("ab"), ValueError);  // ByteLevel puts a space first, which has no token
 }
 
-TEST(Tokenizer, EndsTrainingWhereItIsTold) {
+TEST(Tokenizer, EndsTrainingOnRequest) {
   const std::vector<std::string> texts = {"low low low lower lowest newer newer"};
   EXPECT_EQ(Tokenizer::train(texts, {.vocab_size = 256}).merges().size(), 0u);
   EXPECT_EQ(Tokenizer::train(texts, {.vocab_size = 258}).merges().size(), 2u);

@@ -116,7 +116,7 @@ void expect_batch_is_its_images(const T& transform, const Tensor& images) {
   EXPECT_EQ(one.state(), other.state());
 }
 
-TEST(Transforms, DoToABatchWhatTheyDoToItsImages) {
+TEST(Transforms, OfABatchEqualThoseOfItsImages) {
   manual_seed(3);
   for (const Tensor& images : {randint(0, 256, {6, 3, 9, 8}, u8), rand({6, 3, 9, 8})}) {
     expect_batch_is_its_images(RandomCrop{.size = {5, 6}, .padding = 2}, images);

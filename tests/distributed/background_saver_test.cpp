@@ -27,7 +27,7 @@ io::ShardedState rows_of(const Tensor& rows, const Group& group) {
   return {{"w", {rows, Dims{own * group.size(), rows.size(1)}, Dims{own * group.rank(), 0}}}};
 }
 
-TEST(DistributedBackground, ParametersChangeAtOnceAndCollectivesGoOnMeanwhile) {
+TEST(DistributedBackground, ParametersMayChangeAndCollectivesRunDuringASave) {
   on_all_ranks([](const Group& group) {
     const RanksFolder folder(group);
     const Tensor rows = full({2000, 50}, 1.0), same = full({300}, 1.0);
@@ -53,7 +53,7 @@ TEST(DistributedBackground, ParametersChangeAtOnceAndCollectivesGoOnMeanwhile) {
   });
 }
 
-TEST(DistributedBackground, WhatARankCannotWriteEveryRankLearns) {
+TEST(DistributedBackground, AWriteErrorOfOneRankRaisesOnAllRanks) {
   on_all_ranks([](const Group& group) {
     const RanksFolder folder(group);
     const int bad = group.size() - 1;
@@ -98,7 +98,7 @@ TEST(DistributedBackground, PartsThatDoNotFitAreRefusedAtOnce) {
   });
 }
 
-TEST(DistributedBackground, ASaveThatNobodyAskedAboutIsToldOfInAWarning) {
+TEST(DistributedBackground, AFailedSaveThatWasNotWaitedForWarns) {
   const CollectedWarnings warnings;
   LocalWorld(1, patient).run([](const Group& group) {
     const RanksFolder folder(group);
@@ -109,7 +109,7 @@ TEST(DistributedBackground, ASaveThatNobodyAskedAboutIsToldOfInAWarning) {
   EXPECT_NE(warnings.texts[0].find("was not saved"), std::string::npos) << warnings.texts[0];
 }
 
-TEST(DistributedBackground, AWholeRunChangesAtOnceAndGoesOnFromWhatItWas) {
+TEST(DistributedBackground, TrainingContinuesDuringASaveAndResumesFromIt) {
   on_all_ranks([](const Group& group) {
     const RanksFolder folder(group);
     const auto model_of = [](uint64_t seed) {

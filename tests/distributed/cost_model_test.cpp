@@ -39,7 +39,7 @@ std::vector<int64_t> bytes_sent(const std::string& plan, int steps) {
 
 class CostOfPlan : public ::testing::TestWithParam<const char*> {};
 
-TEST_P(CostOfPlan, KnowsEveryByteOfAStep) {
+TEST_P(CostOfPlan, CountsEveryByteOfAStep) {
   const TrainingPlan plan = plan_of_example(GetParam());
   const std::vector<int64_t> one = bytes_sent(GetParam(), 1), two = bytes_sent(GetParam(), 2);
   for (size_t rank = 0; rank < one.size(); ++rank) {
@@ -110,7 +110,7 @@ Held held_by(const std::string& text) {
   return held;
 }
 
-TEST(CostModel, MemoryIsThatOfTheAllocator) {
+TEST(CostModel, MemoryEqualsTheAllocators) {
   for (const char* text : {"dp1", "dp2", "tp2", "sp2", "dp2-zero1", "dp2-zero2", "dp2-zero3", "dp4-zero3", "tp4"}) {
     const TrainingPlan plan = plan_of_example(text);
     const MemoryCost cost = memory_of(sizes_of_example(), plan, 0);
@@ -144,13 +144,13 @@ TEST(CostModel, CountsParametersAndOperations) {
   EXPECT_THROW(transformer_named("gpt5"), KeyError);
 }
 
-TEST(CostModel, ParametersAreThoseOfTheModel) {
+TEST(CostModel, ParametersEqualThoseOfTheModel) {
   int64_t count = 0;
   for (const Tensor& p : parallel_gpt::gpt(sizes_of_example()).parameters()) count += p.numel();
   EXPECT_EQ(parameter_count(sizes_of_example()), static_cast<double>(count));
 }
 
-TEST(CostModel, OperationsAreThoseOfASummary) {
+TEST(CostModel, OperationsEqualThoseOfASummary) {
   const TransformerSizes sizes = sizes_of_example();
   const nn::Sequential model = parallel_gpt::gpt(sizes);
   const Tensor ids = zeros({2, sizes.sequence}, i64);
@@ -210,7 +210,7 @@ const Machine machine{.name = "a machine",
                       .memory_bandwidth = 1e15,
                       .links = {{4, 1e9, 1e-6}, {0, 1e8, 1e-5}}};
 
-TEST(CostModel, WhatLeavesANodeIsSlower) {
+TEST(CostModel, TrafficBetweenNodesIsSlower) {
   EXPECT_DOUBLE_EQ(seconds_of({3e6, 3}, machine, 4, 1), 3e-3 + 3e-6);
   EXPECT_DOUBLE_EQ(seconds_of({3e6, 3}, machine, 4, 4), 3e-2 + 3e-5);
   // Of seven others three are in the node.
@@ -218,7 +218,7 @@ TEST(CostModel, WhatLeavesANodeIsSlower) {
   EXPECT_EQ(seconds_of({1e6, 1}, machine, 1, 1), 0);
 }
 
-TEST(CostModel, TimeIsComputeAndWhatIsNotHidden) {
+TEST(CostModel, TimeIsComputePlusExposedTraffic) {
   const TransformerSizes sizes{.layers = 4, .width = 64, .heads = 4, .vocabulary = 128, .sequence = 64};
   const StepCost alone = cost_of(sizes, {.batch = 8, .micro_batch = 8}, machine);
   // Half of 2e12 a second; memory takes no time.
@@ -314,7 +314,7 @@ TEST(CostModel, PlansAreReadOrRefused) {
   }
 }
 
-TEST(CostModel, RefusesWhatCannotBe) {
+TEST(CostModel, RejectsImpossiblePlans) {
   const TransformerSizes sizes{.layers = 4, .width = 64, .heads = 4, .vocabulary = 128, .sequence = 64};
   const auto refuses = [&](const TrainingPlan& plan) { EXPECT_THROW(cost_of(sizes, plan, machine), ValueError); };
   refuses({.tp = 8});  // of 4 heads
@@ -348,7 +348,7 @@ TEST(CostModel, TheBestPlanIsTheFastestThatFits) {
   EXPECT_THROW(best_plans(sizes, 0, {.batch = 64}, machine), ValueError);
 }
 
-TEST(CostModel, TablesNameWhatLimitsAPlan) {
+TEST(CostModel, TablesNameTheLimitOfAPlan) {
   const TransformerSizes gpt3 = transformer_named("gpt3");
   TrainingPlan plan = training_plan("dp16-sp8-pp8-zero1");
   plan.batch = 1536;

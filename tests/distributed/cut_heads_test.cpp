@@ -139,7 +139,7 @@ TEST(CutHeads, EachRankDropsWeightsOfItsOwn) {
   });
 }
 
-TEST(CutHeads, RefusesWhatCannotBeCut) {
+TEST(CutHeads, RejectsLayersThatCannotBeSharded) {
   LocalWorld(4).run([](const Group& group) {
     const nn::MultiheadAttention odd(12, 6), even(16, 4);
     EXPECT_THROW(cut_heads(odd, {.group = group}), ValueError);

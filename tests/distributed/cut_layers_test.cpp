@@ -54,7 +54,7 @@ TEST(CutLayers, ABlockInPartsIsTheBlock) {
   });
 }
 
-TEST(CutLayers, StatesAreThoseOfTheWholeModel) {
+TEST(CutLayers, StatesEqualThoseOfTheWholeModel) {
   const TemporaryFolder folder;
   const nn::TransformerBlock dense = block_of();
   shake(dense);
@@ -188,7 +188,7 @@ TEST(CutLayers, DropoutOfHeadsDiffersBetweenRanksAndThatBehindThemDoesNot) {
   });
 }
 
-TEST(CutLayers, RefusesWhatCannotBeCut) {
+TEST(CutLayers, RejectsLayersThatCannotBeSharded) {
   LocalWorld(4).run([](const Group& group) {
     const nn::Linear odd(6, 10), whole(8, 8);
     EXPECT_THROW(cut_columns(odd, {.group = group}), ValueError);

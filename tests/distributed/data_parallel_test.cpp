@@ -141,7 +141,7 @@ TEST(DataParallel, ASecondBackwardWithoutFinishIsRefused) {
   });
 }
 
-TEST(DataParallel, RefusesWhatCannotBeReplicated) {
+TEST(DataParallel, RejectsModulesThatCannotBeReplicated) {
   LocalWorld(2, {.timeout_seconds = 30}).run([](const Group& group) {
     const Tensor w = ones({2}).requires_grad_();
     EXPECT_THROW(DataParallel({w, w}), ValueError);
@@ -236,10 +236,10 @@ void expect_updates_of_one(const Group& group, const Kind& kind, bool clips) {
   }
 }
 
-TEST_P(Sharded, UpdatesAreThoseOfOneOptimizerBitForBit) {
+TEST_P(Sharded, UpdatesEqualOneOptimizerBitForBit) {
   on_all_ranks([](const Group& group) { expect_updates_of_one(group, GetParam(), false); });
 }
-TEST_P(Sharded, UpdatesWithClippedGradientsAreThoseOfOneOptimizer) {
+TEST_P(Sharded, UpdatesWithClippedGradientsEqualOneOptimizer) {
   on_all_ranks([](const Group& group) { expect_updates_of_one(group, GetParam(), true); });
 }
 
@@ -473,7 +473,7 @@ TEST(ShardedOptimizer, StagesTakeTheBytesOfTheirDescription) {
   }
 }
 
-TEST(ShardedOptimizer, RefusesWhatItCannotCut) {
+TEST(ShardedOptimizer, RejectsInvalidArguments) {
   LocalWorld(2, {.timeout_seconds = 30}).run([](const Group&) {
     const Tensor w = ones({4}).requires_grad_(), turned = ones({3, 2}).t().requires_grad_();
     EXPECT_THROW(ShardedOptimizer(optim::SGD({w}, {.lr = 1}), {.stage = 4}), ValueError);

@@ -86,7 +86,7 @@ TEST(Reshard, GradientsGoTheWayBack) {
   });
 }
 
-TEST(Reshard, RefusesWhatDoesNotFit) {
+TEST(Reshard, RejectsInvalidArguments) {
   LocalWorld(2, {.timeout_seconds = 60}).run([](const Group&) {
     const Mesh mesh(Dims{2});
     const Tensor x = zeros({4, 4});
@@ -140,7 +140,7 @@ struct Op {
   Tensor (*function)(std::span<const Tensor>);
 };
 
-TEST(DTensor, OpsAndTheirGradientsAreThoseOfOneProcess) {
+TEST(DTensor, OpsAndGradientsEqualOneProcess) {
   using Tensors = std::span<const Tensor>;
   const Op ops[] = {
       {"mk,kn->mn", Linearity::each, {{5, 7}, {7, 4}}, [](Tensors x) { return matmul(x[0], x[1]); }},
@@ -186,7 +186,7 @@ TEST(DTensor, OpsAndTheirGradientsAreThoseOfOneProcess) {
   });
 }
 
-TEST(DTensor, BackwardRunsTheSameCollectivesWhateverARankRecords) {
+TEST(DTensor, BackwardRunsTheSameCollectivesOnEveryRank) {
   // Of 3 rows on 4 ranks the last one has none, and no op; others leave an input out, or both.
   for (const int ranks : {2, 4}) {
     LocalWorld(ranks, {.timeout_seconds = 20}).run([&](const Group& group) {

@@ -49,7 +49,7 @@ Tensor all_tokens(const Group& group, int step = 0) {
   return cat(all);
 }
 
-TEST(ExpertParallel, FirstValuesAreThoseOfOneRankAndGeneratorsAdvanceAlike) {
+TEST(ExpertParallel, InitialValuesEqualOneRankAndGeneratorsAdvanceEqually) {
   on_all_ranks([](const Group& group) {
     for (const ExpertParallelOptions& options : every_kind(group)) {
       const nn::MoE whole = seeded([&] { return nn::MoE(width, hidden, experts, options.moe); });
@@ -65,7 +65,7 @@ TEST(ExpertParallel, FirstValuesAreThoseOfOneRankAndGeneratorsAdvanceAlike) {
   });
 }
 
-TEST(ExpertParallel, EachRanksTokensGetWhatOneRankGivesThem) {
+TEST(ExpertParallel, OutputsEqualOneRanks) {
   on_all_ranks([](const Group& group) {
     for (const ExpertParallelOptions& options : every_kind(group)) {
       const nn::MoE whole = seeded([&] { return nn::MoE(width, hidden, experts, options.moe); });
@@ -99,7 +99,7 @@ Tensor loss_of(const nn::MoEOutput& out, const Tensor& x) {
   return mean(square(out.output - flip(x, {1}))) + 0.1 * out.balance_loss + 0.01 * out.z_loss;
 }
 
-TEST(ExpertParallel, GradientsOfTheMeanOfTheRanksLossesAreThoseOfOneProcess) {
+TEST(ExpertParallel, GradientsOfTheMeanLossEqualOneProcess) {
   on_all_ranks([](const Group& group) {
     for (const ExpertParallelOptions& options : every_kind(group)) {
       const nn::MoE whole = seeded([&] { return nn::MoE(width, hidden, experts, options.moe); });
@@ -228,7 +228,7 @@ TEST(ExpertParallel, ARankMayHaveNoTokensAndOneExpertAll) {
   });
 }
 
-TEST(ExpertParallel, CapacityIsThatOfEachRanksTokens) {
+TEST(ExpertParallel, CapacityAppliesToEachRanksTokens) {
   on_all_ranks([](const Group& group) {
     const nn::MoEOptions tight{.top_k = 3, .capacity_factor = 0.5};
     const nn::MoE whole = seeded([&] { return nn::MoE(width, hidden, experts, tight); });

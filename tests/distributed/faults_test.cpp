@@ -59,7 +59,7 @@ TEST(Faults, OfOtherErrorsTheRanksLastCallIsNamed) {
                                HasSubstr(line(last))));
 }
 
-TEST(Faults, RunThrowsWhatTheFirstRankThrew) {
+TEST(Faults, RunRethrowsTheErrorOfTheFirstRank) {
   const LocalWorld world(4);
   const auto body = [](const Group& group) {
     if (group.rank() == 2) throw IndexError("the first");
@@ -283,7 +283,7 @@ TEST(LocalWorlds, EachRankHasItsWorldAndItsGenerator) {
   EXPECT_TRUE(same_bits(rand({4}), expected)) << "the caller's own was not drawn from";
 }
 
-TEST(LocalWorlds, StandInEachOther) {
+TEST(LocalWorlds, MayBeNested) {
   LocalWorld(2).run([](const Group& outer) {
     LocalWorld(2).run([](const Group& inner) { EXPECT_EQ(all_reduce(ones({}), inner).item<float>(), 2); });
     EXPECT_EQ(world(), outer);

@@ -14,7 +14,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-TEST(GatherHistory, NamesOfOneTensorStandTogetherAndTellTheRank) {
+TEST(GatherHistory, NamesOfOneTensorAreAdjacentAndNameTheRank) {
   on_all_ranks([](const Group& group) {
     const Tensor both = input_of(1, {3}).requires_grad_(), own = input_of(2, {2}).requires_grad_();
     const std::string name = "own" + std::to_string(group.rank());
@@ -41,7 +41,7 @@ TEST(GatherHistory, NamesOfOneTensorStandTogetherAndTellTheRank) {
   });
 }
 
-TEST(GatherHistory, MemoryIsThatOfEachRank) {
+TEST(GatherHistory, MemoryIsRecordedPerRank) {
   on_all_ranks([](const Group& group) {
     GradientRecorder recorder(NamedTensors{{"x", input_of(1, {3}).requires_grad_()}});
     recorder.step();
@@ -56,7 +56,7 @@ TEST(GatherHistory, MemoryIsThatOfEachRank) {
   });
 }
 
-TEST(GatherHistory, WhatProgramsDidIsKeptAndNamesTheRank) {
+TEST(GatherHistory, ProgramFactsNameTheRank) {
   for (const bool sick : {true, false}) {
     on_all_ranks([&](const Group& group) {
       nn::Linear first(4, 8), second(8, 1);

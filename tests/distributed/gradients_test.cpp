@@ -185,7 +185,7 @@ TEST(Messages, GradientsGoTheWayBack) {
   });
 }
 
-TEST(Messages, OfGradientsRefuseWhatTheyCannotDo) {
+TEST(Messages, UnsupportedGradientCallsRaise) {
   LocalWorld(2, {.timeout_seconds = 20}).run([](const Group& group) {
     const int other = 1 - group.rank();
     EXPECT_THROW(send_with_gradient(tensor(1), other, group), DTypeError);

@@ -217,7 +217,7 @@ TEST(Nccl, FloatsAreSummedInTheOrderOfRanksUnlessItIsSaidOtherwise) {
       true);
 }
 
-TEST(Nccl, RanksThatCannotBeConnectedStayOnTheHostAndAreToldWhy) {
+TEST(Nccl, UnconnectedRanksStayOnTheHostWithAReason) {
   auto refused = [number = size_t{0}](const std::function<void(int, nccl::Site&)>& change) mutable {
     of_fake<fake_nccl::Reset>("fake_nccl_reset")();
     const CollectedWarnings warnings;
@@ -292,7 +292,7 @@ void exchange_one(const Group& group, Wire& wire, Clock::time_point deadline) {
   wire.exchange(call_of("all_gather"), sends, receives, deadline);
 }
 
-TEST(Nccl, WhatItSaysOfAFailureIsToldToAllRanks) {
+TEST(Nccl, ItsErrorTextReachesAllRanks) {
   const auto a = told(3, [](const Group& group, Wire& wire) {
     if (group.rank() == 1) strike(Fault::send_fails, 1);
     exchange_one(group, wire, soon());
@@ -368,7 +368,7 @@ TEST(Nccl, RanksThatThrowEndOrDisagreeAreNamedBeforeADeviceWaits) {
   EXPECT_THAT(calls[0] + calls[1], HasSubstr("but rank"));
 }
 
-TEST(Nccl, TheRealLibraryHasItsFunctionsAndSaysWhatIsMissing) {
+TEST(Nccl, TheRealLibraryIsLoadedOrItsMissingFunctionNamed) {
   std::string why;
   const nccl::Library* const real = nccl::find_library(why);
   if (real == nullptr) GTEST_SKIP() << why;
@@ -443,7 +443,7 @@ TEST_F(NcclTensors, ReductionsHaveTheBitsOfTheHost) {
   }
 }
 
-TEST_F(NcclTensors, WhatMovesArrivesAsItWas) {
+TEST_F(NcclTensors, TransferredBytesAreEqual) {
   for (const DType dtype : {f32, bf16, i64, boolean, f8_e4m3fn}) {
     expect_same(3, dtype, {4, 5}, [](const Tensor& x, const Group& g) { return broadcast(x, 2, g); });
     expect_same(3, dtype, {4, 5}, [](const Tensor& x, const Group& g) { return all_gather(x, g); });
@@ -462,7 +462,7 @@ TEST_F(NcclTensors, WhatMovesArrivesAsItWas) {
   expect_same(4, f32, {300, 400}, [](const Tensor& x, const Group& g) { return broadcast(x, 1, g); });
 }
 
-TEST_F(NcclTensors, WritesGradientsAndWorksThatGoOnMeanwhile) {
+TEST_F(NcclTensors, WritesGradientsAndAsynchronousWorks) {
   expect_same(3, f32, {4, 5}, [](const Tensor& x, const Group& g) { return all_reduce_(x.clone(), g); });
   expect_same(3, f32, {4, 5},
               [](const Tensor& x, const Group& g) { return broadcast_(x.clone().t(), 1, g).contiguous(); });
@@ -499,7 +499,7 @@ TEST_F(NcclTensors, SubgroupsHaveCommunicatorsOfTheirOwn) {
   EXPECT_EQ(calls_of("CommAbort"), 8) << "none is left";
 }
 
-TEST_F(NcclTensors, OneRankOnAnotherKindOfDeviceIsTold) {
+TEST_F(NcclTensors, OneRankOnAnotherDeviceTypeRaises) {
   const ByNccl by_nccl;
   EXPECT_THAT(message_of<DistributedError>([] {
                 LocalWorld(2, {.timeout_seconds = 20}).run([](const Group& group) {

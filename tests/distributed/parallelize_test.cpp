@@ -81,7 +81,7 @@ struct Case {
 
 class Plans : public ::testing::TestWithParam<Case> {};
 
-TEST_P(Plans, LossesAndNormsAreThoseOfOneProcess) {
+TEST_P(Plans, LossesAndNormsEqualOneProcess) {
   constexpr int steps = 6;
   const Case& c = GetParam();
   const Trained expected = alone(tied_model(), steps);
@@ -154,7 +154,7 @@ Trained some_steps(const nn::Sequential& model, const Group& group, const Place&
   return run;
 }
 
-TEST(Parallelize, ARunGoesOnByAnotherPlan) {
+TEST(Parallelize, ARunResumesByAnotherPlan) {
   const std::vector<Place> places{{Dims{1, 1, 1}, 0}, {Dims{1, 1, 4}, 0}, {Dims{2, 1, 2}, 1}, {Dims{2, 2, 1}, 3},
                                   {Dims{2, 1, 2}, 3}, {Dims{1, 2, 2}, 0}, {Dims{4, 1, 1}, 2}};
   const auto on = [](const Place& place, const auto& body) {
@@ -179,7 +179,7 @@ TEST(Parallelize, ARunGoesOnByAnotherPlan) {
   }
 }
 
-TEST(Parallelize, AWholeRunIsSavedAndGoesOnByAnotherPlan) {
+TEST(Parallelize, AWholeRunResumesByAnotherPlan) {
   const std::vector<Place> places{{Dims{1, 1, 1}, 0}, {Dims{2, 1, 2}, 3}, {Dims{1, 2, 2}, 0}, {Dims{4, 1, 1}, 3}};
   const auto steps = [](const Group& group, const Place& place, int from, int to, const std::filesystem::path& folder) {
     const ParallelModel parallel = parallelize(saved_model(static_cast<uint64_t>(4 + from)),

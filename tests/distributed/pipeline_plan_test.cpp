@@ -25,7 +25,7 @@ TEST(PipelinePlan, WorkedCases) {
   EXPECT_EQ(text(plan_pipeline(interleaved, 2, 2, 2).stages[1]), "F0 F1 F0.1 B0.1 F1.1 B1.1 B0 B1");
   EXPECT_EQ(text(plan_pipeline(zero_bubble, 2, 3).stages[1]), "F0 B0 F1 B1 W0 F2 B2 W1 W2");
 }
-TEST(PipelinePlan, BubblesAreThoseOfTheFormulas) {
+TEST(PipelinePlan, BubblesEqualTheFormulas) {
   EXPECT_NEAR(simulate(plan_pipeline(one_f_one_b, 4, 8)).bubble, .2727, 5e-5);
   EXPECT_NEAR(simulate(plan_pipeline(interleaved, 4, 8, 2)).bubble, .1579, 5e-5);
   for (int p = 1; p <= 8; ++p) {
@@ -87,7 +87,7 @@ TEST(PipelinePlan, NumbersThatDoNotFitAreRefused) {
 std::string fault_of(const std::vector<std::vector<PipelineAction>>& stages) {
   return message_of<ValueError>([&] { simulate({stages, 1, 1}); });
 }
-TEST(PipelinePlan, TheSimulatorFindsWhatIsWrong) {
+TEST(PipelinePlan, TheSimulatorFindsInvalidSchedules) {
   const PipelineAction f{Kind::forward, 0}, b{Kind::backward, 0}, i{Kind::input_gradient, 0},
       w{Kind::weight_gradient, 0};
   EXPECT_THAT(fault_of({{f, b}, {}}), HasSubstr("B0 of stage 0 waits for ever"));

@@ -62,7 +62,7 @@ void expect_same_gradients(const Group& group, PipelineSchedule schedule, int mi
   }
 }
 
-TEST(Pipeline, GradientsAreThoseOfAccumulationOnOneRankBitForBit) {
+TEST(Pipeline, GradientsEqualAccumulationOnOneRankBitForBit) {
   on_all_ranks([](const Group& group) {
     for (const int micro_batches : {1, 2, 5, 8}) {
       for (const PipelineSchedule schedule : {f_then_b, one_f_one_b, zero_bubble}) {
@@ -164,7 +164,7 @@ TEST(Pipeline, StagesWithoutGradientsPassNone) {
   });
 }
 
-TEST(Pipeline, NoMoreMicroBatchesAreKeptThanThePlanSays) {
+TEST(Pipeline, KeepsAtMostThePlannedMicroBatches) {
   LocalWorld(4).run([](const Group& group) {
     const std::vector<nn::Linear> parts = model(4);
     const nn::Linear& part = parts[static_cast<size_t>(group.rank())];

@@ -40,7 +40,7 @@ TEST_F(PlanProgram, PrintsTheBestPlansOfManyDevices) {
   EXPECT_FALSE(has(table, "\n  11  dp")) << table;
 }
 
-TEST_F(PlanProgram, RunsWhatItPredicts) {
+TEST_F(PlanProgram, RunsThePredictedPlan) {
   const std::string table = words(
       "--layers 2 --width 32 --heads 2 --vocabulary 64 --sequence 16 --dtype float32 --plan dp2-tp2-zero1 --batch 4 "
       "--machine this --ranks 2 --run 3");
@@ -51,7 +51,7 @@ TEST_F(PlanProgram, RunsWhatItPredicts) {
   EXPECT_TRUE(has(table, "rank 0 sent " + std::to_string(sent) + " bytes, predicted " + std::to_string(sent)));
 }
 
-TEST_F(PlanProgram, RefusesWhatItDoesNotKnow) {
+TEST_F(PlanProgram, RejectsUnknownOptions) {
   EXPECT_TRUE(has(words("gpt2", 1), "--plan")) << "neither a plan nor devices";
   EXPECT_TRUE(has(words("gpt7 --plan dp2", 1), "there is no model 'gpt7'"));
   EXPECT_TRUE(has(words("gpt2 --plan dp2 --machine abacus", 1), "there is no machine 'abacus'"));

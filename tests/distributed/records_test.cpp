@@ -320,7 +320,7 @@ TEST(EveryOpInParts, RandomNumbersDifferFromPartToPartAndAgreeOnCopies) {
   });
 }
 
-TEST(EveryOpInParts, RefusesWhatCannotBe) {
+TEST(EveryOpInParts, RejectsImpossiblePartitions) {
   LocalWorld(2, {.timeout_seconds = 30}).run([](const Group&) {
     const Mesh mesh(Dims{2}), other(Dims{2}, {}, world(), {1, 0});
     const DTensor x = shard_tensor(ones({4, 2}), mesh, {Shard(0)}), y = shard_tensor(ones({4, 2}), other, {Shard(0)});

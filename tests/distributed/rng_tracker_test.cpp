@@ -204,7 +204,7 @@ TEST(RngTracker, ABackwardInsideACheckpointIsNoPartOfIt) {
     return f(v);
   });
 }
-TEST(RngTracker, TheStreamsGoOnAsIfNothingHadBeenDrawnAgain) {
+TEST(RngTracker, RecomputationDoesNotAdvanceTheStreams) {
   const RngTracker tracker;
   tracker.add("a", 5);
   const Tensor x = ones({8}).requires_grad_();

@@ -81,7 +81,7 @@ Slice part(const Mesh& mesh, int64_t n) {
   return {begin, begin + shard_size(n, ranks, rank)};
 }
 
-TEST(ShardDataLoader, PartsAreThoseOfTheBatchesOfOneProcess) {
+TEST(ShardDataLoader, PartsEqualTheBatchesOfOneProcess) {
   on_meshes([](const Mesh& mesh) {
     const LoaderOptions options{.batch_size = 12, .shuffle = true, .seed = 5};
     DataLoader alone(rows(29), options);
@@ -232,7 +232,7 @@ TEST(ShardDataLoader, PaddingIsAlongEveryAxisThatIsCut) {
   });
 }
 
-TEST(ShardDataLoader, APositionOfRowsAndWordsGoesOnOnAnotherMesh) {
+TEST(ShardDataLoader, APositionOfRowsAndWordsResumesOnAnotherMesh) {
   const auto loader_on = [](const Mesh& mesh) {
     return ShardDataLoader(DataLoader(Numbers{23}, {.batch_size = 4, .shuffle = true, .seed = 8}, texts()), mesh,
                            {.shard_dims = {ShardDims({{"dp"}, {"sp", 1}}), "dp"}});
@@ -383,7 +383,7 @@ TEST(ShardDataLoader, AKeyThatABatchOrAMeshLacksIsAKeyError) {
   });
 }
 
-TEST(ShardDataLoader, StagesGetOnlyWhatTheyConsume) {
+TEST(ShardDataLoader, StagesGetOnlyTheirInputs) {
   LocalWorld(4, {.timeout_seconds = 60}).run([](const Group& all) {
     const Mesh first(Dims{2}, {"dp"}, all, {0, 1}), last(Dims{2}, {"dp"}, all, {2, 3});
     ShardDataLoader loader(DataLoader(rows(12), {.batch_size = 6, .shuffle = true, .seed = 1}), {first, last},
@@ -416,7 +416,7 @@ TEST(ShardDataLoader, ARaggedLastBatchHasEverySampleOnce) {
   });
 }
 
-TEST(ShardDataLoader, PaddingWrapsAndTheMaskTellsIt) {
+TEST(ShardDataLoader, PaddingWrapsAndIsMasked) {
   on_meshes([](const Mesh& mesh) {
     for (const int64_t count : {12, 13, 14, 17}) {
       ShardDataLoader loader(DataLoader(Numbers{count}, {.batch_size = 12}), mesh,
@@ -544,7 +544,7 @@ TEST(ShardDataLoader, RanksWithOtherSeedsOrPositionsAreRefused) {
   });
 }
 
-TEST(ShardDataLoader, ASavedPositionGoesOnOnAnotherNumberOfRanks) {
+TEST(ShardDataLoader, ASavedPositionResumesOnAnotherNumberOfRanks) {
   const auto loader_on = [](const Mesh& mesh) {
     auto noisy = data::map(Numbers{50}, [](int64_t i) { return randint(0, 1000, {2}) + 1000 * i; });
     return ShardDataLoader(DataLoader(noisy, {.batch_size = 7, .shuffle = true, .seed = 9, .workers = 1}), mesh,
@@ -627,7 +627,7 @@ TEST(ShardDataLoader, OfSplitLoadersEachRankReadsItsOwnSamplesAlone) {
   });
 }
 
-TEST(ShardDataLoader, SplitLoadersMustBeThoseOfTheirPlace) {
+TEST(ShardDataLoader, SplitLoadersMustMatchTheirRank) {
   on_line([](const Mesh& mesh) {
     const int64_t rank = mesh.coordinate()[0], ranks = mesh.size();
     const LoaderOptions own{.rank = rank, .world = ranks}, wrong{.rank = (rank + 1) % ranks, .world = ranks};
@@ -673,7 +673,7 @@ TEST(ShardDataLoader, PartsMayBeOnADevice) {
   });
 }
 
-TEST(ShardDataLoader, RefusesWhatDoesNotFit) {
+TEST(ShardDataLoader, RejectsInvalidArguments) {
   on_line([](const Mesh& mesh) {
     const auto refused = [&](const std::vector<Mesh>& on, const ShardDataLoaderOptions& options) {
       return message_of<ValueError>([&] { ShardDataLoader(DataLoader(rows(4)), on, options); });

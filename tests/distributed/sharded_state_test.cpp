@@ -15,7 +15,7 @@ namespace {
 
 const LocalWorldOptions patient{.timeout_seconds = 60};
 
-TEST(DistributedState, AnyMeshLoadsWhatAnyMeshSaved) {
+TEST(DistributedState, AnyMeshLoadsTheStateOfAnyMesh) {
   const TemporaryFolder folder;
   const Tensor w = input_of(0, {7, 6}), b = input_of(1, {5}, bf16);
   LocalWorld(4, patient).run([&](const Group& group) {
@@ -68,7 +68,7 @@ struct Saved {
 };
 class ResumedOptimizer : public ::testing::TestWithParam<Saved> {};
 
-TEST_P(ResumedOptimizer, GoesOnOnAnotherNumberOfRanks) {
+TEST_P(ResumedOptimizer, ResumesOnAnotherNumberOfRanks) {
   const DType dtype = GetParam().dtype;
   const TemporaryFolder folder;
   const auto sharded = [&](const Net& net, const Group& group, int stage, double lr = 0.02, int64_t bytes = 64) {
@@ -148,7 +148,7 @@ TEST(DistributedState, PartsThatDoNotFitAreRefusedOnEveryRank) {
   EXPECT_TRUE(io::state_ids(folder.path()).empty());
 }
 
-TEST(DistributedState, WhatAFileCannotHoldIsRefusedBeforeTheOlderStateGoes) {
+TEST(DistributedState, UnsupportedTensorsRaiseBeforeTheOlderStateIsRemoved) {
   const TemporaryFolder folder;
   LocalWorld(2, patient).run([&](const Group& group) {
     const io::ShardedState good = io::unsharded({{"w", ones({2})}});

@@ -121,7 +121,7 @@ TEST(Placement, PartsOfEveryPlacementMakeTheWhole) {
   }
 }
 
-TEST(Notation, RefusesWhatIsNoRule) {
+TEST(Notation, RejectsInvalidRules) {
   for (const char* bad : {"ab", "a,b", "aa->a", "a->b", "a?->a", "ab->aa", "a2->a"}) {
     EXPECT_THROW(Notation{bad}, ValueError) << bad;
   }
@@ -185,7 +185,7 @@ TEST(Notation, PartialInputsPassWhereTheOpIsLinear) {
   EXPECT_EQ(outputs(Linearity::together, {Partial(ReduceOp::max)}, {Partial(ReduceOp::max)}), none);
 }
 
-TEST(Notation, GradientsOfWhatIsSharedAreSums) {
+TEST(Notation, GradientsOfReplicatedOperandsAreSums) {
   const Notation rule("ab,b->ab");
   const std::vector<SpmdMeta> metas{{{8, 6}, placed({0, -1}, 1)}, {{6}, placed({-1}, 1)}};
   const SpmdInfo info = rule.infer(metas, {2});

@@ -46,7 +46,7 @@ struct InParts : nn::Layer<InParts> {
   Tensor forward(const Tensor& x) const { return down(tanh(up(x))); }
 };
 
-TEST(TensorParallel, FirstValuesAreThoseOfOneRankAndGeneratorsAdvanceAlike) {
+TEST(TensorParallel, InitialValuesEqualOneRankAndGeneratorsAdvanceEqually) {
   on_all_ranks([](const Group& group) {
     const Dense dense = seeded([] { return Dense(); });
     const Tensor after = randn({3});
@@ -137,7 +137,7 @@ TEST(TensorParallel, LayersMoveToDevices) {
   });
 }
 
-TEST(TensorParallel, SecondDerivativesAreThoseOfTheDenseNet) {
+TEST(TensorParallel, SecondDerivativesEqualTheDenseNets) {
   on_all_ranks([](const Group& group) {
     const Dense dense = seeded([] { return Dense(); });
     const InParts parts = seeded([&] { return InParts({.group = group}, {.group = group}); });
@@ -150,7 +150,7 @@ TEST(TensorParallel, SecondDerivativesAreThoseOfTheDenseNet) {
   });
 }
 
-TEST(TensorParallel, ARegionsGradientIsThatOfTheOneLoss) {
+TEST(TensorParallel, ARegionsGradientEqualsThatOfOneLoss) {
   on_all_ranks([](const Group& group) {
     const auto k = static_cast<double>(group.size());
     const Tensor x = leaf(full({24, 2}, 3.f));

@@ -153,7 +153,7 @@ void goes_on_bit_for_bit(const Plan& plan, const Group& group) {
   barrier(group);
 }
 
-TEST(DistributedRun, GoesOnBitForBitOnAsManyRanks) {
+TEST(DistributedRun, ResumesBitForBitOnAsManyRanks) {
   on_all_ranks([](const Group& group) {
     const int n = group.size();
     for (const int zero : {0, 1, 2}) {
@@ -190,7 +190,7 @@ TEST(DistributedRun, HasTheLossesOfTheOldRanksOnOthers) {
   }
 }
 
-TEST(DistributedRun, OnOtherRanksGeneratorsThatDifferedGoOnBySeedAndRank) {
+TEST(DistributedRun, OnOtherRanksDifferentGeneratorsResumeFromSeedAndRank) {
   const TemporaryFolder folder;
   const auto state_of = [](const Generator& local) {
     return ShardedRun{.model = io::unsharded({{"w", ones({2})}}),
@@ -291,7 +291,7 @@ TEST(DistributedRun, MasterWeightsThatWereNotSavedBecomeTheWeights) {
   EXPECT_NE(warnings.texts[0].find("no master weights"), std::string::npos) << warnings.texts[0];
 }
 
-TEST(DistributedRun, WhatDoesNotFitLeavesTheRunAndTheFolder) {
+TEST(DistributedRun, AMismatchLeavesTheRunAndTheFolderUnchanged) {
   on_all_ranks([](const Group& group) {
     const RanksFolder folder(group);
     Trainee run({.dp = group.size(), .zero = 0}, group, 5);

@@ -121,7 +121,7 @@ TEST(Distributions, OfNoElementsAndOnMetaHaveShapes) {
   EXPECT_EQ(ds::Normal(zeros({3}, meta), ones({3}, meta)).rsample({2}).shape(), (Dims{2, 3}));
 }
 
-TEST(Distributions, OfStridedParametersAreThoseOfTheirCopies) {
+TEST(Distributions, StridedParametersGiveTheSameValuesAsCopies) {
   const Tensor grid = spread({4, 6}, 3, 0.5, 2), part = grid.t().narrow(0, 1, 3);
   const Tensor x = spread({3, 4}, 5, 0.5, 2);
   expect_values(ds::Gamma(part, part).log_prob(x), values(ds::Gamma(part.contiguous(), part.contiguous()).log_prob(x)));

@@ -30,7 +30,7 @@ TEST_P(Kinds, DrawsHaveTheShapeOfDrawsBatchAndEvent) {
   EXPECT_EQ(d.sample().dim(), d.batch_shape().size() + d.event_shape().size());
 }
 
-TEST_P(Kinds, DrawsAreTheSameFromTheSameSeedAndLieInTheSupport) {
+TEST_P(Kinds, DrawsAreReproducibleAndInTheSupport) {
   const Distribution d = GetParam().make(GetParam().parameters);
   Generator first(11), second(11);
   const Tensor x = d.sample({500}, &first);

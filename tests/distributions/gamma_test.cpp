@@ -78,7 +78,7 @@ TEST(GammaDraws, OfLargeShapesHaveTheDerivativesOfTheLimit) {
   EXPECT_NEAR(above.first, expected(1.01e6, above.draw), 3e-6);
 }
 
-TEST(GammaDraws, HaveNoThirdDerivativeAndSaySo) {
+TEST(GammaDraws, ThirdDerivativesRaise) {
   Generator generator(1);
   const Tensor a = doubles({2}).requires_grad_();
   const Tensor x = ds::Gamma(a, doubles({1})).rsample({}, &generator);

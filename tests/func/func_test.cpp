@@ -51,7 +51,7 @@ TEST(Jvp, IsTheJacobianTimesTheTangent) {
   EXPECT_THROW(func::jvp(f, {x}, {spread({3})}), ShapeError);
 }
 
-TEST(Jvp, OfWhatDoesNotDependIsZeroUnlessStrict) {
+TEST(Jvp, IndependentOutputsHaveZeroTangentsUnlessStrict) {
   const Tensor x = spread({2});
   const auto f = [](const Tensor&) { return ones({3}, f64); };
   expect_values(func::jvp(f, {x}, {x}).tangents[0], {0, 0, 0});
@@ -151,7 +151,7 @@ TEST(Grad, WorksUnderNoGrad) {
 
 // ---- vmap -----------------------------------------------------------------------------------------------------------
 
-TEST(Vmap, StacksWhatEachExampleGives) {
+TEST(Vmap, StacksResultsOfExamples) {
   const Tensor x = spread({4, 3}), w = spread({3}, 1);
   const auto f = [](const Tensor& a, const Tensor& b) { return dot(a, b); };
   expect_values(func::vmap(f, {.in_dims = {0, std::nullopt}})({x, w}), values(mv(x, w)));
@@ -212,7 +212,7 @@ TEST(Vmap, HasGradientsOfItsOwn) {
   expect_gradients(f, {x, w});
 }
 
-TEST(Vmap, SaysWhatRandomOpsDo) {
+TEST(Vmap, RandomOpsFollowTheOption) {
   const Tensor x = ones({3, 2});
   const auto noisy = [](const Tensor& a) { return a + randn({2}); };
   EXPECT_THAT(message_of<ValueError>([&] { func::vmap(noisy)(x); }), HasSubstr("draws random numbers"));
@@ -225,7 +225,7 @@ TEST(Vmap, SaysWhatRandomOpsDo) {
   EXPECT_FALSE(equal(different.select(0, 0), different.select(0, 1)));
 }
 
-TEST(Vmap, RefusesWhatHasNoExampleDimension) {
+TEST(Vmap, RejectsInputsWithoutExampleDimension) {
   const auto f = [](const Tensor& a) { return a; };
   EXPECT_EQ(func::vmap(f)(ones({0, 2})).shape(), Dims({0, 2}));
   EXPECT_THROW(func::vmap(f)(ones({})), IndexError);

@@ -76,7 +76,7 @@ TEST(VmapAtOnce, SharesCapturedMatricesOnEitherSideOfAProduct) {
   expect_close(vmap(own)(z), loop(own, z));
 }
 
-TEST(VmapAtOnce, SeesWhatTheFunctionWritesInPlace) {
+TEST(VmapAtOnce, SeesInPlaceWrites) {
   const auto f = [](const Tensor& x) {
     const Tensor made = tensor({1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0}), zero = zeros({3}, {.dtype = f64});
     made[2] = x[0];
@@ -89,7 +89,7 @@ TEST(VmapAtOnce, SeesWhatTheFunctionWritesInPlace) {
   expect_close(vmap(f)(x), loop(f, x));
 }
 
-TEST(VmapAtOnce, ReusesTheMemoryOfWhatDied) {
+TEST(VmapAtOnce, ReusesMemoryOfFreedTensors) {
   const auto f = [](const Tensor& x) {
     Tensor y = x;
     for (int i = 0; i < 20; ++i) y = (y * 1.1 + ones({100}, {.dtype = f64})).sin();

@@ -49,7 +49,7 @@ Tensor matrix(const std::vector<Tokens>& rows) {
 
 class Checkpoints : public ::testing::TestWithParam<const char*> {};
 
-TEST_P(Checkpoints, LogitsAreThoseOfTransformers) {
+TEST_P(Checkpoints, LogitsEqualTransformers) {
   const std::string name = GetParam();
   const Recorded recorded(name);
   const nn::CausalLM model = load_causal_lm((cases / name).string(), {.dtype = f64});
@@ -65,7 +65,7 @@ TEST_P(Checkpoints, LogitsAreThoseOfTransformers) {
   }
 }
 
-TEST_P(Checkpoints, GreedyTextsAreThoseOfTransformers) {
+TEST_P(Checkpoints, GreedyTextsEqualTransformers) {
   const std::string name = GetParam();
   if (name == "llama_dynamic") return;  // there frequencies change beneath what is cached
   const Recorded recorded(name);
@@ -75,7 +75,7 @@ TEST_P(Checkpoints, GreedyTextsAreThoseOfTransformers) {
   for (size_t b = 0; b < out.size(); ++b) EXPECT_EQ(out[b].tokens, recorded.greedy[b]) << b;
 }
 
-TEST_P(Checkpoints, WhatIsReadPieceByPieceHasTheSameLogits) {
+TEST_P(Checkpoints, LoadingInPiecesGivesTheSameLogits) {
   const std::string name = GetParam();
   if (name == "llama_dynamic") return;
   const nn::CausalLM model = load_causal_lm((cases / name).string(), {.dtype = f64});
@@ -115,7 +115,7 @@ nn::CausalLM small_model(nn::CausalLMOptions o = {}) {
   return nn::CausalLM(o);
 }
 
-TEST(CausalLM, TextsOfABatchAreThoseOfEachPromptAloneAndOfNoCache) {
+TEST(CausalLM, BatchedCachedTextsEqualThoseOfEachPromptAlone) {
   const nn::CausalLM model = small_model();
   const LanguageModel cached = language_model(model);
   const LanguageModel anew = without_cache([&](const Tensor& t) { return model(t); }, 17);
@@ -142,7 +142,7 @@ nn::DraftHeads some_heads(int64_t count, double size = 0.5) {
   return heads;
 }
 
-TEST(DraftHeads, TextsAreThoseOfTheModelAlone) {
+TEST(DraftHeads, TextsEqualThoseOfTheModelAlone) {
   const nn::CausalLM model = small_model();
   const LanguageModel alone = language_model(model), drafting = language_model(model, some_heads(3));
   const std::vector<Tokens> prompts{{1, 2, 3}, {4}, {5, 6, 7, 8, 9, 10}};
@@ -182,7 +182,7 @@ TEST(DraftHeads, AskWithinTheContextAndRefuseAnotherWidth) {
   EXPECT_THROW(generate(drafting, prompts, {.draft_tokens = -1}), ValueError);
 }
 
-TEST(DraftHeads, LearnWhatTheModelWillSayAndSpareItsReading) {
+TEST(DraftHeads, PredictTheModelsTokensAndSaveCalls) {
   // A model that counts: behind each token comes the next one.
   const nn::CausalLM model = small_model();
   const Tensor texts = remainder(arange(0, 17, 1, i64).unsqueeze(1) + arange(0, 12, 1, i64), 17);
@@ -257,7 +257,7 @@ TEST(CausalLM, IsSavedAndLoadedAsACheckpoint) {
 
 class Adapters : public ::testing::TestWithParam<const char*> {};
 
-TEST_P(Adapters, LogitsAreThoseOfPeft) {
+TEST_P(Adapters, LogitsEqualPefts) {
   const std::filesystem::path adapter = cases / "adapters" / GetParam();
   const auto recorded = nlohmann::json::parse(text_of(adapter / "logits.json"));
   const nn::CausalLM model = load_causal_lm((cases / recorded["base"].get<std::string>()).string());
@@ -394,7 +394,7 @@ TEST(CausalLM, AConfigLargerThanTheWeightsIsRefusedBeforeAnythingIsBuilt) {
   refused("gpt2", {{"n_inner", 1000000000}});
 }
 
-TEST(CausalLM, RefusesWhatItDoesNotKnow) {
+TEST(CausalLM, RejectsUnknownOptions) {
   EXPECT_THROW(causal_lm_options("{"), FormatError);
   EXPECT_THROW(causal_lm_options("{}"), FormatError);
   EXPECT_THROW(causal_lm_options(R"({"model_type": "llama"})"), FormatError);

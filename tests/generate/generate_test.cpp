@@ -70,7 +70,7 @@ TEST(Generate, IsALoopOverTheModel) {
   }
 }
 
-TEST(Generate, PromptsOfAnyLengthsGoOnAsEachDoesAlone) {
+TEST(Generate, BatchedPromptsEqualEachAlone) {
   const Tensor table = table_of(2);
   const std::vector<Tokens> prompts{{1}, {2, 3, 4, 5, 6, 7}, {8, 9}, {1}};
   const GenerateOptions o{.max_new_tokens = 15, .seed = 9};
@@ -255,7 +255,7 @@ TEST(Generate, MoreBeamsAreNoWorseThanTheLikeliestTokens) {
   EXPECT_GT(better, 5);
 }
 
-TEST(Generate, RefusesWhatSaysNothing) {
+TEST(Generate, RejectsEmptyPrompts) {
   LanguageModel model = model_of(table_of(1)).model;
   model.context = 4;
   const auto refuses = [&](const std::vector<Tokens>& prompts, const GenerateOptions& o) {

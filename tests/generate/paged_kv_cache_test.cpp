@@ -57,7 +57,7 @@ TEST(PagedKvCache, ForksShareBlocksUntilOneWrites) {
   EXPECT_THROW(cache.append(twice, k.narrow(0, 0, 2), v.narrow(0, 0, 2), counts), ValueError);
 }
 
-TEST(PagedKvCache, ForksThatWriteInOneCallCopyOnlyWhatIsShared) {
+TEST(PagedKvCache, ForksThatWriteInOneCallCopyOnlySharedBlocks) {
   PagedKvCache cache(3, 2, 1, 1, {f64});
   const int64_t first = cache.add_sequence();
   const std::vector<int64_t> one{first}, count{1};

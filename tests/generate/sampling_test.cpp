@@ -51,7 +51,7 @@ std::vector<Candidate> by_definition(const Floats& logits, const Tokens& sequenc
   return all;
 }
 
-TEST(Sampling, KeepsWhatTheDefinitionsKeep) {
+TEST(Sampling, FollowsTheDefinitions) {
   std::mt19937 random(1);
   const auto below = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
   for (int trial = 0; trial < 3000; ++trial) {
@@ -111,7 +111,7 @@ TEST(Sampler, DrawsByTheProbabilities) {
   }
 }
 
-TEST(Sampler, TellsTheModelsLogProbabilityWhateverTheOptions) {
+TEST(Sampler, ReturnsTheModelsLogProbabilityForAnyOptions) {
   const Floats logits{1, 2, 3, 0};
   Sampler draw({.temperature = 0}, 1);
   const Sampler::Drawn drawn = draw(logits, {});
@@ -133,7 +133,7 @@ TEST(Sampler, ASeedGivesTheSameTokensAndEverySequenceItsOwn) {
   EXPECT_NE(tokens(7, 2), tokens(8, 2));
 }
 
-TEST(Sampling, RefusesWhatSaysNothing) {
+TEST(Sampling, RejectsInvalidOptions) {
   const Floats logits{1, 2};
   for (const SamplingOptions& o :
        {SamplingOptions{.repetition_penalty = 0}, SamplingOptions{.temperature = -1},

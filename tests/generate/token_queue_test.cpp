@@ -31,7 +31,7 @@ struct Number {
 
 Tensor tokens_of(int64_t n, int64_t first = 0) { return arange(first, first + n); }
 
-TEST(TokenQueue, GivesWhatWasSentInOrder) {
+TEST(TokenQueue, DeliversMessagesInOrder) {
   const Number number;
   TokenQueue sender(number), receiver(number);
   EXPECT_FALSE(receiver.receive(false).has_value());
@@ -86,7 +86,7 @@ TEST(TokenQueue, TakesTokensOfDevices) {
   EXPECT_EQ(queue.receive(false)->tokens.to_vector<int64_t>(), (std::vector<int64_t>{4, 5}));
 }
 
-TEST(TokenQueue, RefusesWhatAreNoTokens) {
+TEST(TokenQueue, RejectsInvalidTokens) {
   const Number number;
   TokenQueue queue(number);
   EXPECT_THROW(queue.send(ones({2}), false), DTypeError);
@@ -97,7 +97,7 @@ TEST(TokenQueue, RefusesWhatAreNoTokens) {
   EXPECT_FALSE(queue.receive(false).has_value());
 }
 
-TEST(TokenQueue, AFullOneWaitsAndThenSaysSo) {
+TEST(TokenQueue, AFullOneWaitsAndRaises) {
   const Number number;
   TokenQueue sender(number, {.send_seconds = 0.05, .capacity_bytes = 8192}),
       receiver(number, {.receive_seconds = 0.05, .capacity_bytes = 8192});
@@ -164,7 +164,7 @@ TEST(TokenQueue, BytesThatAreNoMessageAreReportedAndLeft) {
   close(file);
 }
 
-TEST(TokenQueue, AProcessThatIsKilledLeavesWholeMessagesOrSaysSo) {
+TEST(TokenQueue, AKilledProcessLeavesWholeMessagesOrAnError) {
   const Number number;
   TokenQueue receiver(number, {.receive_seconds = 5});
   int whole = 0, cut = 0;

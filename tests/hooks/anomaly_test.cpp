@@ -168,7 +168,7 @@ std::string cause_of(const F& f) {
   return first == text.npos ? text : text.substr(first + 3, second - first - 3);
 }
 
-TEST_F(Anomaly, CausesAreToldInWords) {
+TEST_F(Anomaly, CausesAreDescribed) {
   const double inf = std::numeric_limits<double>::infinity();
   EXPECT_EQ(cause_of([] { (void)sqrt(tensor({4.0, -2.0})); }), "sqrt of a number below 0");
   EXPECT_EQ(cause_of([] { (void)(tensor({0.0, 1.0}) / tensor({0.0, 1.0})); }), "0/0");
@@ -194,7 +194,7 @@ TEST_F(Anomaly, LogarithmsThatALossCutsOffAreNone) {
   EXPECT_NEAR(loss.item<double>(), 200 + std::log(2), 1e-4);
 }
 
-TEST_F(Anomaly, TheSlopeBehindAWhereIsToldFromAnInfiniteOne) {
+TEST_F(Anomaly, DistinguishesASlopeBehindWhereFromAnInfiniteOne) {
   const Tensor x = tensor({0.0, 2.0}).requires_grad_();
   EXPECT_EQ(cause_of([&] { where(x > 0.0, sqrt(x), 0.0).sum().backward(); }),
             "sqrt at 0: infinite slope times the 0 that a where or a product behind it sends");

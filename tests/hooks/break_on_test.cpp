@@ -54,7 +54,7 @@ TEST_F(Breaks, AnOpInsideAnotherIsFoundByBothNames) {
   EXPECT_EQ(inside.texts, (Texts{"before mean"}));
 }
 
-TEST_F(Breaks, ALineStopsWhatItCalled) {
+TEST_F(Breaks, ALineStopsOpsThatItCalled) {
   Seen seen;
   const Tensor x = tensor({0.5}).requires_grad_();
   const unsigned line = __LINE__ + 2;
@@ -113,7 +113,7 @@ TEST_F(Breaks, AModuleStopsItsOwnOpsForwardAndBackward) {
   EXPECT_THROW(BreakOn(net, {.module = "7"}), ValueError);
 }
 
-TEST_F(Breaks, WhatTheFunctionComputesDoesNotStopAndWhatItThrowsIsTheOpsError) {
+TEST_F(Breaks, OpsOfTheHandlerDoNotStopAndItsExceptionsPropagate) {
   const Tensor x = tensor({0.5}).requires_grad_();
   int calls = 0;
   {
@@ -166,7 +166,7 @@ std::string warning_of(BreakOptions options, const std::function<void()>& f, Loc
   return text;
 }
 
-TEST_F(Breaks, WhatNothingMetIsWarnedOfWithTheNearestName) {
+TEST_F(Breaks, AnUnmetConditionWarnsWithTheNearestName) {
   const auto run = [] { softmax(exp(ones({2, 2})), 1); };
   const std::string op = warning_of({.op = "sofmax"}, run);
   EXPECT_NE(op.find("nothing of the op 'sofmax' ran"), std::string::npos) << op;
@@ -214,7 +214,7 @@ TEST_F(Breaks, ANodeThatThrewDoesNotHideItsLineInTheNextForward) {
   EXPECT_EQ(seen.texts, (Texts{"before mul", "before mul in backward", "before mul", "before mul in backward"}));
 }
 
-TEST_F(Breaks, ValuesAreTold) {
+TEST_F(Breaks, DescriptionsContainValues) {
   std::string text;
   const BreakOn stop(
       {.op = "log", .non_finite = true, .repro = "", .call = [&](const BreakEvent& e) { text = e.text(); }});

@@ -154,7 +154,7 @@ TEST_F(Capture, RecomputesCheckpointsWithTheirMasks) {
   EXPECT_EQ(run(eagerly), run(captured));
 }
 
-TEST_F(Capture, KeepsWhatTheHostMadeInTheStep) {
+TEST_F(Capture, KeepsTensorsThatTheHostCreatedInTheStep) {
   auto step = capture([](const Tensor& x) {
     const Tensor a = tensor({1.0, 2.0, 3.0});
     const Tensor b = x * a;  // its memory may be that of `c`
@@ -249,7 +249,7 @@ TEST_F(Capture, ErrorsOfAReplayNameTheirLine) {
   EXPECT_EQ(values(step(tensor({2, 3}))), Doubles({1, 1, 1, 1})) << "and the next replay works";
 }
 
-TEST_F(Capture, SaysWhatCannotBeReplayed) {
+TEST_F(Capture, NamesOpsThatCannotBeReplayed) {
   const Tensor w = ones({2}).requires_grad_();
   optim::SGD optimizer({w}, {});
   const auto refusal = [](auto step) {

@@ -77,7 +77,7 @@ TEST(CutSuspects, NameTheDetachBetweenParametersAndLoss) {
   EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 1) << said;
 }
 
-TEST(CutSuspects, NameTheDetachWhoseResultIsComputedOnWith) {
+TEST(CutSuspects, NameADetachInsideTheModel) {
   const std::string said = run(Fault::detach_and_go_on);
   EXPECT_THAT(said, HasSubstr("detach at " + here(cut_line)));
 }
@@ -94,13 +94,13 @@ TEST(CutSuspects, NameTheOpThatRunsUnrecorded) {
                               here(cut_line) + " runs while nothing is recorded"));
 }
 
-TEST(CutSuspects, NameTheOpThatGivesIntegers) {
+TEST(CutSuspects, NameTheOpThatReturnsIntegers) {
   const std::string said = run(Fault::integers);
   EXPECT_THAT(said, HasSubstr("argmax at " + here(cut_line) + " gives integers, through which no gradient passes"));
   EXPECT_THAT(said, HasSubstr("no gradient came to encoder.weight, encoder.bias and spare.weight"));
 }
 
-TEST(CutSuspects, SayThatNothingReadsAParameter) {
+TEST(CutSuspects, ReportAParameterThatNoOpReads) {
   const std::string said = run(Fault::unused);
   EXPECT_THAT(said, HasSubstr("no gradient came to spare.weight in 40 steps: no op reads it"));
 }

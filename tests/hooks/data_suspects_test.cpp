@@ -31,7 +31,7 @@ std::string labelled_run(const std::function<Tensor(const Tensor& y)>& labels, T
       run);
 }
 
-TEST(DataSuspects, NameALossWhoseTargetsAreAllTheSame) {
+TEST(DataSuspects, NameALossWithEqualTargets) {
   const std::string said = labelled_run([](const Tensor& y) { return y * 0 + 2; });
   EXPECT_THAT(said, HasSubstr("run: every target of cross_entropy at " + here(loss_line) + " is 2, in all 64 rows"));
   EXPECT_EQ(labelled_run([](const Tensor& y) { return y; }), "");

@@ -43,7 +43,7 @@ class DeviceProfile : public ::testing::Test {
   Tensor x;
 };
 
-TEST_F(DeviceProfile, ASpanLiesWithinTheHostsTimeOfItsKernel) {
+TEST_F(DeviceProfile, SpansAreWithinTheHostTimeOfTheirKernel) {
   Profiler profiler;
   profiler.start();
   const unsigned line = __LINE__ + 1;
@@ -186,7 +186,7 @@ TEST(DeviceProfileOfNothing, IsValid) {
   EXPECT_EQ(profiler.chrome_trace(), "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n\n]}\n");
 }
 
-TEST(DeviceProfileOfTheCpu, HasNoSpansButNamesWhatWasCalled) {
+TEST(DeviceProfileOfTheCpu, HasNoSpansButNamesTheCalls) {
   const Tensor a = rand({8, 8});
   Profiler profiler;
   profiler.start();

@@ -45,7 +45,7 @@ TEST(DrawGraph, NodesTellOpShapeAndLine) {
   EXPECT_EQ(graph.edges.size(), 3u);
 }
 
-TEST(DrawGraph, CountsWhatIsKeptOnceAndFindsWhatIsShared) {
+TEST(DrawGraph, CountsSavedTensorsOnceAndFindsSharedOnes) {
   const Tensor a = leaf({100});
   const Tensor b = exp(a);         // keeps its result
   const Tensor c = (b * b).sum();  // keeps b too
@@ -82,7 +82,7 @@ TEST(DrawGraph, LeavesGraphGradientsAndHooksAlone) {
   EXPECT_EQ(a.grad().to_vector<float>(), (8 * a.detach()).to_vector<float>());
 }
 
-TEST(DrawGraph, ShowsWhatWasOverwrittenAndWhatWasFreed) {
+TEST(DrawGraph, ShowsOverwrittenAndFreedTensors) {
   const Tensor a = leaf({3});
   const Tensor b = exp(a), c = (b * b).sum();
   b.detach().mul_(2);
@@ -101,7 +101,7 @@ TEST(DrawGraph, WithoutShapesRunsNothing) {
   EXPECT_TRUE(node(graph, "leaf").shape);
 }
 
-TEST(DrawGraph, SaysWhatItLeavesOut) {
+TEST(DrawGraph, CountsOmittedNodes) {
   const Tensor a = leaf({2});
   Tensor h = a;
   for (int i = 0; i < 3000; ++i) h = h * 1.001;
@@ -119,7 +119,7 @@ TEST(DrawGraph, EdgesRunFromHigherToLowerLayers) {
   for (const auto& [from, to] : graph.edges) EXPECT_GT(graph.nodes[from].depth, graph.nodes[to].depth);
 }
 
-TEST(DrawGraph, ALeafThatManyLayersReadStandsBesideEach) {
+TEST(DrawGraph, ALeafOfManyLayersIsDrawnBesideEach) {
   const Tensor w = leaf({4, 4});
   Tensor h = randn({1, 4});
   for (int i = 0; i < 5; ++i) h = tanh(h.matmul(w));
@@ -141,7 +141,7 @@ std::vector<double> columns_of(const std::string& svg, const std::string& op) {
   return out;
 }
 
-TEST(DrawGraph, AChainStandsUpright) {
+TEST(DrawGraph, AChainIsDrawnUpright) {
   Tensor h = leaf({4, 8});
   for (int i = 0; i < 40; ++i) h = tanh(linear(h, leaf({8, 8}), leaf({8})));
   const std::string svg = draw_graph(h.sum()).svg();

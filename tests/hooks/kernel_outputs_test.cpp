@@ -86,7 +86,7 @@ void call_every_op(const OpRecord& record) {
   }
 }
 
-TEST(KernelObserver, IsToldTheOpThePlaceAndTheOutputsOfEveryKernel) {
+TEST(KernelObserver, ReceivesOpLocationAndOutputsOfEveryKernel) {
   Watcher watcher;
   {
     const ObserverGuard watching(watcher);

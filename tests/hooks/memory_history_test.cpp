@@ -41,7 +41,7 @@ struct Net : nn::Layer<Net> {
   Tensor forward(const Tensor& x) { return out(relu(in(x))); }
 };
 
-TEST(MemoryHistory, SumsOfKindsAreWhatIsAllocated) {
+TEST(MemoryHistory, SumsOfKindsEqualAllocatedMemory) {
   empty_cache();
   const size_t before = memory_stats().allocated;
   const MemoryHistory history;
@@ -80,7 +80,7 @@ TEST(MemoryHistory, TensorsAreNamedByTheirLineOpAndKind) {
   EXPECT_EQ(gradient->kind, MemoryKind::gradient);
 }
 
-TEST(MemoryHistory, AnOptimizersStateAndItsModulesAreTold) {
+TEST(MemoryHistory, OptimizerStateNamesItsModules) {
   Net net;
   const MemoryHistory history(net);
   optim::Adam optimizer(net.parameters(), {});
@@ -209,7 +209,7 @@ TEST(MemoryHistory, GrowthIsFoundAmongFalls) {
   EXPECT_THAT(growth_of(sized(30, [](int64_t i) { return 10 + i; })), HasSubstr("keeps 3.91 KiB more in each of 29"));
 }
 
-TEST(MemoryHistory, NoiseAndWhatFillsUpDoNotGrow) {
+TEST(MemoryHistory, NoiseAndBoundedBuffersAreNoGrowth) {
   uint64_t random = 99;
   const auto noise = [&](int64_t most) {
     random = random * 6364136223846793005u + 1442695040888963407u;
@@ -228,7 +228,7 @@ TEST(MemoryHistory, NoiseAndWhatFillsUpDoNotGrow) {
   EXPECT_NE(growth_of(more), "");  // more tensors are no chance
 }
 
-TEST(MemoryHistory, ThePeakOfAStepIsFoundWithWhatStoodThere) {
+TEST(MemoryHistory, ThePeakOfAStepListsItsTensors) {
   MemoryHistory history;
   history.step();
   const Tensor small = ones({1000});
@@ -304,7 +304,7 @@ TEST(MemoryHistory, AForwardThatThrowsLeavesNoModuleBehind) {
     EXPECT_TRUE(t.module == "in" || t.module == "out" || t.module.empty());
 }
 
-TEST(MemoryHistory, TextAndJsonSayTheSame) {
+TEST(MemoryHistory, TextAndJsonAgree) {
   const MemoryHistory history;
   const Tensor a = ones({1024}), b = ones({1024});
   const MemorySnapshot s = history.snapshot();

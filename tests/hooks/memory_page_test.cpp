@@ -41,7 +41,7 @@ bool grows(const History& history) {
   return false;
 }
 
-TEST(MemoryOnThePage, AStepIsDrawnByKindWithWhatStandsAtItsPeak) {
+TEST(MemoryOnThePage, AStepIsDrawnByKindWithTheTensorsAtItsPeak) {
   const History history = trained(false, true);
   ASSERT_EQ(history.memory.size(), 1u);
   const DeviceMemory& m = history.memory[0];
@@ -60,7 +60,7 @@ TEST(MemoryOnThePage, AStepIsDrawnByKindWithWhatStandsAtItsPeak) {
   EXPECT_FALSE(grows(history));
 }
 
-TEST(MemoryOnThePage, WhatGrowsIsASuspectWithItsLine) {
+TEST(MemoryOnThePage, GrowthIsASuspectWithItsLine) {
   const History history = trained(true, true);
   EXPECT_TRUE(grows(history));
   ASSERT_FALSE(history.memory[0].growth.empty());

@@ -68,7 +68,7 @@ auto noting(std::string& told) {
   };
 }
 
-TEST_F(ModuleHooks, ACallHookIsToldOfBothEndsAlsoOfAForwardThatThrew) {
+TEST_F(ModuleHooks, ACallHookIsCalledAtBothEndsAlsoIfForwardThrows) {
   Throws m;
   std::string told;
   HookHandle handle = m.register_call_hook(noting(told));
@@ -81,7 +81,7 @@ TEST_F(ModuleHooks, ACallHookIsToldOfBothEndsAlsoOfAForwardThatThrew) {
   EXPECT_EQ(told, "()(!()");
 }
 
-TEST_F(ModuleHooks, ACallHookWhoseBeginWasNotToldIsToldOfNoEnd) {
+TEST_F(ModuleHooks, ACallHookWithoutABeginGetsNoEnd) {
   Throws m;
   std::string first, second;
   bool throws_before = true, throws_after = false;
@@ -118,7 +118,7 @@ TEST_F(ModuleHooks, CallsInsideACallFailFromTheInside) {
   EXPECT_EQ(told, "(inner!outer!");
 }
 
-TEST_F(ModuleHooks, WhatACallHookReturnsIsIgnoredAndARemovedOneIsNotCalled) {
+TEST_F(ModuleHooks, ResultsOfCallHooksAreIgnoredAndRemovedOnesNotCalled) {
   Throws m;
   int calls = 0;
   HookHandle handle;
@@ -296,7 +296,7 @@ TEST_F(ModuleHooks, AModuleThatWritesToItsInputWritesToTheCallersTensor) {
   }
 }
 
-TEST_F(ModuleHooks, GradientsAreThoseWithoutHooks) {
+TEST_F(ModuleHooks, GradientsEqualThoseWithoutHooks) {
   manual_seed(3);
   nn::Linear m(4, 3);
   const Tensor x = rand({5, 4}).requires_grad_();

@@ -8,7 +8,7 @@ namespace {
 
 using NodeHooks_ = LiveCount;
 
-TEST_F(NodeHooks_, SeeWhatComesInAndWhatGoesOut) {
+TEST_F(NodeHooks_, SeeIncomingAndOutgoingGradients) {
   const Tensor x = tensor({2.0}).requires_grad_(), w = tensor({5.0}).requires_grad_();
   const Tensor y = x * w;
   std::string order;
@@ -100,7 +100,7 @@ TEST_F(NodeHooks_, AreRemovedAndDieWithTheGraph) {
   EXPECT_EQ(token.use_count(), 1);
 }
 
-TEST_F(NodeHooks_, StatisticsCountWhatHappenedToBuffers) {
+TEST_F(NodeHooks_, StatisticsCountUsesOfBuffers) {
   const Tensor x = ones({100}).requires_grad_(), w = ones({100}).requires_grad_();
   reset_grad_stats();
   (x * w).sum().backward();  // each leaf takes the buffer over

@@ -71,7 +71,7 @@ TEST_F(PageProgram, PrintsTextAndSuspects) {
   EXPECT_EQ(both.code, 1);
 }
 
-TEST_F(PageProgram, SaysWhatItCannotRead) {
+TEST_F(PageProgram, NamesUnreadableFiles) {
   const Outcome none = page("nowhere"), three = page("sick well sick");
   EXPECT_EQ(none.code, 2);
   EXPECT_THAT(none.words, AllOf(HasSubstr("[load_history]"), HasSubstr("nowhere")));

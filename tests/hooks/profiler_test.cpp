@@ -86,7 +86,7 @@ std::vector<std::string> ops_of(const Profiler& profiler, bool backward = false)
   return out;
 }
 
-TEST(Profiler, NamesTheOptimizerForItsFusedKernelAndForWhatItDoesInOps) {
+TEST(Profiler, NamesTheOptimizerForItsKernelAndItsOps) {
   const Tensor contiguous = randn({4, 4}).requires_grad_(), turned = randn({4, 4}).t().detach().requires_grad_();
   for (const Tensor& p : {contiguous, turned}) {
     optim::AdamW adam({p});

@@ -91,7 +91,7 @@ TEST(GradientRecorder, DoesNotChangeResults) {
   EXPECT_EQ(run(false), run(true));
 }
 
-TEST(GradientRecorder, WatchesWhatModulesReturn) {
+TEST(GradientRecorder, WatchesResultsOfModules) {
   nn::Sequential net(nn::Linear(4, 4), nn::ReLU(), nn::Linear(4, 1));
   GradientRecorder recorder(net);
   net(ones({3, 4})).sum().backward();
@@ -163,7 +163,7 @@ TEST(GradientRecorder, EndsWithItsLastCopyAndLeaksNothing) {
   EXPECT_EQ(detail::live_tensors(), before);
 }
 
-TEST(GradientRecorder, RejectsWhatCannotBeWatched) {
+TEST(GradientRecorder, RejectsTensorsThatCannotBeWatched) {
   const Tensor w = leaf({1});
   EXPECT_THROW(GradientRecorder(NamedTensors{{"w", w * 2}}), ValueError);
   EXPECT_THROW(GradientRecorder(NamedTensors{{"w", Tensor()}}), ValueError);
@@ -282,7 +282,7 @@ TEST(Suspects, TheWorstOfOneTroubleComesFirst) {
   EXPECT_EQ(found[2].index, 0u);
 }
 
-TEST(GradientRecorder, CountsAsItIsTold) {
+TEST(GradientRecorder, UsesGivenStepNumbers) {
   const Tensor w = leaf({3, 4});
   GradientRecorder recorder(NamedTensors{{"w", w}}, {.every = 3});
   for (const int64_t step : {20, 21, 22, 22, 23, 25}) {
@@ -296,7 +296,7 @@ TEST(GradientRecorder, CountsAsItIsTold) {
   EXPECT_THROW(recorder.set_step(0), ValueError);
 }
 
-TEST(GradientRecorder, RemembersWhatAnEarlierOneSaw) {
+TEST(GradientRecorder, ContinuesTheHistoryOfAnEarlierOne) {
   const Tensor w = leaf({3, 4}), v = leaf({1, 2});
   GradientRecorder before(NamedTensors{{"gone", v}, {"w", w}});
   for (int step = 1; step <= 6; ++step) {
@@ -405,7 +405,7 @@ TEST(JsonLine, IsOneLineWithEveryFigure) {
                                R"("arrivals":[["layer \"1\"",0,1.41421]]}})"));
 }
 
-TEST(JsonLine, SaysWhatIsNotFinite) {
+TEST(JsonLine, MarksNonFiniteValues) {
   const Tensor w = tensor({1.0, -std::numeric_limits<double>::infinity()}).requires_grad_();
   GradientRecorder recorder(NamedTensors{{"w", w}});
   (w * w).sum().backward();

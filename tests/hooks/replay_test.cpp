@@ -66,7 +66,7 @@ TEST_F(Replay, ABreakOnLeavesOneToo) {
   EXPECT_TRUE(io::replay(repro).happens);
 }
 
-TEST_F(Replay, WhatWasOverwrittenIsKept) {
+TEST_F(Replay, KeepsOverwrittenInputs) {
   const Tensor x = tensor({0.0, 2.0});
   fails([&] { log_(x); });
   const io::Replayed call = io::replay(repro);
@@ -217,7 +217,7 @@ TEST_F(Replay, DamagedFoldersAreErrors) {
   EXPECT_THROW(io::replay(repro, Device("meta")), Error);
 }
 
-TEST_F(Replay, TheProgramRunsItAndSaysWhetherItHappens) {
+TEST_F(Replay, TheProgramRepeatsACaseAndReportsTheResult) {
   if (!std::filesystem::exists(examples + "weft-replay")) GTEST_SKIP() << "the examples were not built";
   const Tensor x = tensor({-1.0, 2.0});
   fails([&] { log(x); });

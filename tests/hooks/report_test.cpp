@@ -46,7 +46,7 @@ TEST(Watch, ShowsValueAndGradientOfAnyTensor) {
 }
 
 // Its own module's output is seen under both names.
-TEST(Watch, SeesWhatAModuleReturnedToo) {
+TEST(Watch, SeesResultsOfModules) {
   nn::Sequential net(nn::Linear(2, 3), nn::Tanh());
   GradientRecorder recorder(net);
   watch(net(ones({4, 2})), "result").sum().backward();
@@ -96,7 +96,7 @@ TEST(Watch, IsOfTheRecordersOfItsThread) {
   EXPECT_EQ(again.history().watched.back().name, "not there");
 }
 
-TEST(Watch, TakesWhateverTensorsThereAre) {
+TEST(Watch, AcceptsAnyTensors) {
   EXPECT_THAT(message_of<ValueError>([] { watch(Tensor(), "none"); }), HasSubstr("[watch] 'none' is undefined"));
   GradientRecorder recorder(NamedTensors{});
   watch(zeros({0, 3}), "empty");
@@ -208,7 +208,7 @@ TEST(ReportHtml, OfALongRunColumnsKeepExtremes) {
   EXPECT_LT(page.size(), 200000u);
 }
 
-TEST(ReportHtml, SaysTheNote) {
+TEST(ReportHtml, ContainsTheNote) {
   EXPECT_NE(report_html({}, "T", "ended by </script>").find(R"("note":"ended by \u003c/script>")"), std::string::npos);
 }
 

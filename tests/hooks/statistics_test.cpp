@@ -67,7 +67,7 @@ TEST(Statistics, AgreeOnEveryDtypeAndLayout) {
   }
 }
 
-TEST(Statistics, LeaveOutWhatIsNotFiniteAndCountIt) {
+TEST(Statistics, SkipAndCountNonFiniteElements) {
   const Tensor x = randn({5000});
   x.slice(0, 10, 11).fill_(NAN), x.slice(0, 4500, 4502).fill_(inf), x.slice(0, 0, 1).fill_(-inf);
   expect_same(statistics(x), plainly(x), 1e-5);

@@ -152,7 +152,7 @@ std::string activation_run(double shift, bool relu_) {
   });
 }
 
-TEST(Suspects, ADeadActivationIsNamedByItsLineAndWhatFeedsIt) {
+TEST(Suspects, ADeadActivationIsNamedByItsLineAndInput) {
   const std::string said = activation_run(-20, true);
   EXPECT_THAT(said, StartsWith("dead: relu at " + here(activation_line) + " is dead: the slope of 100 %"));
   EXPECT_THAT(said, HasSubstr("layer1.weight and layer1.bias feed it"));
@@ -160,7 +160,7 @@ TEST(Suspects, ADeadActivationIsNamedByItsLineAndWhatFeedsIt) {
   EXPECT_EQ(activation_run(0, true), "");
 }
 
-TEST(Suspects, ASaturatedActivationIsNamedByItsLineAndWhatFeedsIt) {
+TEST(Suspects, ASaturatedActivationIsNamedByItsLineAndInput) {
   const std::string said = activation_run(12, false);
   EXPECT_THAT(said, StartsWith("dead: sigmoid at " + here(activation_line) + " is saturated"));
   EXPECT_THAT(said, HasSubstr("layer1.weight and layer1.bias feed it"));
@@ -226,7 +226,7 @@ std::string leaping_run(const std::string& sick) {
   return suspects_of<optim::SGD>(names_of(net), loss, {.steps = 60, .lr = sick == "rate" ? 1e4 : 0.1});
 }
 
-TEST(Suspects, ALeapAfterWhichTheNetIsLostIsNamedBeforeWhatFollows) {
+TEST(Suspects, ALeapIsNamedBeforeItsConsequences) {
   const std::string adam = leaping_run("adam");
   EXPECT_THAT(adam.substr(0, adam.find('\n')),
               AllOf(HasSubstr("updates: steps are too large: step "), HasSubstr(" of its norm"),
@@ -271,7 +271,7 @@ TEST(Suspects, StepsThatAreLostInRoundingAreNotBlamedOnTheOptimizer) {
   EXPECT_EQ(run(1), "");
 }
 
-TEST(Suspects, AParameterThatTheOptimizerLacksIsToldApart) {
+TEST(Suspects, DistinguishesAParameterThatTheOptimizerLacks) {
   const Tensor trained = full({8}, 1.0).requires_grad_(), left = full({8}, 1.0).requires_grad_();
   optim::Adam optimizer({trained}, {.lr = 1e-3});
   GradientRecorder recorder(NamedTensors{{"trained", trained}, {"left", left}});

@@ -32,7 +32,7 @@ TEST_F(TensorHooks, RunInOrderEachOnTheResultOfTheOneBefore) {
   EXPECT_EQ(values(x.grad()), (Doubles{12, 66}));
 }
 
-TEST_F(TensorHooks, OfALeafChangesWhatArrivesNotWhatIsThere) {
+TEST_F(TensorHooks, OfALeafChangeIncomingNotAccumulatedGradients) {
   const Tensor x = leaf();
   weighted(x).backward();
   x.register_hook([](const Tensor& g) { return zeros_like(g); });
@@ -48,7 +48,7 @@ TEST_F(TensorHooks, FireOncePerBackwardOnTheSumOfAllUses) {
   EXPECT_EQ(seen, (std::vector<Doubles>{{2, 2}}));
 }
 
-TEST_F(TensorHooks, CountBackwardsAndSeeOnlyWhatIsNew) {
+TEST_F(TensorHooks, CountBackwardsAndSeeOnlyNewGradients) {
   const Tensor x = tensor({5.0}).requires_grad_();
   Doubles arrived;
   x.register_hook([&](const Tensor& g) { arrived.push_back(g.item<double>()); });
@@ -70,7 +70,7 @@ TEST_F(TensorHooks, MayReturnNothingATensorOrAnOptional) {
   EXPECT_EQ(values(x.grad()), (Doubles{4, 4}));
 }
 
-TEST_F(TensorHooks, AreToldTheTensorTheOpAndThePlace) {
+TEST_F(TensorHooks, ReceiveTensorOpAndLocation) {
   const Tensor x = leaf();
   const Tensor y = exp(x);
   int seen = 0;
@@ -109,7 +109,7 @@ TEST_F(TensorHooks, FireInGradToo) {
   EXPECT_FALSE(x.grad().defined());
 }
 
-TEST_F(TensorHooks, RetainedGradientIsWhatTheHooksMadeWhateverTheOrder) {
+TEST_F(TensorHooks, RetainedGradientIsTheHooksResultInAnyOrder) {
   for (const bool first : {true, false}) {
     const Tensor x = leaf();
     const Tensor y = x * 3.0;

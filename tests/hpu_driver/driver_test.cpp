@@ -419,7 +419,7 @@ TEST_F(ZeDriver, PatternsHaveALimit) {
   synchronize();
 }
 
-TEST_F(ZeDriver, SysmanKnowsFreeMemory) {
+TEST_F(ZeDriver, SysmanReportsFreeMemory) {
   uint32_t count = 1;
   zes_mem_handle_t handle = nullptr;
   ASSERT_EQ(zesDeviceEnumMemoryModules(zes_device_handle_t(device[0]), &count, &handle), ok);

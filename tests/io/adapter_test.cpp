@@ -154,7 +154,7 @@ struct PeftNet : nn::Layer<PeftNet> {
   Tensor forward(const Tensor& tokens) const { return out(tanh(hidden(token(tokens)))); }
 };
 
-TEST(Adapter, WhatPeftWroteComputesWhatPeftComputes) {
+TEST(Adapter, FilesOfPeftGiveItsOutputs) {
   const std::string cases = WEFT_SOURCE_DIR "/tests/io/peft_cases";
   const io::TensorMap expected = io::load_file(cases + "/expected.safetensors");
   PeftNet net;
@@ -206,7 +206,7 @@ TEST(Adapter, AnotherModelIsRefusedAndLeftAsItWas) {
   EXPECT_EQ(ranked.text(), ranked_text);
 }
 
-TEST(Adapter, WhatIsNoAdapterIsRefused) {
+TEST(Adapter, InvalidAdaptersRaise) {
   const TemporaryFolder folder;
   nn::Sequential bare = model();
   EXPECT_THROW(io::save_adapter(folder / "a", bare), ValueError);

@@ -298,7 +298,7 @@ TEST(MemoryForSaving, IsBoundedByTheBufferForViewsOfAnySize) {
   }
 }
 
-TEST(MemoryForSaving, OfTensorsMadeOneAtATimeIsThatOfOne) {
+TEST(MemoryForSaving, OfTensorsCreatedOneAtATimeIsOneTensor) {
   std::vector<io::TensorEntry> entries;
   for (int i = 0; i < 64; ++i) entries.push_back({"layer." + std::to_string(i), f32, {512, 512}});
   CountingBuffer counter;
@@ -310,7 +310,7 @@ TEST(MemoryForSaving, OfTensorsMadeOneAtATimeIsThatOfOne) {
   EXPECT_LE(need.on_the_heap, buffer);
 }
 
-TEST(MemoryForSaving, OfAMergeThatOffloadsIsThatOfATensor) {
+TEST(MemoryForSaving, OfAnOffloadingMergeIsOneTensor) {
   const TemporaryFolder states, merged;
   constexpr int64_t side = 512;
   constexpr size_t one = side * side * sizeof(float);

@@ -107,7 +107,7 @@ TEST(Checkpoint, StateIsKeptByParameterName) {
                                      "optimizer.3.bias.step", "optimizer.group.0.lr"}));
 }
 
-TEST(Checkpoint, WhatDoesNotFitIsRefused) {
+TEST(Checkpoint, RejectsMismatchedStates) {
   const TemporaryFolder folder;
   Setting s;
   nn::Linear other(3, 3);

@@ -65,7 +65,7 @@ TEST_F(Convert, TreesGoFromTextToBinaryAndBack) {
   refuses("model.json model.safetensors", "a model's tree has no weights");
 }
 
-TEST_F(Convert, ReadsWhatTorchSaved) {
+TEST_F(Convert, ReadsFilesOfTorchSave) {
   if (WEFT_HAS_ZIP == 0) GTEST_SKIP() << "built without libzip";
   converts(WEFT_SOURCE_DIR "/tests/io/pt_cases/training.pt t.safetensors --entry model --dtype bfloat16");
   EXPECT_EQ(io::load_file(folder / "t.safetensors").begin()->second.dtype(), DType::bf16);
@@ -88,7 +88,7 @@ TEST_F(Convert, LargeFoldersHaveSeveralFiles) {
   EXPECT_TRUE(std::filesystem::exists(folder / "parts" / "model-00002-of-00002.safetensors"));
 }
 
-TEST_F(Convert, SaysWhatIsWrongAndReplacesNothingUnasked) {
+TEST_F(Convert, DescribesErrorsAndReplacesNothingWithoutTheOption) {
   write_bytes(folder / "mine.npz", "mine");
   refuses("in.safetensors mine.npz", "mine.npz is there");
   EXPECT_EQ(bytes("mine.npz"), "mine");

@@ -52,7 +52,7 @@ pid_t in_child(const auto& body) {
 
 // ---- files that another program cuts short while they are mapped ----
 
-TEST(ReadScope, WhatIsCutOffIsAnErrorAndNoSignal) {
+TEST(ReadScope, TruncatedFilesRaiseInsteadOfASignal) {
   const TemporaryFolder folder;
   const auto cut_to = [&](off_t bytes) { ASSERT_EQ(truncate((folder / "f").c_str(), bytes), 0); };
   // Whole pages are gone, or a part of one, which gives zeros and no signal.
@@ -75,7 +75,7 @@ TEST(ReadScope, WhatIsCutOffIsAnErrorAndNoSignal) {
   reading.check("test");
 }
 
-TEST(ReadScope, LoadersSayThatAFileWasCut) {
+TEST(ReadScope, LoadersReportTruncatedFiles) {
   const TemporaryFolder folder;
   const auto fresh = [&](const char* name) {
     io::save_file({{"a", ones({5000})}, {"b", arange(5000).to(f32)}}, folder / name);
@@ -141,7 +141,7 @@ TEST(AtomicFile, AProcessOfTheSameNumberLeftItsTemporaryFile) {
   EXPECT_EQ(read_bytes(folder / "f"), "new");
 }
 
-TEST(AtomicFile, WhatAKilledProcessLeftIsRemoved) {
+TEST(AtomicFile, RemovesTemporaryFilesOfAKilledProcess) {
   const TemporaryFolder folder;
   int status = 0;
   const pid_t child = in_child([&] {
@@ -159,7 +159,7 @@ TEST(AtomicFile, WhatAKilledProcessLeftIsRemoved) {
   EXPECT_THAT(names_in(folder.path()), ElementsAre("f", "g"));
 }
 
-TEST(AtomicFile, WhatIsBeingWrittenIsNoLeftover) {
+TEST(AtomicFile, KeepsTemporaryFilesOfRunningWrites) {
   const TemporaryFolder folder;
   io::AtomicFile mine(folder / "f", "test");
   mine.write("mine", 4);
@@ -256,7 +256,7 @@ TEST(AtomicFile, AnyNameThatAFileMayHave) {
   EXPECT_EQ(names_in(folder.path()).size(), 6u);
 }
 
-TEST(AtomicFile, AFullDiskLeavesTheOldFileAndSaysWhy) {
+TEST(AtomicFile, AFullDiskKeepsTheOldFileAndRaises) {
   const TemporaryFolder folder;
   io::save_file({{"x", ones(10)}}, folder / "f");
   const std::string before = read_bytes(folder / "f");

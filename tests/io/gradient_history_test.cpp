@@ -83,7 +83,7 @@ TEST(LoadHistory, KeepsHistogramsTracesAndLines) {
 }
 
 // Modes, clipping, decay, detached parts and labels are of the program, not of a gradient.
-TEST(LoadHistory, FindsWhatTheProgramDidToo) {
+TEST(LoadHistory, ReadsProgramFacts) {
   const TemporaryFolder folder;
   manual_seed(5);
   nn::Sequential net(nn::Linear(4, 8), nn::Dropout(0.5), nn::Linear(8, 3));
@@ -111,7 +111,7 @@ TEST(LoadHistory, FindsWhatTheProgramDidToo) {
 }
 
 // Plain Python beside PyTorch can write this much.
-TEST(LoadHistory, ReadsWhatOtherProgramsLog) {
+TEST(LoadHistory, ReadsLogsOfOtherPrograms) {
   const TemporaryFolder folder;
   std::ofstream log(folder / "theirs.jsonl");
   for (int i = 0; i < 20; ++i) {
@@ -157,7 +157,7 @@ TEST(LoadHistory, LeavesOutLinesThatAreNoSteps) {
   EXPECT_THAT(report_html(history), HasSubstr("</html>"));
 }
 
-TEST(LoadHistory, SaysWhatIsMissing) {
+TEST(LoadHistory, NamesTheMissingFile) {
   const TemporaryFolder folder;
   std::ofstream(folder / "empty.jsonl");
   std::ofstream(folder / "other.jsonl") << "{\"loss\": 1}\n";

@@ -40,7 +40,7 @@ TEST_F(Idx, ReadsBytesAndNumbersOfEveryType) {
   EXPECT_EQ(load(text({0, 0, 8, 1, 0, 0, 0, 0})).shape(), Dims(0));
 }
 
-TEST_F(Idx, RefusesWhatIsNoneAndSaysWhy) {
+TEST_F(Idx, RejectsInvalidFilesWithAReason) {
   const auto refused = [&](const std::string& bytes, const std::string& why) {
     try {
       load(bytes);

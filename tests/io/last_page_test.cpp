@@ -117,7 +117,7 @@ TEST_F(LastPageDeathTest, AfterRequestsToEnd) {
   }
 }
 
-TEST_F(LastPageDeathTest, AfterAnUncaughtErrorItSaysWhich) {
+TEST_F(LastPageDeathTest, NamesAnUncaughtError) {
   EXPECT_EXIT(train([]() noexcept { ones({2}) + ones({3}); }), testing::KilledBySignal(SIGABRT), "ShapeError");
   EXPECT_THAT(page(), AllOf(HasSubstr(R"("note":"ended by an uncaught exception: [add] shapes [2] and [3])"),
                             HasSubstr("last_page_test.cpp:")));

@@ -106,7 +106,7 @@ TEST(Mapping, SplitsAreEvenAndPartsMayBeDropped) {
               AllOf(HasSubstr("axis 1 of [2, 6] cannot be split evenly by 4"), HasSubstr("line 1, column 18")));
 }
 
-TEST(Mapping, VariablesStandForTheNumbersThatAreThere) {
+TEST(Mapping, VariablesMatchExistingNumbers) {
   TensorMap tensors = {{"norm", numbered({2})}};
   for (const char* layer : {"0", "7", "10"}) {
     for (const char* part : {"gate", "up"})
@@ -294,7 +294,7 @@ TEST(Mapping, TensorsWithoutElementsAndWithoutDimensions) {
   EXPECT_THROW(store.get("rows"), KeyError);
 }
 
-TEST(Mapping, WhatWouldNotFitIsRefusedBeforeAnyMemoryIsAsked) {
+TEST(Mapping, MismatchesRaiseBeforeMemoryIsAllocated) {
   const int64_t huge = int64_t{1} << 61;
   const auto nothing = [](const std::string&, const Dims&, const Dims&, Location) { return Tensor(); };
   const TensorStore store({{"x", {u8, {huge}}}, {"e", {u8, {int64_t{1} << 62, 0}}}}, nothing);
@@ -392,7 +392,7 @@ TEST(MappingOfOptimizers, MomentsFollowAndScalarsAreRenamed) {
               HasSubstr("no tensor is named \"k.exp_avg\""));
 }
 
-TEST(MappingOfOptimizers, AnOptimizerGoesOnWithMappedWeights) {
+TEST(MappingOfOptimizers, AnOptimizerResumesWithMappedWeights) {
   nn::Sequential fused(nn::Linear(3, 4, false)), apart(nn::Linear(3, 2, false), nn::Linear(3, 2, false));
   const Mapping mapping = Mapping::parse("0.weight -> 0.weight, 1.weight, axis=0");
   const auto train = [](nn::Sequential& net, optim::AdamW& optimizer, const Tensor& gradient) {
@@ -523,7 +523,7 @@ class RandomMapping {
   int made_ = 0;
 };
 
-TEST(Mapping, RandomStatementsGiveWhatTheSameOpsInMemoryGive) {
+TEST(Mapping, RandomStatementsEqualTheSameOpsInMemory) {
   const TemporaryFolder folder;
   for (uint64_t seed = 0; seed < 600; ++seed) {
     RandomMapping random(seed);

@@ -160,7 +160,7 @@ TEST(ModelJson, NewerMajorVersionsAndUnknownFeaturesAreRefused) {
       HasSubstr("the model needs \"sparse layout\""));
 }
 
-TEST(ModelJson, WhatANewerMinorVersionAddsIsKeptForTheNextSave) {
+TEST(ModelJson, KeepsFieldsOfANewerMinorVersion) {
   const std::string text = with_model(
       R"({"type": "Sequential", "note": {"by": [1, 2]}, "children": [{"name": "0", "type": "ReLU", "cost": 3}]})",
       R"("format_version": "1.7", "made_by": "tomorrow")");
@@ -245,7 +245,7 @@ TEST(ModelFolder, ANameMayEndWithASlash) {
   EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), fs::directory_iterator()), 1);
 }
 
-TEST(ModelFolder, LargeModelsLieInSeveralFiles) {
+TEST(ModelFolder, LargeModelsAreSavedInSeveralFiles) {
   const TemporaryFolder folder;
   const nn::Sequential net = filled(nn::Sequential(nn::Linear(100, 50), nn::Linear(50, 100)));
   io::save_model(folder / "net", net, {.max_shard_size = "21KB"});
@@ -352,7 +352,7 @@ TEST(ModelFolder, AReplacedMemberOfTheSameOptionsIsSavedAndLoaded) {
   expect_same_values(net, io::load_model(folder / "net", {.registry = registry}));
 }
 
-TEST(ModelFolder, WhatAConstructorReplacesItBuildsAgain) {
+TEST(ModelFolder, LayersReplacedInAConstructorAreRebuilt) {
   struct Grown : nn::Layer<Grown> {
     Grown() {
       WEFT_REGISTER(layer, list);
@@ -377,7 +377,7 @@ struct Unregistered : nn::Layer<Unregistered> {
   Tensor forward(const Tensor& x) const { return fc(x); }
 };
 
-TEST(ModelFolder, WhatNothingCouldLoadIsRefusedWhenItIsSaved) {
+TEST(ModelFolder, RejectsModelsThatCannotBeLoadedOnSaving) {
   const TemporaryFolder folder;
   const auto refused = [&](const nn::Module& module, const char* path) {
     const std::string words = message_of<ValueError>([&] { io::save_model(folder / "net", module); });
@@ -396,7 +396,7 @@ TEST(ModelFolder, WhatNothingCouldLoadIsRefusedWhenItIsSaved) {
   expect_same_values(net, io::load_model(folder / "net", {.registry = registry}));
 }
 
-TEST(ModelFolder, WhatDoesNotBelongTogetherIsRefused) {
+TEST(ModelFolder, RejectsMismatchedFiles) {
   const TemporaryFolder folder;
   const nn::Sequential net = small_net();
   io::save_model(folder / "net", net);

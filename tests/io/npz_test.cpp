@@ -73,7 +73,7 @@ TEST(Npz, NoTensorsAreAnArchiveWithoutEntries) {
   EXPECT_TRUE(io::load_npz(folder / "f.npz").empty());
 }
 
-TEST(Npz, WhatCannotBeSavedLeavesTheOldFile) {
+TEST(Npz, AFailedSaveKeepsTheOldFile) {
   const TemporaryFolder folder;
   io::save_npz({{"old", ones(2)}}, folder / "f.npz");
   const std::string before = read_bytes(folder / "f.npz");
@@ -185,7 +185,7 @@ np.savez("positional.npz", np.arange(2), np.arange(3))
 
 #else
 
-TEST(Npz, WithoutLibzipTheErrorSaysWhatIsMissing) {
+TEST(Npz, WithoutLibzipTheErrorNamesIt) {
   const TemporaryFolder folder;
   const std::string words = message_of<IoError>([&] { io::save_npz({{"a", ones(2)}}, folder / "f.npz"); });
   EXPECT_THAT(words, HasSubstr("libzip-dev"));

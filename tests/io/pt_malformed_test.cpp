@@ -115,7 +115,7 @@ TEST_F(PtMalformed, GlobalsThatAreRefusedAreNamed) {
   EXPECT_LT(refusal_of_pickle(global("a", std::string(5000, 'b'))).size(), 400u);
 }
 
-TEST_F(PtMalformed, CallsOfWhatIsNoFunction) {
+TEST_F(PtMalformed, CallsOfNonFunctions) {
   EXPECT_THAT(refusal_of_pickle(text("a") + ")R"), HasSubstr("REDUCE calls a string"));
   EXPECT_THAT(refusal_of_pickle(global("torch", "FloatStorage") + ")R"), HasSubstr("REDUCE calls FloatStorage"));
   EXPECT_THAT(refusal_of_pickle(global("torch", "float32") + ")R"), HasSubstr("REDUCE calls float32"));

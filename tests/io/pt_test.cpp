@@ -92,7 +92,7 @@ class Describer {
   std::map<const char*, int> storages_;
 };
 
-TEST(Pt, FilesOfTorchSaveHoldWhatPyTorchSays) {
+TEST(Pt, FilesOfTorchSaveEqualPyTorchs) {
   json expected = json::parse(std::ifstream(case_file("expected.json")));
   for (json& wanted : expected["deflated.pt"]["entries"]) wanted[1]["values"] = std::vector<double>(400);
   ASSERT_EQ(expected.size(), 10u);
@@ -165,7 +165,7 @@ TEST(Pt, StateDictsComeAsMaps) {
   EXPECT_THAT(refusal("tensor.pt", ""), HasSubstr("no dict of tensors"));
 }
 
-TEST(Pt, WhatWeftLacksIsADTypeErrorWithTheKey) {
+TEST(Pt, UnsupportedDtypesRaiseWithTheKey) {
   const auto refusal = [](const std::string& file) {
     return message_of<DTypeError>([&] { io::load_pt(case_file(file)); });
   };
@@ -183,13 +183,13 @@ TEST(Pt, CodeIsRefusedByName) {
   EXPECT_THAT(refusal("negated.pt"), HasSubstr("a tensor has metadata"));
 }
 
-TEST(Pt, FilesBeforePyTorch16SayWhatToDo) {
+TEST(Pt, FilesBeforePyTorch16RaiseWithARemedy) {
   const std::string words = message_of<FormatError>([] { io::load_pt(case_file("legacy.pt")); });
   EXPECT_THAT(words, HasSubstr("before 1.6"));
   EXPECT_THAT(words, HasSubstr("torch.save(torch.load(name), name)"));
 }
 
-TEST(Pt, OtherReadersSayWhichOneReadsIt) {
+TEST(Pt, ErrorsOfOtherReadersNameTheRightOne) {
   EXPECT_THAT(message_of<FormatError>([] { io::load_file(case_file("tensor.pt")); }), HasSubstr("load_pt reads files"));
 }
 
@@ -205,7 +205,7 @@ TEST(Pt, OtherFilesAreRefused) {
 
 #else
 
-TEST(Pt, WithoutLibzipTheErrorSaysWhatIsMissing) {
+TEST(Pt, WithoutLibzipTheErrorNamesIt) {
   const std::string words = message_of<IoError>([] { io::load_pt(case_file("tensor.pt")); });
   EXPECT_THAT(words, HasSubstr("libzip-dev"));
   EXPECT_THAT(words, HasSubstr("-DWEFT_WITH_ZIP=ON"));

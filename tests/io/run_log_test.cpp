@@ -120,7 +120,7 @@ TEST(Curve, SmoothingKeepsEndsAndFollowsALine) {
   for (size_t i = 50; i < 450; ++i) EXPECT_LT(std::abs(ys[i + 1] - ys[i]), 320.0 / 6 / 20) << i;
 }
 
-TEST(Curve, ValidationLiesAboveTheNoiseOfTraining) {
+TEST(Curve, ValidationIsDrawnAboveTheNoiseOfTraining) {
   const std::string svg = io::curve_svg(
       {{"training", {{1, 3}, {2, 1}, {3, 2}}, false, true}, {"validation", {{1, 2}, {3, 2.5}}, true}}, {});
   const size_t noise = svg.find("class=\"pale\""), training = svg.find("<polyline points"), dots = svg.find("<circle");
@@ -195,7 +195,7 @@ TEST(RunLog, SpeedsAreShownSmoothed) {
   EXPECT_THAT(read_bytes(folder / "r" / "metrics.jsonl"), HasSubstr("\"tokens_per_s\": 2000.0"));
 }
 
-TEST(RunLog, GoesOnBehindTheStepsThatWereDone) {
+TEST(RunLog, ContinuesAfterCompletedSteps) {
   const TemporaryFolder folder;
   const std::filesystem::path file = folder / "r" / "metrics.jsonl";
   {
@@ -219,7 +219,7 @@ TEST(RunLog, GoesOnBehindTheStepsThatWereDone) {
   EXPECT_EQ(read_bytes(file), "");
 }
 
-TEST(RunLog, WithoutAnEndShowsWhatWasSpent) {
+TEST(RunLog, WithoutAnEndShowsElapsedTime) {
   const TemporaryFolder folder;
   io::RunLog log(folder / "r", 0, 0);
   testing::internal::CaptureStdout();

@@ -259,7 +259,7 @@ io::TensorMap mixed_tensors() {
           {"number", tensor(1.5)}};
 }
 
-TEST(SaveStream, GivesTheBytesOfTheFileWhateverTheBuffer) {
+TEST(SaveStream, EqualsTheFileForAnyBuffer) {
   const TemporaryFolder folder;
   Tensor large = arange(64 * 1024).view({8, 64, 128}).to(f32);
   io::TensorMap tensors = mixed_tensors();
@@ -331,7 +331,7 @@ TEST(SaveFile, AFullDiskNamesTensorAndByte) {
 
 const std::vector<io::TensorEntry> two_entries = {{"b", u8, Dims(3)}, {"a", f32, {2, 2}}};
 
-TEST(SaveFromSource, AsksOncePerNameInTheOrderOfTheFile) {
+TEST(SaveFromSource, CallsTheSourceOncePerNameInFileOrder) {
   const TemporaryFolder folder;
   std::vector<std::string> asked;
   const auto source = [&](const std::string& name) {
@@ -347,7 +347,7 @@ TEST(SaveFromSource, AsksOncePerNameInTheOrderOfTheFile) {
   EXPECT_EQ(read_bytes(folder / "g"), read_bytes(folder / "f"));
 }
 
-TEST(SaveFromSource, WhatIsUnlikeItsEntryIsRefusedAndTheOldFileStays) {
+TEST(SaveFromSource, AMismatchedTensorRaisesAndTheOldFileStays) {
   const TemporaryFolder folder;
   write_bytes(folder / "f", "old");
   const auto save = [&](const Tensor& b) {

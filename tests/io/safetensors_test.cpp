@@ -118,7 +118,7 @@ TEST(Safetensors, EmptyMap) {
   EXPECT_TRUE(io::load_file(folder / "none").empty());
 }
 
-TEST(Safetensors, WhatCannotBeSavedLeavesTheOldFile) {
+TEST(Safetensors, AFailedSaveKeepsTheOldFile) {
   const TemporaryFolder folder;
   io::save_file({{"a", ones(2)}}, folder / "f");
   const std::string before = read_bytes(folder / "f");

@@ -185,7 +185,7 @@ TEST(ShardedState, TheRankWithLeastToWriteWritesAReplica) {
   EXPECT_TRUE(equal(io::open_state_dict(folder.path()).get("c"), x));
 }
 
-TEST(ShardedState, WhatIsNoWholeIsRefusedWithTheRanks) {
+TEST(ShardedState, IncompleteTensorsRaiseWithTheRanks) {
   const TemporaryFolder folder;
   const Tensor w = numbered({4, 4});
   const auto refusal = [&]<class E>(const Ranks& ranks, E*) {
@@ -442,7 +442,7 @@ TEST(ShardedState, AShardMoreOrLessIsRefused) {
 
 // ---- merging --------------------------------------------------------------------------------------------------------
 
-TEST(MergeSharded, EveryCombinationIsWhatGatheringInMemoryGives) {
+TEST(MergeSharded, EveryCombinationEqualsGatheringInMemory) {
   const TensorMap tensors = {{"model.q", numbered({4, 6})},      {"model.k", numbered({2, 6}, 100)},
                              {"model.v", numbered({2, 6}, 200)}, {"model.norm", numbered(6, 300)},
                              {"extra.x", numbered(5, 400)},      {"model.q.exp_avg", numbered({4, 6}, 500)}};
@@ -495,7 +495,7 @@ TEST(MergeSharded, APrefixIsOfNestedNames) {
   EXPECT_THROW(io::merge_sharded(states.path(), merged.path(), {.id = 9}), IoError);
 }
 
-TEST(MergeSharded, TiedNamesAreWrittenTwiceWhateverIsOffloaded) {
+TEST(MergeSharded, TiedNamesAreWrittenTwiceWithAnyOffload) {
   const TemporaryFolder states, merged;
   io::save_state_dict(io::unsharded({{"w", numbered(4)}}), states.path());
   for (const bool offload : {false, true}) {

@@ -53,7 +53,7 @@ TEST(Sharded, TheSpecifiedCase) {
   EXPECT_EQ(loaded.at("b").to_vector<int>(), std::vector<int>(70, 1));
 }
 
-TEST(Sharded, TheOrderOfTheListDecidesAndLargeTensorsStandAlone) {
+TEST(Sharded, FilesFollowTheListAndLargeTensorsGetTheirOwn) {
   const TemporaryFolder folder;
   const auto shards = [&](const io::TensorList& tensors) {
     std::vector<std::vector<std::string>> out;
@@ -93,7 +93,7 @@ TEST(Sharded, OneFileNeedsNoIndexAndOlderSavesLeaveNothingBehind) {
   EXPECT_EQ(io::load_sharded(folder.path()).at("a").to_vector<int>(), std::vector<int>(40, 4));
 }
 
-TEST(Sharded, WhatCannotBeSavedLeavesTheOldSave) {
+TEST(Sharded, AFailedSaveKeepsTheOldFiles) {
   const TemporaryFolder folder;
   io::save_sharded(four_tensors(), folder.path(), at_most_100);
   const auto before = names_in(folder.path());
@@ -136,7 +136,7 @@ TEST(Sharded, SizesAreNumbersOrTexts) {
   EXPECT_THROW(bytes(-1), ValueError);
 }
 
-TEST(Sharded, TiedTensorsLieInOneFileAndAreLoadedAsOne) {
+TEST(Sharded, TiedTensorsShareAFileAndAreLoadedAsOne) {
   const TemporaryFolder folder;
   const Tensor w = bytes_of(80);
   const io::TensorList tied = {{"z", w}, {"x", bytes_of(90)}, {"a", w}};
@@ -214,7 +214,7 @@ TEST(Sharded, FloatingTensorsAreConverted) {
   EXPECT_THROW(io::load_sharded(folder.path(), {.dtype = i64}), DTypeError);
 }
 
-TEST(Sharded, AnIndexBesideASingleFileIsAnErrorUnlessTold) {
+TEST(Sharded, AnIndexBesideASingleFileRaisesByDefault) {
   const TemporaryFolder folder;
   io::save_sharded(four_tensors(), folder.path(), at_most_100);
   io::save_file({{"a", bytes_of(3)}}, folder / "model.safetensors");

@@ -102,7 +102,7 @@ struct Product : nn::Module {
   Tensor forward(const Tensor& x) const { return matmul(x, weight.t()); }
 };
 
-TEST_F(StepRecorder, TensorsLieInMemoryAsThen) {
+TEST_F(StepRecorder, TensorsHaveTheirOldLayouts) {
   struct Layout {
     Product net{randn({4, 6})};
     std::vector<Dims> seen;
@@ -174,7 +174,7 @@ TEST_F(StepRecorder, AnotherStepHasOtherBitsAndIsNamed) {
   EXPECT_NE(well.text.find("it does not happen here"), std::string::npos);
 }
 
-TEST_F(StepRecorder, WhatTheProgramChangesBetweenStepsIsNotTheSteps) {
+TEST_F(StepRecorder, IgnoresChangesBetweenSteps) {
   Trained run;
   io::StepRecorder recorder(path, run.parts());
   for (const double y : {1.0, 1.0, nan}) {
@@ -211,7 +211,7 @@ TEST_F(StepRecorder, GradientsThatAStepAddsToAreKept) {
   EXPECT_TRUE(io::replay_step(path, other.parts(), function_of(other), {.last_good = true}).same_bits);
 }
 
-TEST_F(StepRecorder, WhatTheStepThrowsIsPassedOnAndComesAgain) {
+TEST_F(StepRecorder, ExceptionsPropagateAndAreRepeated) {
   Trained run;
   io::StepRecorder recorder(path, run.parts());
   recorder.step(function_of(run), batch(1.0));
@@ -324,7 +324,7 @@ TEST_F(StepRecorder, TheBatchIsAsItWasBeforeTheStepWroteIntoIt) {
   EXPECT_NE(io::step_text(path).find("batch none: float32 [0, 4] on cpu"), std::string::npos) << io::step_text(path);
 }
 
-TEST_F(StepRecorder, WhatTheProgramAddsComesBack) {
+TEST_F(StepRecorder, RestoresAddedState) {
   Trained run;
   int64_t counter = 41;
   io::StepRecorder recorder(path, run.parts(), {.add_state = [&](io::RunState& s) {
@@ -385,7 +385,7 @@ TEST_F(StepRecorder, DamagedFoldersAreErrorsAndChangeNothing) {
   EXPECT_TRUE(io::replay_step(path, run.parts(), function_of(run)).same_bits);
 }
 
-TEST_F(StepRecorder, AFullDiskOrMemoryIsAWarningAndTheTrainingGoesOn) {
+TEST_F(StepRecorder, AFullDiskOrMemoryWarnsAndTrainingContinues) {
   Trained run;
   rlimit before = {};
   ::getrlimit(RLIMIT_FSIZE, &before);
@@ -462,7 +462,7 @@ TEST_F(StepRecorder, ADevicesBatchComesBackToIt) {
   EXPECT_TRUE(io::replay_step(path, {model, &optimizer}, step).same_bits);
 }
 
-TEST_F(StepRecorder, TheProgramSaysWhatAFolderHoldsAndRunsItAgain) {
+TEST_F(StepRecorder, TheProgramDescribesAndRepeatsAFolder) {
   const Outcome trained = run(folder, "weft-bad-step");
   EXPECT_EQ(trained.code, 0);
   EXPECT_NE(trained.words.find("step 40: "), std::string::npos) << trained.words;

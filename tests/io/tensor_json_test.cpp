@@ -115,7 +115,7 @@ TEST(TensorJson, DecimalsAreRoundedOnce) {
   EXPECT_EQ(parsed("2.980232238769531250001e-8", DType::f16).to(DType::f64).item<double>(), 0x1p-24);
 }
 
-TEST(TensorJson, WhatIsBeyondTheRangeIsInfiniteAndNotTheLargest) {
+TEST(TensorJson, NumbersBeyondTheRangeAreInfinite) {
   const double infinity = std::numeric_limits<double>::infinity();
   EXPECT_EQ(parsed("65520.0", DType::f16).to(DType::f64).item<double>(), infinity);
   EXPECT_EQ(parsed("65519.9999", DType::f16).to(DType::f64).item<double>(), 65504);

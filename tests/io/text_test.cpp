@@ -46,7 +46,7 @@ TEST(Vocabulary, AnyBytesComeBack) {
   for (const char* wrong : {"616", "6g", "61 62", "ä"}) EXPECT_THROW(io::Vocabulary::from_hex(wrong), FormatError);
 }
 
-TEST(Vocabulary, CopiesStandAlone) {
+TEST(Vocabulary, CopiesAreIndependent) {
   auto original = std::make_unique<io::Vocabulary>("hello");
   const io::Vocabulary copy = *original;
   original.reset();

@@ -119,7 +119,7 @@ TEST(TrainingState, TenStepsAreFiveAndFiveInAnotherProcessBitForBit) {
   EXPECT_EQ(second.to_vector<float>(), straight.weights());
 }
 
-TEST(TrainingState, AccumulatedGradientsGoOn) {
+TEST(TrainingState, AccumulatedGradientsAreRestored) {
   const TemporaryFolder folder;
   manual_seed(3);
   Trained straight;
@@ -175,7 +175,7 @@ TEST(TrainingState, AMappingCarriesWeightsMomentsAndGradientsToAnotherModel) {
   EXPECT_THROW(io::load_training_state(folder / "run", {halves}, {.mapping = &uneven}), ShapeError);
 }
 
-TEST(TrainingState, TellsItsNumbersAndDocuments) {
+TEST(TrainingState, ReturnsCountersAndDocuments) {
   const TemporaryFolder folder;
   Trained t;
   const io::RunState state{.step = 7,
@@ -194,7 +194,7 @@ TEST(TrainingState, TellsItsNumbersAndDocuments) {
   EXPECT_EQ(io::load_file(path / "model.safetensors").size(), t.net.state_dict().size());
 }
 
-TEST(TrainingState, RefusesWhatCannotBeSavedBeforeItWrites) {
+TEST(TrainingState, RejectsInvalidStatesBeforeWriting) {
   const TemporaryFolder folder;
   Trained t;
   const auto save = [&](const io::RunState& state) { io::save_training_state(folder / "run", t.run(), state); };
@@ -406,7 +406,7 @@ TEST(TrainingState, FoldersThatCannotBeWrittenAreNamed) {
   EXPECT_EQ(io::read_run_state(folder / "not/there").step, 1);
 }
 
-TEST(TrainingState, AFullDiskLeavesWhatWasThere) {
+TEST(TrainingState, AFullDiskKeepsTheOldState) {
   const TemporaryFolder folder;
   Trained t;
   io::save_training_state(folder / "run", t.run(), {.step = 1});

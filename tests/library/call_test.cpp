@@ -88,7 +88,7 @@ TEST(RegisteredOps, WithACompositeBodyHaveItsGradient) {
   EXPECT_NO_THROW(gradgradcheck(f, {x}));
 }
 
-TEST(RegisteredOps, BackwardReadsOutputsListsAndWhatIsWanted) {
+TEST(RegisteredOps, BackwardReadsOutputsListsAndNeededGradients) {
   const Registration op = OpBuilder("test::sum_exp")
                               .schema("(xs: Tensor[], w)")
                               .kernel(DeviceType::cpu, {f64},
@@ -117,7 +117,7 @@ TEST(RegisteredOps, BackwardReadsOutputsListsAndWhatIsWanted) {
   EXPECT_NO_THROW(y.sum().backward());
 }
 
-TEST(RegisteredOps, BackwardIsHeldToWhatItMustReturn) {
+TEST(RegisteredOps, BackwardMustReturnItsGradients) {
   const auto with = [](auto backward) { return cube("test::bad").backward(backward).register_(); };
   const auto run = [] { call_op("test::bad", doubles({1, 2}).requires_grad_()).sum().backward(); };
   {
@@ -161,7 +161,7 @@ TEST(RegisteredOps, AreOneNodeOneScopeAndOneKernelToWhoeverWatches) {
   EXPECT_EQ(std::string(y.impl()->node->op), "test::cube");
 }
 
-TEST(RegisteredOps, NameTheOpWhoseKernelMadeANaN) {
+TEST(RegisteredOps, NameTheOpOfANaN) {
   const Registration op = cube("test::cube").backward(cube_gradient).register_();
   const AnomalyGuard guard({.forward = true, .repro = ""});
   EXPECT_THAT(message_of<NonFiniteError>([] { call_op("test::cube", doubles({0}), INFINITY); }),
@@ -210,7 +210,7 @@ TEST(RegisteredOps, ThatWriteInPlaceMakeSavedTensorsOutdated) {
   EXPECT_THAT(message_of<AutogradError>([&] { z.sum().backward(); }), HasSubstr("test::add_"));
 }
 
-TEST(RegisteredOps, CopyOperandsThatOverlapWhatIsWritten) {
+TEST(RegisteredOps, CopyOperandsThatOverlapOutputs) {
   const Registration op = adding().register_();
   const Tensor all = doubles({1, 2, 3, 4});
   call_op("test::add_", all.slice(0, 1, 4), all.slice(0, 0, 3));
@@ -230,7 +230,7 @@ TEST(RegisteredOps, RefuseToWriteIntoLeavesRepetitionsAndMemoryTwice) {
   EXPECT_THROW(call_op("test::add_", doubles({1}).expand({3}), doubles({1, 1, 1})), ValueError);
 }
 
-TEST(RegisteredOps, MustReturnWhatTheyWrote) {
+TEST(RegisteredOps, MustReturnTheirWrittenArguments) {
   const Registration op = adding("test::other")
                               .kernel(DeviceType::cpu, {f32}, [](const Tensor& x, const Tensor&) { return x.clone(); })
                               .register_();
@@ -287,7 +287,7 @@ TEST(RegisteredOps, HoldTheKernelToInferMeta) {
   }
 }
 
-TEST(RegisteredOps, WithoutInferMetaSayThatTheirShapesAreUnknown) {
+TEST(RegisteredOps, WithoutInferMetaRaiseForUnknownShapes) {
   const Registration op = OpBuilder("test::kernel")
                               .schema("(x)")
                               .kernel(DeviceType::cpu, {f32}, [](const Tensor& x) { return x.clone(); })

@@ -28,7 +28,7 @@ TEST(Kernels, AreChosenByDeviceAndDtype) {
   EXPECT_THAT(elements(call_op("test::cube", tensor({1, 2}))), ElementsAre(10, 20));
 }
 
-TEST(Kernels, ThatAreMissingSayWhatThereIs) {
+TEST(Kernels, MissingKernelsRaiseWithTheAvailableOnes) {
   const Registration op = cube("test::cube").register_();
   EXPECT_THAT(message_of<NotImplementedError>([] { call_op("test::cube", tensor({true})); }),
               AllOf(HasSubstr("[test::cube] there is no kernel for bool on cpu"),

@@ -37,7 +37,7 @@ TEST(Policies, KeepRegistersNothing) {
   EXPECT_EQ(called("test::a"), 1);
 }
 
-TEST(Policies, OverrideSaysSoAndRestores) {
+TEST(Policies, OverridingWarnsAndIsUndone) {
   CollectedWarnings warnings;
   const Registration first = constant("test::a", 1);
   EXPECT_TRUE(warnings.texts.empty());
@@ -55,7 +55,7 @@ TEST(Policies, OverrideSaysSoAndRestores) {
   EXPECT_EQ(find_record("test::a"), old);
 }
 
-TEST(Policies, AnyOrderOfUnregisteringLeavesWhatIsLeft) {
+TEST(Policies, UnregisteringInAnyOrderKeepsTheOthers) {
   Registration a = constant("test::a", 1), b = constant("test::a", 2), c = constant("test::a", 3);
   const auto typed = find_op<Tensor(const Tensor&)>("test::a");
   b.unregister();
@@ -73,7 +73,7 @@ TEST(Policies, AnyOrderOfUnregisteringLeavesWhatIsLeft) {
   EXPECT_TRUE(record->samples(make).empty());
 }
 
-TEST(Policies, OldRecordsCallWhatTheNameStandsFor) {
+TEST(Policies, OldRecordsCallTheCurrentOp) {
   Registration first = constant("test::a", 1);
   const OpRecord* const old = find_record("test::a");
   Registration second = constant("test::a", 2);
@@ -81,7 +81,7 @@ TEST(Policies, OldRecordsCallWhatTheNameStandsFor) {
   EXPECT_EQ(std::get<Tensor>(old->call(Values{doubles({1})})).item<double>(), 2);
 }
 
-TEST(Policies, OverridesAreCalledAsWhatTheyReplace) {
+TEST(Policies, OverridesAreCalledLikeTheReplacedOp) {
   const Registration first = cube("test::cube").register_();
   const auto override_by = [](const char* schema, auto body) {
     return OpBuilder("test::cube").schema(schema).composite(body);
@@ -236,7 +236,7 @@ TEST(Threads, RunningCallsFinishWithTheOldDefinition) {
   EXPECT_TRUE(watched.expired());
 }
 
-TEST(Threads, AGraphKeepsWhatItsBackwardNeeds) {
+TEST(Threads, AGraphKeepsItsSavedTensors) {
   Registration op = cube("test::cube").backward(cube_gradient).register_();
   const Tensor x = doubles({2}).requires_grad_();
   const Tensor y = call_op("test::cube", x);

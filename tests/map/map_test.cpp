@@ -18,7 +18,7 @@ Doubles loop(const std::function<double(double, double)>& f, const Tensor& a, co
   return out;
 }
 
-TEST(Map, GivesWhatALoopGives) {
+TEST(Map, EqualsALoop) {
   const auto expected = [](double x, double y) { return x * std::exp(-y); };
   for (int64_t n : {0, 1, 5, 63, 64, 65, 1000, 100000}) {
     const Tensor a = spread({n}, 1), b = spread({n}, 2), out = map(damped, a, b);
@@ -92,7 +92,7 @@ TEST(Map, ReadsStridedViewsAndConvertsInBlocks) {
                values(a.select(0, 3).expand({70, 90}) - 3 * b.t().select(1, 5).unsqueeze(1)), 1e-14);
 }
 
-TEST(Map, UsesWhatTheLambdaCaptured) {
+TEST(Map, UsesCapturedValues) {
   const double scale = 2.5;
   const Tensor x = leaf({4}), y = map([scale](auto v) { return scale * v * v; }, x);
   expect_close(values(y), values(2.5 * x * x), 1e-14);
@@ -146,7 +146,7 @@ TEST(Map, AThirdDerivativeIsRefused) {
   EXPECT_THROW(grad({second.sum()}, {x}), NotImplementedError);
 }
 
-TEST(Map, WhatDoesNotDependOnAnInputHasNoShareInItsInfinities) {
+TEST(Map, IndependentOutputsIgnoreInfinitiesOfAnInput) {
   const Tensor x = tensor({2., 3.}).requires_grad_(), y = tensor({0., 4.}).requires_grad_();
   map([](auto a, auto b) { return a + sqrt(b); }, x, y).sum().backward();
   EXPECT_EQ(values(x.grad()), (Doubles{1, 1}));
@@ -169,7 +169,7 @@ TEST(Map, GradientsOfHalvesAndBroadcastsAgreeWithTheOps) {
   }
 }
 
-TEST(Map, NotesWritesToWhatItSaved) {
+TEST(Map, DetectsWritesToSavedTensors) {
   const Tensor x = leaf({3}), y = x * 2;
   const Tensor out = map([](auto v) { return v * v; }, y);
   y.add_(1.0);

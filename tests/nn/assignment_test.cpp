@@ -424,7 +424,7 @@ TEST(Assignment, IsRefusedWhereSomethingElseComputesTheTensor) {
   EXPECT_THAT(message_of<ValueError>([&] { quantized.weight = zeros({4, 4}); }), HasSubstr("quantized"));
 }
 
-TEST(Assignment, OfAWholeLayerTakesWhatComputesItsTensors) {
+TEST(Assignment, OfALayerTakesItsParametrizations) {
   Net net;
   nn::Linear adapted(4, 3);
   nn::apply_lora(nn::Sequential(adapted), {.r = 1, .targets = {"0"}});

@@ -220,7 +220,7 @@ TEST_F(ForgottenMembers, AreNotThoseThatReplaceARegisteredMember) {
   EXPECT_THAT(texts, ElementsAre());
 }
 
-TEST_F(ForgottenMembers, WhatTrainsNothingMayBeUsedUnregistered) {
+TEST_F(ForgottenMembers, ModulesWithoutParametersMayBeUnregistered) {
   struct Student : nn::Layer<Student> {
     nn::Linear own{2, 2};
     const nn::Linear& teacher;

@@ -169,7 +169,7 @@ struct Uncopied : nn::Layer<Uncopied> {
   Tensor forward(const Tensor& x) const { return x * *one; }
 };
 
-TEST(Checkpointing, WhatCannotBeCopiedIsAnError) {
+TEST(Checkpointing, RejectsModulesThatCannotBeCopied) {
   const Uncopied module;
   const Tensor x = ones(2).requires_grad_();
   module(x);

@@ -18,7 +18,7 @@ using Type = nn::Attribute::Type;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-TEST(ModuleConfig, AValueKnowsItsTypeAndComesBack) {
+TEST(ModuleConfig, ValuesKeepTheirTypes) {
   EXPECT_EQ(Attribute().type(), Type::none);
   EXPECT_EQ(Attribute(true).type(), Type::boolean);
   EXPECT_EQ(Attribute(3).type(), Type::i64);

@@ -29,7 +29,7 @@ std::vector<std::string> parameter_names(const nn::Module& module) {
   return out;
 }
 
-TEST(Sequential, GivesItsLayersByNumber) {
+TEST(Sequential, ReturnsLayersByIndex) {
   const nn::Sequential net(nn::Linear(2, 4), nn::Tanh(), nn::Linear(4, 1, false));
   EXPECT_EQ(net.size(), 3u);
   EXPECT_FALSE(net.empty());
@@ -180,7 +180,7 @@ TEST(ModuleText, NestsAndNamesTheUsersClasses) {
   EXPECT_THAT(printed(nn::TransformerBlock(8, 2)), HasSubstr("\n  (attention): SelfAttention(\n    (qkv): Linear("));
 }
 
-TEST(Containers, WhatIsMovedFromKeepsItsLayers) {
+TEST(Containers, MovedFromContainersKeepTheirLayers) {
   nn::Sequential net(nn::Linear(2, 2));
   const Tensor x = randn({1, 2}), y = net(x);
   const nn::Sequential moved = std::move(net);

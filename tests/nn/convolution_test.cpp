@@ -45,7 +45,7 @@ TEST(ConvolutionLayer, PaddingModePrintsAsInPyTorch) {
             "padding_mode=replicate)");
 }
 
-TEST(ConvolutionLayer, PaddingModeIsThatOfPad) {
+TEST(ConvolutionLayer, PaddingModeEqualsPad) {
   const Tensor image = randn({2, 2, 4, 5}), line = randn({2, 6}), volume = randn({1, 2, 3, 3, 3});
   for (const Padding mode : {Padding::reflect, Padding::replicate, Padding::circular}) {
     const nn::Conv2d strided(2, 4, 3, {.stride = 2, .padding = {2, 1}, .groups = 2, .padding_mode = mode});

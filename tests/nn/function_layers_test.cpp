@@ -70,7 +70,7 @@ TEST(FunctionLayers, AnErrorNamesTheOpAndTheLineOfTheCall) {
   EXPECT_NE(message.find("function_layers_test.cpp"), std::string::npos) << message;
 }
 
-TEST(FunctionLayers, StandInASequentialAndAreFoundThereAsThemselves) {
+TEST(FunctionLayers, AreFoundInASequentialByType) {
   nn::Sequential net(nn::Conv2d(1, 2, 3, {.padding = 1}), nn::ReLU6(), nn::MaxPool2d(2), nn::Flatten(),
                      nn::Linear(2 * 2 * 2, 3), nn::LogSoftmax(1));
   EXPECT_EQ(net(randn({5, 1, 4, 4})).shape(), Dims({5, 3}));
@@ -184,7 +184,7 @@ TEST(DropoutLayers, OfChannelsTakeWholeOnes) {
   EXPECT_TRUE(whole(nn::Dropout3d()(ones({4, 8, 2, 2, 2})), 8));
 }
 
-TEST(DropoutLayers, RefuseWhatIsNoProbability) {
+TEST(DropoutLayers, RejectInvalidProbabilities) {
   EXPECT_NE(message_of<ValueError>([] { nn::Dropout(1.5); }).find("nn::Dropout"), std::string::npos);
   EXPECT_NE(message_of<ValueError>([] { nn::Dropout3d(-0.1); }).find("nn::Dropout3d"), std::string::npos);
   EXPECT_THROW(nn::AlphaDropout(2), ValueError);

@@ -80,7 +80,7 @@ TEST(LoRALinear, StartsAsItsBaseBitForBit) {
   }
 }
 
-TEST(LoRALinear, FirstValuesLieInTheirRange) {
+TEST(LoRALinear, InitialValuesAreInTheirRange) {
   const nn::LoRALinear layer(100, 60, {.r = 16});
   const nn::LoraLayer own = nn::lora_layers(layer)[0];
   const std::vector<double> a = own.a.to_vector<double>();
@@ -104,7 +104,7 @@ TEST(LoRALinear, ScaleFollowsAlphaAndRank) {
   EXPECT_EQ(scale({.r = 9, .rslora = true}), 3);
 }
 
-TEST(LoRALinear, RefusesWhatCannotBe) {
+TEST(LoRALinear, RejectsInvalidOptions) {
   EXPECT_THROW(nn::LoRALinear(2, 2, {.r = 0}), ValueError);
   EXPECT_THROW(nn::LoRALinear(2, 2, {.r = -3}), ValueError);
   EXPECT_THROW(nn::LoRALinear(2, 2, {.alpha = std::nan("")}), ValueError);
@@ -249,7 +249,7 @@ TEST(Lora, RecomputedWeightsDriftByOneUnitAtMost) {
   }
 }
 
-TEST(Lora, MergedCallsAreThoseOfTheSumAndCostNoAdapter) {
+TEST(Lora, MergedCallsEqualTheSumAndCostNoAdapter) {
   Decoder model;
   nn::apply_lora(model, {.r = 2, .targets = {"qkv$", "up$", "down$"}});
   stir(model);
@@ -285,7 +285,7 @@ TEST(Lora, EvalMergesAndTrainTakesApartWhereAsked) {
   EXPECT_EQ(bytes_of(layer.weight), bits);
 }
 
-TEST(Lora, ApplyNamesWhatItAdapts) {
+TEST(Lora, ApplyReturnsAdaptedLayers) {
   nn::Sequential model(nn::TransformerBlock(8, 2), nn::Tanh(), nn::Linear(8, 3));
   EXPECT_THAT(nn::apply_lora(model, {.r = 2, .targets = {"attention\\.", "^2$"}}),
               ElementsAre("0.attention.qkv", "0.attention.proj", "2"));

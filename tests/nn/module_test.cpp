@@ -195,7 +195,7 @@ TEST(Module, StateDictRoundTrip) {
   EXPECT_FALSE(b.first.weight.shares_storage(a.first.weight));
 }
 
-TEST(Module, LoadingWhatDoesNotFitChangesNothing) {
+TEST(Module, AFailedLoadChangesNothing) {
   Outer net;
   const std::vector<float> before = net.first.weight.to_vector<float>();
   nn::StateDict state = Outer().state_dict();

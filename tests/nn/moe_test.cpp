@@ -80,7 +80,7 @@ std::vector<nn::MoEOptions> every_kind() {
   return out;
 }
 
-TEST(MoE, IsThatOfLoopsOverTokensAndChoicesWithTheirGradients) {
+TEST(MoE, EqualsLoopsOverTokensAndChoicesWithGradients) {
   for (const nn::MoEOptions& options : every_kind()) {
     manual_seed(3);
     nn::MoE moe(6, 5, 4, options);
@@ -102,7 +102,7 @@ TEST(MoE, IsThatOfLoopsOverTokensAndChoicesWithTheirGradients) {
   }
 }
 
-TEST(MoE, GradientsAreThoseOfDifferences) {
+TEST(MoE, GradientsEqualDifferences) {
   for (const nn::MoEOptions& options : every_kind()) {
     manual_seed(5);
     nn::MoE moe(3, 2, 4, options);
@@ -142,7 +142,7 @@ TEST(MoE, WorksWithOneTo256ExpertsAndWithoutTokens) {
   }
 }
 
-TEST(MoE, LossesAreThoseOfTheirFormulas) {
+TEST(MoE, LossesEqualTheirFormulas) {
   const nn::MoE moe(6, 4, 5, {.top_k = 2});
   const Tensor x = randn({30, 6});
   const nn::MoEOutput out = moe.forward_with_losses(x);
@@ -225,7 +225,7 @@ TEST(MoE, UnderAutocastComputesExpertsIn16BitsAndTheRouterInF32) {
   expect_near(out.output.to(f32), exact.output, 0.02);
 }
 
-TEST(MoE, CostsWhatItsChosenExpertsCost) {
+TEST(MoE, CostEqualsThatOfTheChosenExperts) {
   const nn::Summary one = nn::summary(nn::MoE(8, 16, 4, {.top_k = 1}), zeros({10, 8}));
   const nn::Summary two = nn::summary(nn::MoE(8, 16, 4, {.top_k = 2, .capacity_factor = 1}), zeros({10, 8}));
   EXPECT_EQ(two.total().multiply_adds - one.total().multiply_adds, 10 * (8 * 32 + 16 * 8));
@@ -256,7 +256,7 @@ Trained trained(int64_t experts, const nn::MoEOptions& options, Location where =
   return {collected.texts, abs(moe.router.grad()).sum().item<float>() > 1e-4F};
 }
 
-TEST(MoE, OfOneNormalizedWeightSaysThatItsRouterLearnsNothing) {
+TEST(MoE, OneNormalizedWeightWarnsThatTheRouterGetsNoGradient) {
   const Trained cut_off = trained(4, {.top_k = 1});
   EXPECT_FALSE(cut_off.router_learns);
   ASSERT_EQ(cut_off.warnings.size(), 1u);
@@ -273,7 +273,7 @@ TEST(MoE, OfOneNormalizedWeightSaysThatItsRouterLearnsNothing) {
   }
 }
 
-TEST(MoE, AGateOfOneNormalizedWeightSaysSoWhereItIsTrained) {
+TEST(MoE, TrainingAGateOfOneNormalizedWeightWarns) {
   const CollectedWarnings collected;
   const Tensor logits = randn({5, 4});
   (void)moe_topk_gate(logits, {}, 1, true);
@@ -315,7 +315,7 @@ TEST(MoE, CarriesItsLossesWithTheirWeights) {
   EXPECT_THROW(nn::MoE(6, 5, 4, {.z_weight = std::nan("")}), ValueError);
 }
 
-TEST(AuxiliaryLoss, IsAddedToWhatBackwardStartsFrom) {
+TEST(AuxiliaryLoss, IsAddedToTheLossOfBackward) {
   const Tensor x = tensor({1.0, 2.0}).requires_grad_();
   const Tensor y = nn::add_auxiliary_loss(3 * x, sum(x * x), 0.5);
   EXPECT_EQ(values(y), (Doubles{3, 6}));

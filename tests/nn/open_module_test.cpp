@@ -148,7 +148,7 @@ TEST(Layers, AnEmbeddingsPaddingStaysAtZero) {
 }
 
 // A third argument in PyTorch's order has PyTorch's meaning, or does not compile.
-TEST(Layers, ArgumentsByPositionMeanWhatTheyDoInPyTorch) {
+TEST(Layers, PositionalArgumentsAreInPyTorchsOrder) {
   const nn::Embedding table(10, 3, 0);
   EXPECT_EQ(sum(abs(table.weight.detach()[0])).item<float>(), 0);
   EXPECT_EQ(sum(table.weight.detach() != 0).item<int64_t>(), 27);

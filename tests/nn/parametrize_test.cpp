@@ -234,7 +234,7 @@ void expect_orthogonal(const Tensor& w, double tolerance) {
   EXPECT_LE(abs(matmul(tall.transpose(-2, -1), tall) - eye(n, n, f64)).max().item<double>(), tolerance);
 }
 
-TEST(Orthogonal, StaysSoWhateverTheOriginalsAre) {
+TEST(Orthogonal, StaysOrthogonalForAnyOriginals) {
   manual_seed(8);
   for (const auto map : {nn::OrthogonalMap::matrix_exp, nn::OrthogonalMap::cayley, nn::OrthogonalMap::householder}) {
     for (const auto& [in, out] :
@@ -386,7 +386,7 @@ TEST(Parametrize, OriginalIsLeftWhereAsked) {
   EXPECT_THROW(nn::remove_parametrizations(layer, "weight"), ValueError);
 }
 
-TEST(Parametrize, BuffersAndWhatIsNotSavedStayThat) {
+TEST(Parametrize, KeepsBuffersAndUnsavedTensors) {
   struct Scaled : nn::Layer<Scaled> {
     nn::Buffer scale{ones({2, 2})}, other{ones(1)};
     Scaled() {
@@ -404,7 +404,7 @@ TEST(Parametrize, BuffersAndWhatIsNotSavedStayThat) {
   EXPECT_EQ(scaled.named_buffers()[1].name, "scale");
 }
 
-TEST(Parametrize, AForwardThatNeverAsksIsWarnedOf) {
+TEST(Parametrize, AForwardThatIgnoresTheParametrizationWarns) {
   struct Plain : nn::Layer<Plain> {
     nn::Parameter scale{ones(2)};
     Plain() { WEFT_REGISTER(scale); }
@@ -509,7 +509,7 @@ TEST(Parametrize, UnsafeMayChangeTheShape) {
   EXPECT_THROW(nn::set_parametrized_tensor(safe, "weight", wider), ValueError);
 }
 
-TEST(Parametrize, WhatAForwardThrowsComesThroughAndIsOver) {
+TEST(Parametrize, ExceptionsOfForwardPropagateAndEndTheCall) {
   nn::Linear layer(2, 2);
   const Failing failing;
   nn::register_parametrization(layer, "weight", failing);

@@ -164,7 +164,7 @@ TEST_F(Train, ASaveThatFailsEndsNoTrainingAndKeepsTheOldFile) {
   EXPECT_THAT(losses(folder / "r"), HasSubstr("\"step\": 60"));
 }
 
-TEST_F(Train, WhatWasTrainedSurvivesAKill) {
+TEST_F(Train, StatesSurviveAKill) {
   const std::string script =
       examples +
       "weft-train --preset tiny --length 5 --steps 1000000 --out r --save f & "
@@ -186,7 +186,7 @@ TEST_F(Train, AFolderThatCannotBeWrittenIsKnownBeforeTheTraining) {
   }
 }
 
-TEST_F(Train, ResumingTellsWhatItIgnores) {
+TEST_F(Train, ResumingNamesIgnoredOptions) {
   ASSERT_EQ(train("--steps 2 --seed 4 --out r --save f").code, 0);
   const auto resume = [&](const std::string& more) {
     return run(folder, "weft-train --resume f --length 5 --out s " + more).words;
@@ -254,7 +254,7 @@ TEST_F(Train, ADeviceThatIsMissingIsExplained) {
   EXPECT_EQ(why_no_device(Device()), "");
 }
 
-TEST(FindTheNan, TellsItsUse) {
+TEST(FindTheNan, PrintsItsUsage) {
   if (!std::filesystem::exists(examples + "weft-find-the-nan")) GTEST_SKIP() << "weft-find-the-nan was not built";
   const TemporaryFolder folder;
   const Outcome outcome = run(folder, "weft-find-the-nan --help");

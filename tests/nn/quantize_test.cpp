@@ -45,7 +45,7 @@ TEST(Quantize, ReplacesTheWeightsThatATargetFindsAndNoOthers) {
   EXPECT_LT(error, 0.02);
 }
 
-TEST(Quantize, LeavesWhatAttentionReadsItself) {
+TEST(Quantize, SkipsWeightsThatAttentionReads) {
   const nn::TransformerEncoderLayer layer(8, 2, {.dim_feedforward = 16, .dropout = 0});
   const Tensor x = randn({3, 2, 8}), before = layer(x);
   EXPECT_EQ(nn::quantize(layer), (std::vector<std::string>{"linear1", "linear2"}));
@@ -55,7 +55,7 @@ TEST(Quantize, LeavesWhatAttentionReadsItself) {
   EXPECT_THROW(nn::convert_to_fp8(attention), ValueError);
 }
 
-TEST(Quantize, ComputesWhatTheOpComputes) {
+TEST(Quantize, EqualsTheOp) {
   manual_seed(2);
   for (const bool symmetric : {true, false}) {
     nn::Linear layer(40, 6);
@@ -144,7 +144,7 @@ TEST(Quantize, RefusesAndThenNothingWasChanged) {
   EXPECT_THROW(nn::convert_to_fp8(twice), ValueError);
 }
 
-TEST(QuantizedLinear, PassesGradientsOnToWhatIsBelowIt) {
+TEST(QuantizedLinear, PassesGradientsToItsInput) {
   manual_seed(5);
   nn::QuantizedLinear layer(12, 5, {.bits = 8, .group_size = 4});
   const Tensor x = randn({3, 12}).requires_grad_();

@@ -276,7 +276,7 @@ TEST(ModuleRegistry, ADescriptionThatTheClassDoesNotFitIsRefusedWithItsPath) {
   EXPECT_THAT(refusal(net, [](auto& d) { d.children[1].name = "5"; }), HasSubstr("it has no \"5\""));
 }
 
-TEST(ModuleRegistry, WhatIsNotListedStandsForAnything) {
+TEST(ModuleRegistry, UnlistedOptionsAcceptAnyValue) {
   const AnyModule net = ModuleRegistry::standard().build(
       {.type = "Sequential",
        .children = {{.name = "0", .type = "Linear", .config = {{"in_features", 2}, {"out_features", 3}}},
@@ -329,7 +329,7 @@ TEST(ModuleRegistry, SeveralMigrationsOfOneVersionAndOfOneTypeRunInOrder) {
   EXPECT_EQ(order, "3a3b");
 }
 
-TEST(ModuleRegistry, AMigrationMayReplaceTheTypeAndGoesOnWithThatOne) {
+TEST(ModuleRegistry, AMigrationMayReplaceTheTypeAndContinuesWithIt) {
   ModuleRegistry registry = second_version();
   registry.add_migration("OldNet", 7, [](ModuleDescription& d) {
     d.type = "Net";
@@ -380,7 +380,7 @@ TEST(ModuleRegistry, VersionsThatLeadNowhereAreVersionErrors) {
   EXPECT_THAT(refusal_of(circle, 1), HasSubstr("no end of migrations"));
 }
 
-TEST(ModuleRegistry, RefusesWhatCannotBeRegistered) {
+TEST(ModuleRegistry, RejectsInvalidRegistrations) {
   ModuleRegistry registry = with_net();
   EXPECT_THROW(registry.add<Net>("Net", make_net), ValueError);
   EXPECT_THROW(registry.add<Net>("", make_net), ValueError);
@@ -403,7 +403,7 @@ TEST(ModuleRegistry, TreesBeyondTwoHundredLevelsAreRefused) {
   EXPECT_THROW((void)ModuleRegistry::standard().describe(deep), ValueError);
 }
 
-TEST(AnyModule, HoldsModulesOfOtherArgumentsAndSaysSoWhenCalled) {
+TEST(AnyModule, CallingAModuleOfOtherArgumentsRaises) {
   const AnyModule loss = AnyModule::wrap(nn::MSELoss());
   EXPECT_EQ(loss.as<nn::MSELoss>()(ones(2), zeros(2)).item<float>(), 1);
   EXPECT_THAT(message_of<ValueError>([&] { loss(ones(2)); }),

@@ -49,7 +49,7 @@ void expect_filled_with(DType dtype, T value) {
   }
 }
 
-TEST(Determinism, WhatNobodyWroteIsNanOrTheLargestInteger) {
+TEST(Determinism, UninitialisedElementsAreNanOrTheLargestInteger) {
   const DeterministicGuard on;
   for (const DType dtype : {f16, bf16, f32, f64, f8_e4m3fn, f8_e5m2, f8_e4m3fnuz, f8_e5m2fnuz, f8_e8m0fnu}) {
     EXPECT_TRUE(std::isnan(empty({2}, {.dtype = dtype}).to(f64)[1].item<double>())) << name(dtype);
@@ -74,7 +74,7 @@ OpBuilder restless() {
   return op;
 }
 
-TEST(Determinism, AnOpThatSaysThatItDiffersIsRefused) {
+TEST(Determinism, RejectsOpsRegisteredAsNondeterministic) {
   const Registration op = restless().register_();
   EXPECT_EQ(call_op("test::restless", ones({1})).item<float>(), 2);
   const DeterministicGuard on;
@@ -100,7 +100,7 @@ TEST(Determinism, OrWarnedOfOncePerPlace) {
   EXPECT_EQ(count, 1);
 }
 
-TEST(Determinism, ABackwardHasTheModeOfWhoStartsIt) {
+TEST(Determinism, BackwardHasTheModeOfItsCaller) {
   const Tensor x = ones({2}, {.requires_grad = true});
   Determinism seen = Determinism::off;
   const HookHandle hook = x.register_hook([&](const GradEvent&) { seen = deterministic(); });
@@ -109,7 +109,7 @@ TEST(Determinism, ABackwardHasTheModeOfWhoStartsIt) {
   EXPECT_EQ(seen, Determinism::on);
 }
 
-TEST(Determinism, ConfigTellsTheModeAndEverySetting) {
+TEST(Determinism, ConfigContainsTheModeAndEverySetting) {
   const DeterministicGuard on;
   const std::string text = config();
   EXPECT_THAT(text, HasSubstr("deterministic on"));

@@ -216,7 +216,7 @@ TEST(Distributions, RandintLikeTakesTheShapeAndDtype) {
   EXPECT_THROW(randint_like(zeros({3}, u8), 0, 300), ValueError);
 }
 
-TEST(Distributions, RefuseWhatHasNoDistribution) {
+TEST(Distributions, RejectInvalidParameters) {
   const Tensor x = zeros({3}), n = zeros({3}, i64);
   EXPECT_THROW(normal(x, -1.0), ValueError);
   EXPECT_THROW(normal(x, tensor({1.0, -1.0, 1.0})), ValueError);

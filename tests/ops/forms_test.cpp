@@ -51,7 +51,7 @@ void for_each_call(DType dtype, F&& f) {
   }
 }
 
-TEST(Forms, InPlaceGivesWhatTheOpGives) {
+TEST(Forms, InPlaceEqualsTheOp) {
   int compared = 0;
   for (const DType dtype : {DType::f32, DType::f64, DType::i64}) {
     for_each_call(dtype, [&](const OpRecord& record, const Values& values) {
@@ -74,7 +74,7 @@ TEST(Forms, InPlaceGivesWhatTheOpGives) {
   EXPECT_GT(compared, 200);
 }
 
-TEST(Forms, OutGivesWhatTheOpGivesInAnyLayout) {
+TEST(Forms, OutEqualsTheOpInAnyLayout) {
   int compared = 0;
   for (const DType dtype : {DType::f32, DType::i64}) {
     for_each_call(dtype, [&](const OpRecord& record, const Values& values) {

@@ -70,7 +70,7 @@ TEST(Ipc, TwoProcessesShareATensor) {
   }
 }
 
-TEST(Ipc, AViewIsSharedAsItLies) {
+TEST(Ipc, AViewIsSharedWithItsStrides) {
   const TemporaryFolder folder;
   for (const Device on : devices_here()) {
     const Tensor base = share_memory(zeros({10, 8}, {DType::f32, on}));
@@ -139,7 +139,7 @@ TEST(Ipc, DamagedHandlesAreRefused) {
   EXPECT_EQ(open_shared(handle).sum().item<float>(), 16);
 }
 
-TEST(Ipc, WhatCannotBeSharedSaysSo) {
+TEST(Ipc, UnsharableTensorsRaise) {
   EXPECT_THAT(message_of<ValueError>([] { share(ones({100})); }), HasSubstr("share the result of share_memory(x)"));
   EXPECT_THROW(share(zeros({2}, {DType::f32, Device(DeviceType::meta)})), ValueError);
   EXPECT_THROW(share_memory(zeros({2}, {DType::f32, Device(DeviceType::meta)})), ValueError);

@@ -61,7 +61,7 @@ TEST(Print, LargeTensorsAreSummarised) {
             "tensor([0.0000e+00, 1.0000e+00, 2.0000e+00,  ..., 1.9970e+03, 1.9980e+03,\n        1.9990e+03])");
 }
 
-TEST(Print, NotesSayWhatIsUnusual) {
+TEST(Print, NotesNameUnusualProperties) {
   EXPECT_EQ(tensor({1.5, 2.5}, f64).text(), "tensor([1.5000, 2.5000], dtype=float64)");
   EXPECT_EQ(tensor({1.0, 2.0}).requires_grad_().text(), "tensor([1., 2.], requires_grad=True)");
   EXPECT_EQ(zeros({2, 2}, Device("meta")).text(), "tensor(..., size=(2, 2), device='meta')");

@@ -34,7 +34,7 @@ TEST(Generator, CountersFollowTheElementCountAlone) {
   EXPECT_EQ(g.state().offset, 6u);
 }
 
-TEST(Generator, GivesThePhiloxWords) {
+TEST(Generator, ReturnsThePhiloxWords) {
   const PhiloxWords known = philox4x32_10(0, 0, 0);
   EXPECT_EQ(known.word[0], 0x6627E8D5u);
   EXPECT_EQ(known.word[3], 0x9B00DBD8u);
@@ -210,7 +210,7 @@ TEST(Random, StridedTargetsGetTheSameNumbers) {
   EXPECT_EQ(values(dense), values(strided));
 }
 
-TEST(Dropout, ScalesWhatItKeeps) {
+TEST(Dropout, ScalesKeptElements) {
   Generator g(1);
   const Tensor y = dropout(ones({10000}), 0.25, true, &g);
   int64_t kept = 0;

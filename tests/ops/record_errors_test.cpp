@@ -126,7 +126,7 @@ std::vector<std::string> answers_of(const OpRecord& record) {
   return lines;
 }
 
-TEST(RecordErrors, AreTypedAndSayWhatIsWrong) {
+TEST(RecordErrors, AreTypedAndDescriptive) {
   std::ostringstream found;
   size_t count = 0;
   for (const OpRecord& record : op_records()) {

@@ -357,7 +357,7 @@ TEST(Records, NameEachOpOnce) {
   EXPECT_EQ(find_record("no_such_op"), nullptr);
 }
 
-TEST(Records, SayWhatTheyWrite) {
+TEST(Records, NameTheirWrittenArguments) {
   std::vector<std::string> written;
   for (const OpRecord& record : op_records()) {
     for (const Argument& argument : record.signature().arguments) {

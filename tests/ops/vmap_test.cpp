@@ -109,7 +109,7 @@ int compare(const OpRecord& record, size_t number, const std::vector<std::option
   return calls;
 }
 
-TEST(Vmap, OfEveryOpIsWhatALoopGives) {
+TEST(Vmap, OfEveryOpEqualsALoop) {
   std::set<const OpRecord*> looped, refused, tried;
   for (const OpRecord& record : op_records()) {
     const std::string_view name = record.name;

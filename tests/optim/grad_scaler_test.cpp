@@ -30,7 +30,7 @@ TEST(GradScaler, StepsAsWithoutAScale) {
   EXPECT_EQ(s.w.to_vector<float>(), (std::vector<float>{0, 0, 0}));
 }
 
-TEST(GradScaler, PassesOverAStepWhoseGradientsAreNotFinite) {
+TEST(GradScaler, SkipsStepsWithNonFiniteGradients) {
   for (const double bad : {infinity, -infinity, std::numeric_limits<double>::quiet_NaN()}) {
     Scaled s;
     EXPECT_FALSE(s.step(bad));
@@ -108,7 +108,7 @@ TEST(GradScaler, SmallGradientsOfHalfPrecisionSurvive) {
   EXPECT_GT(std::abs(first_gradient(false) - 1e-8), 1e-10);
 }
 
-TEST(GradScaler, AStateGoesOnWhereItWas) {
+TEST(GradScaler, ResumesFromAState) {
   Scaled s;
   s.step(1);
   Scaled again;
@@ -131,7 +131,7 @@ TEST(GradScaler, DisabledItDoesNothing) {
   EXPECT_EQ(s.scaler.get_scale(), 1);
 }
 
-TEST(GradScaler, RefusesWhatCannotWork) {
+TEST(GradScaler, RejectsInvalidOptions) {
   EXPECT_THROW(optim::GradScaler({.init_scale = 0}), ValueError);
   EXPECT_THROW(optim::GradScaler({.init_scale = infinity}), ValueError);
   EXPECT_THROW(optim::GradScaler({.growth_factor = 1}), ValueError);

@@ -34,7 +34,7 @@ TEST(GradientMerge, MeanOrSumOfKBackwards) {
   }
 }
 
-TEST(GradientMerge, WhatIsLeftOfAnEpochIsDividedByItsNumberOrDropped) {
+TEST(GradientMerge, RemainingBatchesAreAveragedOrDropped) {
   const Tensor w = weight();
   optim::GradientMerge merge({w}, {.k = 4});
   EXPECT_FALSE(merge.flush());
@@ -119,7 +119,7 @@ TEST(GradientMerge, ABadBackwardLeavesTheWholeStepOut) {
   EXPECT_LT(scaler.get_scale(), 2);
 }
 
-TEST(GradientMerge, GoesOnFromItsState) {
+TEST(GradientMerge, ResumesFromAState) {
   const Tensor w = weight(), v = weight();
   optim::GradientMerge merge({w, v}, {.k = 3});
   backward(w, 1), merge.take();
@@ -138,7 +138,7 @@ TEST(GradientMerge, GoesOnFromItsState) {
   EXPECT_THROW(other.load_state_dict({{"pending", tensor(1)}, {"0", ones(2)}}), ShapeError);
 }
 
-TEST(GradientMerge, RefusesWhatIsNoStep) {
+TEST(GradientMerge, RejectsInvalidSteps) {
   const Tensor w = weight();
   EXPECT_THROW(optim::GradientMerge({w}, {.k = 0}), ValueError);
   EXPECT_THROW(optim::GradientMerge({w, w}, {.k = 1}), ValueError);

@@ -42,7 +42,7 @@ TEST(MasterWeights, SmallStepsAddUpWhereBfloat16Stalls) {
   EXPECT_GE((start().to(f64) - followed).min().item<double>(), steps * lr - std::exp2(-7));
 }
 
-TEST(MasterWeights, WideParametersStandForThemselves) {
+TEST(MasterWeights, WideParametersAreTheirOwnMasters) {
   const Tensor wide = ones(3).requires_grad_(), narrow = ones(3, bf16).requires_grad_();
   optim::MasterWeights masters({wide, narrow});
   EXPECT_EQ(masters.parameters()[0].impl(), wide.impl());
@@ -71,7 +71,7 @@ TEST(MasterWeights, StateComesBackBitForBit) {
   EXPECT_THROW(into.load_state_dict({{"0", ones(64)}, {"1", ones(64)}}), ValueError);
 }
 
-TEST(MasterWeights, RefusesWhatIsNotTrained) {
+TEST(MasterWeights, RejectsParametersThatAreNotTrained) {
   EXPECT_THROW(optim::MasterWeights({ones(2)}), ValueError);
   EXPECT_THROW(optim::MasterWeights({Tensor()}), ValueError);
   EXPECT_THROW(optim::MasterWeights({ones(2).requires_grad_() * 2}), ValueError);

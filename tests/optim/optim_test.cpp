@@ -299,7 +299,7 @@ TEST(ClipGradNorm, ScalesToTheBound) {
   EXPECT_THROW(optim::clip_grad_norm_(all, -1), ValueError);
 }
 
-TEST(ClipGradNorm, KnowsOtherNorms) {
+TEST(ClipGradNorm, SupportsOtherNorms) {
   const auto clipped = [](double order, double max_norm) {
     const Tensor a = zeros(2).requires_grad_(), b = zeros(1).requires_grad_();
     a.set_grad(tensor({3.0, -4.0}));
@@ -477,7 +477,7 @@ TEST(Schedule, WarmsUpAndFalls) {
   EXPECT_DOUBLE_EQ(optim::warmup_cosine(1000, s), 0.1);
 }
 
-TEST(Schedule, InverseSquareRootKnowsNoEnd) {
+TEST(Schedule, InverseSquareRootHasNoEnd) {
   EXPECT_DOUBLE_EQ(optim::warmup_inverse_sqrt(0, 1, 10), 0.1);
   EXPECT_DOUBLE_EQ(optim::warmup_inverse_sqrt(9, 1, 10), 1);
   EXPECT_DOUBLE_EQ(optim::warmup_inverse_sqrt(39, 1, 10), 0.5);

@@ -86,7 +86,7 @@ double tolerance_of(const json& c) {
   return c["dtype"] == "float64" ? 1e-12 : 4e-6;
 }
 
-TEST(RecordedSteps, AreThoseOfPyTorch) {
+TEST(RecordedSteps, EqualPyTorch) {
   const std::vector<json> cases = recorded("steps.jsonl");
   ASSERT_GT(cases.size(), 80u);
   for (const json& c : cases) {
@@ -119,7 +119,7 @@ TEST(RecordedSteps, OfSmallFloatsAreNearby) {
   }
 }
 
-TEST(RecordedSteps, OfComplexParametersAreThoseOfTheirParts) {
+TEST(RecordedSteps, OfComplexParametersEqualThoseOfTheirParts) {
   for (const json& c : recorded("steps.jsonl")) {
     const std::string name = c["optimizer"];
     const Tensor start = tensor({0.5, -1.0, 2.0, 0.25, -0.75, 1.5}, f64).reshape({3, 2});
@@ -140,7 +140,7 @@ TEST(RecordedSteps, OfComplexParametersAreThoseOfTheirParts) {
   }
 }
 
-TEST(RecordedSteps, GoOnBitForBitFromAState) {
+TEST(RecordedSteps, ResumeBitForBitFromAState) {
   for (const json& c : recorded("steps.jsonl")) {
     SCOPED_TRACE(c["optimizer"].get<std::string>() + " " + c["keywords"].dump());
     const DType dtype = dtype_from_name(c["dtype"].get<std::string>().c_str());
@@ -220,7 +220,7 @@ TEST(LBFGS, FollowsPyTorch) {
   }
 }
 
-TEST(LBFGS, SaysThatItNeedsAClosure) {
+TEST(LBFGS, RequiresAClosure) {
   const Tensor p = ones(2).requires_grad_();
   optim::LBFGS optimizer({p});
   EXPECT_THROW(optimizer.step(), ValueError);

@@ -47,7 +47,7 @@ struct Training {
 
 Tensor slope(double value) { return full({4}, value); }
 
-TEST(ScaledMasters, StepsAreThoseOfFloat32WithoutAScale) {
+TEST(ScaledMasters, StepsEqualFloat32WithoutAScale) {
   Training t;
   const Tensor exact = ones({4}).requires_grad_();
   optim::AdamW plain({exact}, {.lr = 1e-3});
@@ -124,7 +124,7 @@ TEST(ScaledMasters, ClipsBetweenUnscaleAndStep) {
   EXPECT_EQ(clipped.wide(), exact.detach().to_vector<float>());
 }
 
-TEST(ScaledMasters, SavedInTheMiddleItGoesOnBitForBit) {
+TEST(ScaledMasters, ResumesBitForBitFromTheMiddle) {
   const auto train = [](Training& t, int from, int to) {
     for (int i = from; i < to; ++i) t.step(i % 5 == 3 ? slope(infinity) : slope(0.3 + 0.1 * i));
   };

@@ -65,7 +65,7 @@ Schedule schedule_of(const json& c) {
   return optim::sequential(parts, c["keywords"]["milestones"]);
 }
 
-TEST(RecordedSchedules, AreThoseOfPyTorch) {
+TEST(RecordedSchedules, EqualPyTorch) {
   for (const json& c : recorded("schedules.jsonl")) {
     if (c["scheduler"] == "ReduceLROnPlateau") continue;
     SCOPED_TRACE(c["scheduler"].get<std::string>() + " " + c["keywords"].dump());
@@ -104,7 +104,7 @@ TEST(Schedules, WarnOnceWhereTheSchedulerStepsBeforeTheOptimizer) {
   EXPECT_NE(texts[0].find("schedules_test.cpp"), std::string::npos);
 }
 
-TEST(Schedules, ThatGoOnFromAStateDoNotWarn) {
+TEST(Schedules, ResumedSchedulesDoNotWarn) {
   const CollectedWarnings warnings;
   const Tensor p = ones(1).requires_grad_();
   p.set_grad(ones(1));
@@ -146,7 +146,7 @@ TEST(RecordedSchedules, APlateauIsSeenWherePyTorchSeesIt) {
   EXPECT_EQ(seen, 3);
 }
 
-TEST(Scheduler, GoesOnFromAState) {
+TEST(Scheduler, ResumesFromAState) {
   const Tensor p = ones(1).requires_grad_(), q = ones(1).requires_grad_();
   const auto make = [&] { return optim::SGD({{{p}, {.lr = 0.1}}, {{q}, {.lr = 0.2}}}, {.momentum = 0.9}); };
   optim::SGD one = make(), other = make();
@@ -190,7 +190,7 @@ TEST(Schedule, FunctionsOfTheProgram) {
   EXPECT_DOUBLE_EQ(optim::chained({own, own}).rate(3, 1), 7);
 }
 
-TEST(Schedule, WhatIsOutOfRangeIsRefused) {
+TEST(Schedule, RejectsOptionsOutOfRange) {
   using namespace optim;
   EXPECT_THROW(step_lr(0), ValueError);
   EXPECT_THROW(step_lr(3, 0), ValueError);

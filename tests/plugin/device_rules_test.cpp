@@ -141,7 +141,7 @@ TEST(PluginMemory, EveryAddressIsAMultipleOfMinChunkSize) {
   }
 }
 
-TEST(PluginMemory, PaddingLiesBehindEveryTensor) {
+TEST(PluginMemory, EveryTensorHasPadding) {
   in_child({{"STUB_PADDING", "1000"}, {"WEFT_STUB_SYNC", "1"}}, [] {
     load_device_plugin(stub_path);
     const size_t free = memory_stats("stub").free;
@@ -160,7 +160,7 @@ TEST(PluginMemory, ARequestBeyondMaxChunkSizeIsOutOfMemory) {
   });
 }
 
-TEST(PluginMemory, RunsOutWithATypedErrorAndGoesOn) {
+TEST(PluginMemory, ExhaustionRaisesAndTheDeviceStaysUsable) {
   in_child({{"STUB_MEM_MB", "64"}}, [] {
     load_device_plugin(stub_path);
     EXPECT_THROW(zeros({100 << 20}, {u8, "stub"}), OutOfMemoryError);
@@ -313,7 +313,7 @@ TEST(PluginKernels, WithoutOneTheCompositeBodyRunsOrTheErrorNamesTheOp) {
   });
 }
 
-TEST(PluginKernels, ACallSaysItsPartsByNameAndPosition) {
+TEST(PluginKernels, ACallNamesItsArgumentsAndTheirPositions) {
   in_child({}, [] {
     load_device_plugin(stub_path);
     // Every slot, through the host's compute: the parts go there and come back.
@@ -332,7 +332,7 @@ TEST(PluginKernels, ACallSaysItsPartsByNameAndPosition) {
 }
 
 // An absent first view names the CPU; the call is the device's all the same.
-TEST(PluginKernels, AreTheDevicesUnderAnObserverWhateverIsAbsent) {
+TEST(PluginKernels, RunUnderAnObserverWithOptionalFunctionsMissing) {
   in_child({{"STUB_LAZY", "1"}}, [] {
     load_device_plugin(stub_path);
     struct Devices : KernelObserver {
@@ -412,7 +412,7 @@ TEST(PluginRandom, ManualSeedAndGeneratorsKnowTheKind) {
   });
 }
 
-TEST(PluginStreams, WorkWithoutWhatIsOptional) {
+TEST(PluginStreams, WorkWithoutOptionalFunctions) {
   in_child({{"STUB_WITHOUT", "query_event,add_callback,query_stream,elapsed_time"}}, [] {
     load_device_plugin(stub_path);
     const Stream side(Device("stub"));

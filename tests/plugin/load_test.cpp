@@ -103,7 +103,7 @@ TEST(LoadPlugin, TheEnvironmentsAreLoadedWhenAKindIsLookedFor) {
   });
 }
 
-TEST(LoadPlugin, WhatIsNoPluginIsRefused) {
+TEST(LoadPlugin, RejectsLibrariesThatAreNoPlugin) {
   in_child({}, [] {
     EXPECT_THAT(load_error("/nowhere/none.so"), HasSubstr("cannot load the plug-in /nowhere/none.so"));
     EXPECT_THAT(load_error("libm.so.6"), HasSubstr("exports no weft_plugin_init"));
@@ -134,7 +134,7 @@ TEST(LoadPlugin, AnOlderMinorVersionLacksTheEntriesAtTheEnd) {
   });
 }
 
-TEST(LoadPlugin, GarbageIsADeviceErrorThatSaysWhat) {
+TEST(LoadPlugin, InvalidFilesRaiseDeviceErrorWithAReason) {
   const std::pair<const char*, const char*> cases[] = {
       {"struct_size", "params.struct_size: expected"},
       {"table_size", "got 8"},

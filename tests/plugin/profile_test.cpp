@@ -60,7 +60,7 @@ std::string told() {
 }
 std::string here(const char* name, int line) { return std::string(name) + " profile_test.cpp:" + std::to_string(line); }
 
-TEST(PluginProfile, TellsTheVendorsProfilerOfOpsByNameAndLine) {
+TEST(PluginProfile, PassesNameAndLineOfOpsToTheVendorsProfiler) {
   in_child({}, [] {
     load_device_plugin(stub_path);
     const Tensor x = ones({8}, {f32, "stub"}).requires_grad_();
@@ -99,7 +99,7 @@ TEST(PluginProfile, AnOpsPartsLieWithinIt) {
   });
 }
 
-TEST(PluginProfile, ShowsWhatTheVendorsProfilerMeasured) {
+TEST(PluginProfile, ShowsMeasurementsOfTheVendorsProfiler) {
   in_child({}, [] {
     load_device_plugin(stub_path);
     const Tensor x = ones({8}, {f32, "stub:1"});
@@ -171,7 +171,7 @@ TEST(PluginProfile, AVendorsProfilerThatFailsIsADeviceError) {
   });
 }
 
-TEST(PluginProfile, OneOfAnOlderVersionIsToldOfNoSpans) {
+TEST(PluginProfile, AnOlderPluginGetsNoSpans) {
   in_child({{"STUB_GARBAGE", "old_minor"}}, [] {
     load_device_plugin(stub_path);
     const Tensor x = ones({8}, {f32, "stub"});
@@ -184,7 +184,7 @@ TEST(PluginProfile, OneOfAnOlderVersionIsToldOfNoSpans) {
   in_child({{"STUB_GARBAGE", "profiler_size"}}, [] { EXPECT_THROW(load_device_plugin(stub_path), DeviceError); });
 }
 
-TEST(PluginProfile, AChildOfForkTellsItNothing) {
+TEST(PluginProfile, AForkedChildReportsNothing) {
   in_child({}, [] {
     load_device_plugin(stub_path);
     const Tensor x = ones({8}, {f32, "stub"});

@@ -39,7 +39,7 @@ void dies_with(const char* words, const std::function<void(Bare&)>& misuse) {
       words);
 }
 
-TEST(Stub, FindsWhatAHostDoesWrong) {
+TEST(Stub, FindsFaultsOfTheHost) {
   constexpr int32_t d = Bare::device;
   char host[64] = {};
   dies_with("a stream was used that is destroyed", [](Bare& b) {

@@ -32,7 +32,7 @@ def test_dtypes():
         xp.finfo(xp.int8)
 
 
-def test_missing_is_told_and_nothing_else_is_missing():
+def test_missing_functions_are_listed_and_no_others_are_missing():
     for name in xp.missing():
         with pytest.raises(AttributeError, match="not there yet"):
             getattr(xp, name)

@@ -84,7 +84,7 @@ class Elements(html.parser.HTMLParser):
         self.found.append((tag, *sorted(name for name, _ in attributes)))
 
 
-def test_what_runs_say_is_text(server):
+def test_texts_of_runs_are_escaped(server):
     before = Elements(board.board(server.runs)).found
     hostile = PLAIN | {"title": MARKUP, "state": MARKUP, "figures": [{"name": MARKUP, "points": [[1, MARKUP]]}]}
     add_run(server.runs, MARKUP.replace("/", ""), hostile, page=f"<style>{MARKUP}</style>")
@@ -100,7 +100,7 @@ def test_what_runs_say_is_text(server):
     ("written", float("nan")), ("left", {}), ("every", []), ("figures", 3), ("figures", [{"name": [], "points": [[1, 2]]}]),
     ("figures", [{"name": "x", "points": []}]), ("figures", [{"name": "x", "points": [[1, {}]]}]),
     ("figures", [{"name": "x", "points": [[1, None]]}]), ("step", 1 << 70), ("step", True)])
-def test_what_is_no_run_is_passed_over(server, field, value):
+def test_folders_without_a_run_are_skipped(server, field, value):
     add_run(server.runs, "odd", PLAIN | {field: value})
     status, page = get(server, "/")
     assert status == 200 and b"1 run in" in page

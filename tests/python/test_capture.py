@@ -42,7 +42,7 @@ def test_results_come_as_the_step_returns_them():
         assert nothing(x) is None
 
 
-def test_what_is_read_on_the_host_is_refused_with_its_line():
+def test_host_reads_raise_with_their_line():
     for step in (lambda x: x * x.sum().item(), lambda x: weft.tensor(x.tolist()), lambda x: x + x.numpy().sum()):
         captured = weft.capture(step)
         with pytest.raises(NotImplementedError, match="cannot be replayed"):

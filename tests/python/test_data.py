@@ -308,7 +308,7 @@ def test_datasets():
     assert inputs.tolist() == [[0, 1, 2], [3, 4, 5], [6, 7, 8]] and targets.tolist()[2] == [7, 8, 9]
 
 
-def test_workers_know_who_they_are():
+def test_workers_have_their_worker_info():
     class Asking(Numbers):
         def __getitem__(self, i):
             time.sleep(0.005)
@@ -576,7 +576,7 @@ def test_a_process_ends_while_workers_are_busy():
 
 
 @workers
-def test_a_forked_process_goes_on(num_workers):
+def test_a_forked_process_continues(num_workers):
     loader = DataLoader(Noisy(23), 4, shuffle=True, seed=5, num_workers=num_workers)
     right = [x.tolist() for x, _ in DataLoader(Noisy(23), 4, shuffle=True, seed=5)]
     at = iter(loader)
@@ -664,7 +664,7 @@ def test_a_dataset_may_change_its_size_between_epochs(num_workers):
 
 
 @workers
-def test_what_throws_in_the_middle_can_be_begun_anew(num_workers):
+def test_a_loop_can_restart_after_an_error(num_workers):
     class Sometimes(Numbers):
         bad = True
 
@@ -733,7 +733,7 @@ def forked(dataset, *args, **kwargs):
     return DataLoader(dataset, *args, num_workers=2, multiprocessing_context="fork", **kwargs)
 
 
-def test_processes_give_what_threads_give():
+def test_processes_equal_threads():
     def values(loader):
         return [(x.tolist(), y["label"].tolist(), y["name"]) for _ in range(2) for x, y in loader]
 
@@ -766,7 +766,7 @@ def test_a_position_goes_from_processes_to_threads_and_back():
         del again
 
 
-def test_processes_are_others_and_know_who_they_are():
+def test_workers_are_other_processes_with_their_worker_info():
     class Asking(Numbers):
         def __getitem__(self, i):
             time.sleep(0.005)

@@ -157,7 +157,7 @@ def test_the_same_with_processes():
 
 
 @starts_processes
-def test_an_uncaught_error_is_told_to_the_other_processes(tmp_path: pathlib.Path):
+def test_an_uncaught_error_reaches_the_other_processes(tmp_path: pathlib.Path):
     program = tmp_path / "program.py"
     program.write_text("""
 import weft, weft.distributed as dist

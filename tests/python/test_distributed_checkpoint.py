@@ -60,7 +60,7 @@ def test_a_state_of_parts_is_loaded_in_other_parts(tmp_path):
     on_ranks(body)
 
 
-def test_what_is_no_tensor_is_refused_by_its_name(tmp_path):
+def test_values_that_are_no_tensors_raise_with_their_name(tmp_path):
     def body(group):
         with pytest.raises(TypeError, match="'run.lr' is a float"):
             checkpoint.save({"run": {"lr": 0.1}}, checkpoint_id=str(tmp_path), process_group=group)
@@ -70,7 +70,7 @@ def test_what_is_no_tensor_is_refused_by_its_name(tmp_path):
     on_ranks(body)
 
 
-def test_a_save_in_the_background_has_what_the_tensors_were(tmp_path):
+def test_a_background_save_has_the_values_at_its_call(tmp_path):
     def body(group):
         folder = folder_of(group, tmp_path)
         mesh = init_device_mesh("cpu", (2,), group=group)
@@ -93,7 +93,7 @@ def test_a_save_in_the_background_has_what_the_tensors_were(tmp_path):
     on_ranks(body)
 
 
-def test_a_rank_that_cannot_write_is_told_of_by_the_future_or_the_next_save(tmp_path):
+def test_a_write_error_raises_in_the_future_or_the_next_save(tmp_path):
     def body(group):
         folder, own = folder_of(group, tmp_path), dist.get_rank(group)
         if own == 1:

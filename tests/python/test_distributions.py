@@ -77,7 +77,7 @@ def test_transforms_keep_structures():
     assert pair["sum"].tolist() == [3.0, 3.0] and pair["twice"].shape == (2, 3)
 
 
-def test_vmap_says_what_random_ops_do():
+def test_random_ops_in_vmap_follow_the_option():
     noisy = lambda x: x + weft.rand(2)  # noqa: E731
     with pytest.raises(ValueError, match="random"):
         func.vmap(noisy)(weft.ones(3, 2))

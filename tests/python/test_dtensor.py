@@ -79,7 +79,7 @@ def test_parts_move_and_tell_their_place():
     on_mesh(body)
 
 
-def test_what_cannot_be_is_refused():
+def test_invalid_arguments_raise():
     def body(mesh):
         x = distribute_tensor(weft.ones(4, 2), mesh, [Shard(0)])
         for wrong, error in ((lambda: x @ x, ValueError), (lambda: weft.add(x), TypeError),

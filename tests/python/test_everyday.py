@@ -60,7 +60,7 @@ def test_close_tensors_pass():
     assert_close(weft.ones(2, dtype=weft.bfloat16), weft.ones(2, dtype=weft.bfloat16) * 1.01)
 
 
-def test_what_differs_is_said():
+def test_documented_differences_hold():
     x = weft.zeros(2, 3)
     y = x.clone()
     y[1, 2] = 2.0

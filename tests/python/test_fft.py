@@ -90,7 +90,7 @@ def test_frequencies_and_shifts_are_numpys():
             assert (weft.fft.ifftshift(weft.from_numpy(x), axes).numpy() == numpy.fft.ifftshift(x, axes)).all()
 
 
-def test_wrong_arguments_are_told():
+def test_invalid_arguments_raise():
     x = weft.ones(4)
     with pytest.raises(ValueError, match="norm"):
         weft.fft.fft(x, norm="orthogonal")

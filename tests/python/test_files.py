@@ -69,14 +69,14 @@ def types_agree(value, expected):
 
 @needs_zip
 @pytest.mark.parametrize("name, expected", json.loads((cases / "expected.json").read_text()).items())
-def test_what_torch_saved(name, expected):
+def test_files_of_torch_save(name, expected):
     value = weft.load_pt(cases / name)
     types_agree(value, expected)
     assert plain(value) == described(expected)
 
 
 @needs_zip
-def test_what_is_one_in_the_file_is_one_object():
+def test_shared_objects_of_a_file_are_one_object():
     shared = weft.load_pt(cases / "shared.pt")
     assert shared["encoder"] is shared["decoder"] and shared["weight"] is shared["again"]
     shared["transposed"][2, 1] = 50
@@ -109,7 +109,7 @@ def test_weights_reach_a_module():
     ("rank9.pt", ValueError, "9 dimensions"),
     ("nowhere.pt", OSError, "cannot open"),
 ])
-def test_what_is_refused(name, kind, words):
+def test_rejected_files(name, kind, words):
     with pytest.raises(kind, match=words) as raised:
         weft.load_pt(cases / name)
     assert "test_files.py" in str(raised.value)
@@ -166,7 +166,7 @@ def test_a_trainings_state_is_saved_as_one_file(tmp_path):
     assert set(safetensors.numpy.load_file(tmp_path / "plain")) == {"weight", "bias"}
 
 
-def test_what_cannot_be_saved_or_loaded_is_named(tmp_path):
+def test_errors_name_the_unsupported_object(tmp_path):
     for bad, said in (({"a": [1, object()]}, "'a.1' is a object"), ({"a": {(1, 2): 3}}, "key at 'a': expected a text, a number or None, got tuple")):
         with pytest.raises(TypeError, match=said):
             weft.save(bad, tmp_path / "bad")
@@ -179,6 +179,6 @@ def test_what_cannot_be_saved_or_loaded_is_named(tmp_path):
             weft.load(tmp_path / "bad")
 
 
-def test_load_reads_what_pytorch_saved():
+def test_load_reads_files_of_pytorch():
     cases = pathlib.Path(__file__).parent.parent / "io" / "pt_cases"
     assert weft.load(cases / "training.pt").keys() == weft.load_pt(cases / "training.pt").keys()

@@ -85,7 +85,7 @@ def test_the_mlp_family_is_that_of_numpy():
     assert np.allclose(normed.numpy(), rms_norm(x + r, w, 1e-3)) and np.allclose(total.numpy(), x + r)
 
 
-def test_what_attention_begins_with_is_that_of_numpy():
+def test_inputs_of_attention_equal_numpy():
     src, w, weight = draw(1, 2, 3, 6), draw(2, 6), draw(3, 16, 6)
     rope = weft.rope_table(weft.tensor([[0, 1, 2], [5, 6, 7]]), 4, dtype=weft.float64)
     heads = (rms_norm(src, w, 1e-3) @ weight.T).reshape(2, 3, 4, 4)

@@ -62,7 +62,7 @@ def test_candidates_are_those_of_numpy():
     assert len(candidates(weft.tensor(logits), top_k=4)) == 4
 
 
-def test_what_a_model_or_a_callback_raises_comes_through():
+def test_exceptions_of_models_and_callbacks_propagate():
     def broken(tokens):
         raise KeyError("broken")
 
@@ -80,7 +80,7 @@ def test_what_a_model_or_a_callback_raises_comes_through():
 
 
 @pytest.mark.parametrize("name", ["gpt2", "llama3", "qwen3", "mistral"])
-def test_published_models_write_what_transformers_does(name):
+def test_published_models_equal_transformers(name):
     folder = pathlib.Path(__file__).parents[1] / "generate" / "cases" / name
     recorded = json.loads((folder / "logits.json").read_text())
     model = generation.load_language_model(folder)

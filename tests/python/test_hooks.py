@@ -140,7 +140,7 @@ def test_a_log_leaves_files_and_is_read_again(tmp_path):
         hooks.GradientLog(recorder, tmp_path, page_every=-1)
 
 
-def test_the_page_says_what_error_ended_the_block(tmp_path):
+def test_the_page_names_the_error_that_ended_the_block(tmp_path):
     recorder = hooks.GradientRecorder({"w": weft.ones(2, requires_grad=True)})
     with pytest.raises(ZeroDivisionError), hooks.GradientLog(recorder, tmp_path):
         recorder.step(1.0)
@@ -208,7 +208,7 @@ def test_the_anomaly_guard_names_the_op_and_the_line():
     assert weft.log(weft.tensor([-1.0])).isnan().all()
 
 
-def test_what_a_guard_left_is_replayed(tmp_path):
+def test_cases_of_a_guard_are_replayed(tmp_path):
     repro = tmp_path / "repro"
     with hooks.AnomalyGuard(repro=repro), pytest.raises(RuntimeError, match="./weft replay"):
         weft.log(weft.tensor([-1.0, 2.0]))
@@ -230,7 +230,7 @@ def stops_of(run, **options):
     return seen
 
 
-def test_break_on_an_op_a_line_and_what_is_not_finite(tmp_path):
+def test_break_on_an_op_a_line_and_non_finite_values(tmp_path):
     x = weft.tensor([0.0, 4.0], requires_grad=True)
 
     def run():
@@ -281,7 +281,7 @@ def test_break_on_a_module_of_pythons():
         weft.BreakOn(call=3)
 
 
-def test_what_the_function_raises_is_the_ops_error():
+def test_exceptions_of_the_handler_are_errors_of_the_op():
     def call(_):
         raise KeyError("mine")
 
@@ -355,7 +355,7 @@ def test_a_recorded_steps_modules_are_in_their_modes_again(tmp_path):
     assert [other.training] + [part.training for part in other] == [False, False, False, True]
 
 
-def test_what_a_step_raises_goes_on_and_is_kept(tmp_path):
+def test_exceptions_of_a_step_propagate_and_are_kept(tmp_path):
     run = Training()
 
     def raising(batch):
@@ -436,7 +436,7 @@ def suspects_of(sick):
     return recorder.suspects()
 
 
-def test_a_recorder_knows_how_the_model_is_called():
+def test_a_recorder_records_the_calls_of_the_model():
     assert any("evaluation mode" in s for s in suspects_of(True)), suspects_of(True)
     assert not any("evaluation mode" in s for s in suspects_of(False))
 
@@ -488,7 +488,7 @@ def test_a_recorder_that_is_removed_sees_no_activation():
     assert len(recorder.json_lines()) == steps + 1 and not any(t.get("kind") == "activation" for t in last["tensors"].values())
 
 
-def test_a_module_may_return_what_is_no_tensor():
+def test_a_module_may_return_other_values():
     class Odd(nn.Module):
         def forward(self, x):
             return {"none": None, "loss": x * 2}, 3
@@ -505,7 +505,7 @@ def test_a_module_may_return_what_is_no_tensor():
 
 # ---- the profiler ---------------------------------------------------------------------------------------------------
 
-def test_the_profiler_says_where_the_time_goes(tmp_path):
+def test_the_profiler_measures_ops(tmp_path):
     x = weft.randn(64, 64, requires_grad=True)
     with hooks.Profiler() as profiler:
         (x @ x).tanh().sum().backward()
@@ -526,7 +526,7 @@ def test_the_profiler_says_where_the_time_goes(tmp_path):
 
 # ---- graphs ---------------------------------------------------------------------------------------------------------
 
-def test_draw_graph_knows_names_shapes_and_lines():
+def test_draw_graph_shows_names_shapes_and_lines():
     net, _, loss = small_run(1)
     x = weft.randn(5, 4)
     loss = net(x).square().mean()

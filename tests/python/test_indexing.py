@@ -151,7 +151,7 @@ def test_of_repeated_indices_only_the_last_has_a_gradient():
     assert v.grad.tolist() == [[101, 101]]
 
 
-def test_negative_indices_are_out_of_range_where_pytorch_says_so(device):
+def test_negative_indices_are_out_of_range_as_in_pytorch(device):
     F = weft.nn.functional
     x, v, at, both = weft.rand(3, 2).to(device), weft.rand(3).to(device), weft.tensor([-1]).to(device), \
         weft.tensor([[-1, -1]]).to(device)

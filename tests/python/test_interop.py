@@ -115,7 +115,7 @@ def test_unaligned_arrays_are_copied_or_refused():
     assert weft.asarray(record["b"]).tolist() == [0, 0, 0]
 
 
-def test_what_cannot_be_shared_says_so():
+def test_unsharable_tensors_raise():
     with pytest.raises(ValueError, match="detach"):
         weft.ones(2, requires_grad=True).numpy()
     assert weft.ones(2, requires_grad=True).numpy(force=True).tolist() == [1, 1]
@@ -384,7 +384,7 @@ def test_powers_of_two_are_rounded_down_and_up_by_frexp():
         np.testing.assert_array_equal(got.to(weft.float64).numpy(), want)
 
 
-def test_what_overflows_in_a_cast_follows_the_word_for_it():
+def test_overflow_in_a_cast_follows_the_option():
     x = weft.tensor([464.0, 480.0, float("inf"), float("-inf"), float("nan")])
     nan, inf = float("nan"), float("inf")
     for dtype, overflow, want in (

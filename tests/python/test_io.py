@@ -117,7 +117,7 @@ def malformed():
 
 
 @pytest.mark.parametrize("name, data", malformed(), ids=lambda v: v if isinstance(v, str) else "")
-def test_what_the_reference_refuses_is_refused(tmp_path, name, data):
+def test_files_that_the_reference_rejects_raise(tmp_path, name, data):
     (tmp_path / "f").write_bytes(data)
     with pytest.raises(safetensors.SafetensorError):
         safetensors.safe_open(tmp_path / "f", "np")
@@ -209,7 +209,7 @@ def test_streams_get_the_bytes_of_the_file_in_any_portions(tmp_path):
     assert (tmp_path / "stream").read_bytes() == expected
 
 
-def test_what_a_stream_raises_passes_through():
+def test_exceptions_of_a_stream_propagate():
     class Full:
         def write(self, data):
             raise BrokenPipeError("gone")

@@ -192,7 +192,7 @@ def test_a_batch_of_eigenvalues_is_that_of_its_matrices():
         assert (alone[0].numpy() == w[1, 1].numpy()).all() and (alone[1].numpy() == v[1, 1].numpy()).all()
 
 
-def test_what_is_not_finite_is_refused():
+def test_non_finite_matrices_raise():
     for bad in (float("nan"), float("inf")):
         x = weft.ones(2, 2, dtype=weft.complex128)
         x[0, 1] = bad

@@ -250,7 +250,7 @@ def test_a_file_is_read_in_mapped_parts(tmp_path):
         weft.io.load_file(tmp_path / "f", names=["q"], mapping=text)
 
 
-def test_dictionaries_and_what_optimizers_keep():
+def test_dictionaries_and_optimizer_states():
     mapping = weft.io.Mapping("w -> a, b, axis=0, dtype=\"float64\"\n_ -> c.$I")
     out = mapping({"w": weft.arange(4, dtype=weft.float32), "x": weft.ones(1)})
     assert {n: t.tolist() for n, t in out.items()} == {"a": [0, 1], "b": [2, 3], "x": [1]}

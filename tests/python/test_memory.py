@@ -59,7 +59,7 @@ def test_tensors_are_named_by_their_python_line_and_kind():
         history.step()
 
 
-def test_what_grows_from_step_to_step_is_named():
+def test_growing_memory_is_named():
     net = weft.nn.Linear(64, 32)
     for keeps in (True, False):
         held = []

@@ -132,7 +132,7 @@ def test_arguments_that_no_file_holds_are_named():
         io.to_json(nn.Sequential(Wrapper(nn.Linear(1, 1))))
 
 
-def test_get_config_and_from_config_take_what_init_cannot():
+def test_get_config_and_from_config_accept_other_objects():
     class Wrapper(nn.Module):
         def __init__(self, inner):
             super().__init__()
@@ -178,7 +178,7 @@ def test_migrations_lead_old_models_to_the_present_class(tmp_path):
         io.from_json('{"format_version": "2.0", "model": {"type": "ReLU"}}')
 
 
-def test_what_does_not_fit_the_class_is_refused_with_its_path():
+def test_mismatches_of_the_class_raise_with_their_path():
     tree = json.loads(io.to_json(nn.Sequential(nn.Linear(2, 3))))
     linear = tree["model"]["children"][0]
     for change, words in [(("config", {"in_features": 2}), "0: no Linear can be made"),

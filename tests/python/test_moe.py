@@ -35,7 +35,7 @@ def test_a_mixture_is_that_of_loops_and_learns():
     assert all(p.grad is not None and p.grad.shape == p.shape for p in moe.parameters())
 
 
-def test_a_bias_and_weights_that_change_change_what_is_computed():
+def test_a_changed_bias_and_changed_weights_change_the_result():
     moe = nn.MoE(4, 3, 4, expert_bias=True)
     moe.update_expert_bias(weft.tensor([1, 5, 3, 3]), 0.25)
     assert np.allclose(moe.expert_bias.numpy(), [0.25, -0.25, 0, 0])
@@ -89,7 +89,7 @@ def test_tokens_go_by_scores_up_to_a_capacity():
 @pytest.mark.parametrize("make", [
     lambda **options: nn.MoE(6, 5, 4, **options),
     lambda top_k, normalize: weft.moe_topk_gate(weft.randn(3, 4, requires_grad=True), top_k, normalize)])
-def test_a_router_that_one_normalized_weight_cuts_off_is_told_of(make):
+def test_a_router_without_gradient_warns(make):
     with pytest.warns(UserWarning, match="one normalized weight is always 1"):
         make(top_k=1, normalize=True)
     with warnings.catch_warnings():

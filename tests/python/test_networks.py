@@ -49,7 +49,7 @@ def test_packed_sequences_are_each_alone(kind):
         assert weft.allclose((last[0] if kind == "LSTM" else last), (state[0] if kind == "LSTM" else state)[:, i])
 
 
-def test_packing_refuses_what_does_not_fit():
+def test_packing_rejects_invalid_arguments():
     x = weft.zeros(3, 2, 4)
     for lengths in ([2, 0], [1, 2], [4, 1]):
         with pytest.raises(ValueError):

@@ -108,7 +108,7 @@ def test_forward_hooks_see_and_replace():
         layer.register_forward_hook(1)
 
 
-def test_backward_hooks_see_what_flows_through_the_call_alone():
+def test_backward_hooks_see_only_gradients_of_the_call():
     layer, seen = nn.Linear(2, 1, bias=False), []
     layer.register_full_backward_hook(lambda m, gi, go: seen.append((gi[0].tolist(), go[0].tolist())))
     pre = layer.register_full_backward_pre_hook(lambda m, go: (go[0] * 2,))
@@ -180,7 +180,7 @@ def test_losses_and_layers_match_their_functions():
     assert nn.Softmax(-1)(x).sum().item() == pytest.approx(3)
 
 
-def test_the_gradient_recorder_finds_what_is_wrong_and_shows_itself():
+def test_the_gradient_recorder_finds_suspects_and_renders_itself():
     net, (x, y) = Net(), xor()
     optimizer = optim.SGD(net.parameters(), lr=0.1)
     recorder = weft.hooks.GradientRecorder(net)
@@ -348,7 +348,7 @@ def test_unfold_is_im2col(shape, kernel, dilation, padding, stride):
     assert x.grad.sum().item() == np.count_nonzero(expected)
 
 
-def test_unfold_refuses_what_is_no_image():
+def test_unfold_rejects_other_ranks():
     with pytest.raises(ValueError, match="im2col"):
         F.unfold(weft.ones(3, 3), 2)
     with pytest.raises(ValueError, match="at least 1"):

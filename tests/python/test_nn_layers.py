@@ -117,7 +117,7 @@ def test_a_pool_without_a_stride_lays_windows_side_by_side():
     assert nn.MaxPool1d(3).stride == 3 and nn.AvgPool1d(2)(x).shape == (2, 3, 3)
 
 
-def test_lazy_layers_become_what_they_are_named_after():
+def test_lazy_layers_become_their_layer():
     net = nn.Sequential(nn.LazyConv2d(4, 3, padding=1), nn.LazyBatchNorm2d(), nn.Flatten(), nn.LazyLinear(2, bias=False))
     assert [tuple(p.shape) for p in net.parameters()] == [(0,)] * 5
     assert repr(net[0]) == "LazyConv2d(4, 3, padding=1)" and repr(net[3]) == "LazyLinear(2, bias=False)"
@@ -138,7 +138,7 @@ def test_lazy_layers_become_what_they_are_named_after():
     assert repr(io.from_json(io.to_json(net))) == repr(net)
 
 
-def test_lazy_layers_refuse_what_their_layer_does():
+def test_lazy_layers_reject_the_same_arguments_as_their_layer():
     for wrong, kind in ((lambda: nn.LazyLinear(), TypeError), (lambda: nn.LazyConv1d(2, 3, strides=1), TypeError),
                         (lambda: nn.LazyConv1d(-2, 3), ValueError), (lambda: nn.LazyConv1d(2, 3)(weft.ones(4)), ValueError),
                         (lambda: nn.LazyConv1d(2, 1, groups=2)(weft.ones(3, 4)), ValueError),

@@ -187,7 +187,7 @@ def test_integers_are_divided_exactly():
         x % weft.tensor([1, 0, *divisors[2:]])
 
 
-def test_what_is_not_there_yet_says_so():
+def test_unsupported_functions_raise():
     for missing in (lambda: weft.linalg.ldl_factor, lambda: weft.ones(1).sparse,
                     lambda: weft.nn.functional.adaptive_log_softmax, lambda: weft.nn.DataParallel):
         with pytest.raises(AttributeError):

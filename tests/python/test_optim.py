@@ -138,7 +138,7 @@ def test_a_closure_that_raises_reaches_the_caller():
             optimizer.step(lambda: 1 / 0)
 
 
-def test_what_is_out_of_range_is_refused():
+def test_options_out_of_range_raise():
     optimizer = optim.SGD([nn.Parameter(weft.ones(1))], lr=0.1)
     for wrong in (lambda: lr_scheduler.StepLR(optimizer, 0), lambda: lr_scheduler.ExponentialLR(optimizer, -1.0),
                   lambda: lr_scheduler.MultiStepLR(optimizer, []), lambda: lr_scheduler.OneCycleLR(optimizer, 1.0),

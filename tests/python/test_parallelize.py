@@ -106,7 +106,7 @@ def test_losses_are_those_of_one_process(shape, plan):
     np.testing.assert_allclose(trained(shape, 0, 5, **plan), alone(5), rtol=1e-5)
 
 
-def test_a_run_goes_on_by_another_plan(tmp_path):
+def test_a_run_resumes_by_another_plan(tmp_path):
     expected = alone(6)
     trained((2, 1, 2), 0, 3, save=tmp_path / "state", shard_stage=1)
     got = trained((1, 2, 2), 3, 6, load=tmp_path / "state", micro_batches=2, net=model)
@@ -156,7 +156,7 @@ def test_adapters_are_cut_along():
     LocalWorld(2, timeout=60).run(body)
 
 
-def test_the_optimizer_goes_on_for_schedules():
+def test_schedules_use_the_parallel_optimizer():
     def body(group):
         parallel = parallelize(model(), init_device_mesh("cpu", (2,), mesh_dim_names=("dp",)), shard_stage=1)
         optimizer = weft.optim.SGD(parallel.parameters(), lr=0.5)
@@ -173,7 +173,7 @@ def test_the_optimizer_goes_on_for_schedules():
     LocalWorld(2, timeout=60).run(body)
 
 
-def test_what_does_not_fit_is_refused():
+def test_invalid_arguments_raise():
     def body(group):
         mesh = init_device_mesh("cpu", (2,), mesh_dim_names=("tp",))
         with pytest.raises(ValueError, match="finds no module"):
@@ -316,7 +316,7 @@ def test_a_mixture_carries_the_losses_of_its_router():
 
 
 @pytest.mark.parametrize("in_background", [False, True])
-def test_a_whole_run_goes_on_by_another_plan(tmp_path, in_background):
+def test_a_whole_run_resumes_by_another_plan(tmp_path, in_background):
     expected = alone(6)
 
     def run(shape, first, last, **plan):

@@ -117,7 +117,7 @@ def test_cached_parametrizations_are_computed_once():
     assert counting.calls == 2
 
 
-def test_a_deep_copy_of_a_parametrized_module_stands_alone():
+def test_a_deep_copy_of_a_parametrized_module_is_independent():
     class Doubled(nn.Module):
         def forward(self, x):
             return x * 2
@@ -163,7 +163,7 @@ def test_parts_of_layers_that_compute_in_cpp_are_parametrized():
     assert weft.allclose(block(x), before, atol=1e-6)
 
 
-def test_what_a_parametrization_raises_comes_through():
+def test_exceptions_of_a_parametrization_propagate():
     class Failing(nn.Module):
         fails = True
 
@@ -292,7 +292,7 @@ def test_files_of_models_hold_parametrized_tensors(tmp_path):
         weft.io.load_model(tmp_path / "model")
 
 
-def test_a_parametrization_that_no_file_describes_says_what_to_do():
+def test_an_unregistered_parametrization_raises_with_a_remedy():
     class Masked(nn.Module):
         def __init__(self, mask):
             super().__init__()

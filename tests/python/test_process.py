@@ -19,7 +19,7 @@ def run(code, **keywords):
                           **keywords)
 
 
-def test_thread_locals_fit_into_what_the_loader_keeps_for_modules():
+def test_thread_locals_fit_into_the_static_tls_of_the_loader():
     # A module is loaded late, and what its threads hold comes out of some 1.6 KiB that glibc keeps for all of them.
     with open(weft._core.__file__, "rb") as file:
         elf = file.read(64)

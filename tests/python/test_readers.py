@@ -268,7 +268,7 @@ def test_tokenizer_errors():
         data.Tokenizer.load("/nowhere")
 
 
-def test_tokenizers_library_reads_what_is_saved(tmp_path):
+def test_tokenizers_library_reads_saved_files(tmp_path):
     tokenizers = pytest.importorskip("tokenizers")
     for name in ("gpt2", "spaced", "gpt4", "qwen2"):
         tokenizer = data.Tokenizer.load(CASES / f"{name}.json")

@@ -46,7 +46,7 @@ def test_norms_count_no_batch_that_they_refuse(make, momentum, x):
 
 
 @pytest.mark.parametrize("dims, layer", [(1, nn.BatchNorm1d(3)), (2, nn.InstanceNorm2d(3, track_running_stats=True))])
-def test_norms_count_what_they_take(dims, layer):
+def test_norms_count_accepted_batches(dims, layer):
     for _ in range(2):
         layer(weft.randn(4, 3, *(2,) * dims))
     assert layer.num_batches_tracked.item() == 2
@@ -246,7 +246,7 @@ def test_a_layer_is_made_without_its_subclass_and_without_draws():
     lambda net: net.__setitem__(5, nn.ReLU()), lambda net: net.append(net), lambda net: net.extend([nn.ReLU(), net]),
     lambda net: net.insert(0, net), lambda net: net.__delitem__(4), lambda net: net.pop(4)])
 @pytest.mark.parametrize("kind", [nn.Sequential, lambda *modules: nn.ModuleList(modules)])
-def test_a_container_holds_what_it_held_where_a_change_is_refused(kind, change):
+def test_a_rejected_change_leaves_a_container_unchanged(kind, change):
     net = kind(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1))
     before = dict(net._modules)
     with pytest.raises((TypeError, ValueError, IndexError)):

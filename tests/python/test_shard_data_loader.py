@@ -45,7 +45,7 @@ def test_ranks_have_their_rows_of_each_batch_and_epochs_follow():
     on_mesh(body)
 
 
-def test_dictionaries_nested_values_and_what_is_no_tensor():
+def test_dictionaries_nested_and_other_values():
     samples = [{"x": X[i], "more": [Y[i], (X[i], "a word")], "name": f"n{i}"} for i in range(4)]
 
     def body(mesh):
@@ -99,7 +99,7 @@ def test_a_position_is_restored_on_another_number_of_ranks():
     on_mesh(second, (3,))
 
 
-def test_ranks_that_differ_are_told():
+def test_ranks_that_differ_raise():
     def body(mesh):
         seed = mesh.get_coordinate()[0]
         with pytest.raises(ValueError, match="differ"):

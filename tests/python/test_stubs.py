@@ -66,7 +66,7 @@ def test_a_type_checker_accepts_a_right_program(tmp_path):
     assert not errors and not trouble
 
 
-def test_a_type_checker_finds_what_is_wrong(tmp_path):
+def test_a_type_checker_finds_errors(tmp_path):
     errors, _ = check(tmp_path, """
         import weft
 

@@ -25,7 +25,7 @@ def test_literals_have_pytorchs_dtypes():
 @pytest.mark.parametrize("data, kind", [([[1], [1, 2]], ValueError), ("abc", TypeError), ({1: 2}, TypeError),
                                         ([None], TypeError), (object(), TypeError), ([1, "a"], TypeError),
                                         ([[1, 2], 3], ValueError)])
-def test_what_is_no_array_is_refused(data, kind):
+def test_other_objects_than_arrays_raise(data, kind):
     with pytest.raises(kind):
         weft.tensor(data)
 
@@ -73,7 +73,7 @@ def test_random_integers_of_every_dtype(dtype, highest):
     assert weft.equal(again, x.random_(generator=state.manual_seed(3)))
 
 
-def test_random_integers_refuse_what_the_dtype_does_not_hold():
+def test_random_integers_reject_bounds_beyond_the_dtype():
     x = weft.zeros(3, dtype=weft.int8)
     for bounds in ((300,), (0,), (-129, 3), (5, 5)):
         with pytest.raises(ValueError):
@@ -344,6 +344,6 @@ def test_too_many_dimensions_name_the_callers_line(call):
         call()
 
 
-def test_a_tensor_of_several_elements_as_a_condition_says_what_to_write():
+def test_a_tensor_as_a_condition_raises_with_a_remedy():
     with pytest.raises(ValueError, match=r"any\(\), t.all\(\) or weft.equal"):
         bool(weft.ones(2) == weft.ones(2))

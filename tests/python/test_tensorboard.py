@@ -76,7 +76,7 @@ def test_embeddings_are_tables(tmp_path):
     assert json.dumps("00000/words/metadata.tsv") in (tmp_path / "projector_config.pbtxt").read_text()
 
 
-def test_what_does_not_fit_is_refused(tmp_path):
+def test_invalid_arguments_raise(tmp_path):
     with SummaryWriter(tmp_path) as writer:
         with pytest.raises(ValueError, match="channels"):
             writer.add_image("x", weft.zeros(2, 4, 4))

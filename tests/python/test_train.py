@@ -154,7 +154,7 @@ def test_the_board_lists_and_serves_runs(board, runs):
             fetch(board + path)
 
 
-def test_the_board_refuses_what_it_cannot_serve(tmp_path):
+def test_the_board_rejects_invalid_requests(tmp_path):
     board = [sys.executable, str(ROOT / "train" / "board.py")]
     done = subprocess.run([*board, str(tmp_path / "none")], capture_output=True, text=True)
     assert done.returncode == 2 and "is no folder" in done.stderr

@@ -93,7 +93,7 @@ def test_it_trains_evaluates_and_has_the_page(tmp_path):
 
 
 @pytest.mark.parametrize("with_place", [True, False])
-def test_a_run_that_goes_on_has_the_same_bits(tmp_path, with_place):
+def test_a_resumed_run_has_the_same_bits(tmp_path, with_place):
     class WithoutPlace:
         """Goes over the same batches in every epoch."""
 
@@ -216,7 +216,7 @@ def test_modes_are_those_of_the_module():
     assert seen == 2 * [(True, False, True), (True, False, True), (False, False, False)]
 
 
-def test_what_a_part_raises_comes_out_and_the_run_failed(tmp_path):
+def test_exceptions_of_a_part_propagate_and_the_run_fails(tmp_path):
     def fit(loss_of=None, loader=None, run=None, **kwargs):
         net, optimizer, own, _ = parts()
         trainer = train.Trainer(net, optimizer, epochs=2, log=run)
@@ -332,7 +332,7 @@ class Kept:
                 self.state["again"].tolist(), self.state["name"], self.state["empty"].shape)
 
 
-def test_a_part_whose_state_holds_tensors_goes_on(tmp_path):
+def test_a_part_with_tensors_in_its_state_is_restored(tmp_path):
     def run(folder, stops):
         for stop in stops:
             net, optimizer, loader, _ = parts()
@@ -363,7 +363,7 @@ def test_a_part_whose_state_holds_tensors_goes_on(tmp_path):
 
 
 @pytest.mark.parametrize("refusing", ["scheduler", "kept", "loader"])
-def test_what_a_part_refuses_changes_no_other_part(tmp_path, refusing):
+def test_an_error_of_a_part_changes_no_other_part(tmp_path, refusing):
     class Refusing:
         def __init__(self, inner):
             self.inner, self.step = inner, getattr(inner, "step", None)

@@ -173,7 +173,7 @@ TEST(SparseGradient, IsDenseWhereSomebodySeesIt) {
   }
 }
 
-TEST(SparseGradient, GradientsOfGradientsAreThoseOfADenseOne) {
+TEST(SparseGradient, GradientsOfGradientsEqualDenseOnes) {
   const Tensor ids = tensor({1, 1, 4});
   const auto second = [&](bool sparse) {
     const Tensor w = table(), rows = embedding(w, ids, {.sparse = sparse});
@@ -235,7 +235,7 @@ TEST(SparseGradient, DoesNotGrowWithTheNumberOfPasses) {
   EXPECT_EQ(sparse_grad(wide)->values.to_vector<double>(), std::vector<double>(20, 100.0));
 }
 
-TEST(SparseGradient, SharesNoMemoryWithWhatMadeIt) {
+TEST(SparseGradient, SharesNoMemoryWithItsInputs) {
   const Tensor w = table(), ids = tensor({1, 2}), seed = ones({2, 3}, f64);
   embedding(w, ids.clone(), as_rows).backward(seed);
   const Tensor reused = ids.clone(), rows = embedding(w, reused, as_rows);

@@ -104,7 +104,7 @@ TEST(SparseMatrix, ManyRowsAndColumnsAreSorted) {
   EXPECT_NEAR(sum(sparse::matmul(a, x)).item<double>(), whole, 1e-8);
 }
 
-TEST(SparseMatrix, GradientsAreThoseOfDifferencesToSecondOrder) {
+TEST(SparseMatrix, GradientsEqualDifferencesToSecondOrder) {
   std::mt19937 random(4);
   const Tensor at = random_indices(random, {2, 6}, 0, 3), x = random_values(random, {3, 2});
   const Tensor values = random_values(random, {6});
@@ -154,7 +154,7 @@ TEST(SparseMatrix, NarrowAndComplexNumbersAreComputedWide) {
   EXPECT_TRUE(gradcheck(f, {z, x}).passed);
 }
 
-TEST(SparseMatrix, WhatIsNotANumberIsNoZero) {
+TEST(SparseMatrix, NansAreNoZeros) {
   const double nan = std::nan("");
   const sparse::Csr a = sparse::to_csr(tensor({{0.0, nan}, {-0.0, 1.0}}, f64));
   EXPECT_EQ(a.nnz(), 2);
@@ -223,7 +223,7 @@ TEST(SparseMatrix, WrongPartsAreRefusedWithTheLineOfTheCall) {
   EXPECT_THROW(sparse::coalesce(sparse::coo(tensor({{1, 1}}), tensor({true, true}), {2})), DTypeError);
 }
 
-TEST(SparseMatrix, WhatWasWrittenSinceTheProductIsRefusedByBackward) {
+TEST(SparseMatrix, BackwardRejectsOverwrittenOperands) {
   const Tensor v = tensor({1.0, 2.0}).requires_grad_(), x = ones({3, 2});
   const Tensor y = csr_matmul(tensor({0, 1, 2}), tensor({0, 1}), v, x);
   x.add_(1);

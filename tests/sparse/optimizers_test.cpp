@@ -36,7 +36,7 @@ Tensor loss_at(const Tensor& w, int step, bool sparse) {
              tensor(std::span<const double>(g), {4, 3}, f64).to(w.dtype()));
 }
 
-TEST(SparseSteps, AreThoseOfPyTorch) {
+TEST(SparseSteps, EqualPyTorch) {
   std::ifstream in(WEFT_SOURCE_DIR "/tests/sparse/cases/steps.jsonl");
   int cases = 0;
   for (std::string line; std::getline(in, line); ++cases) {
@@ -120,7 +120,7 @@ TEST(SparseAdam, StepsTheRowsOfADenseGradientThatAreNotZero) {
   }
 }
 
-TEST(SparseAdam, StepsWhatIsNoTable) {
+TEST(SparseAdam, UpdatesParametersOfOtherRanks) {
   const Tensor scalar = tensor(1.0, f64).requires_grad_(), vector = ones({3}, f64).requires_grad_();
   const Tensor transposed = ones({2, 3}, f64).t().detach().requires_grad_(), none = zeros({0, 3}).requires_grad_();
   optim::SparseAdam optimizer({scalar, vector, transposed, none}, {.lr = 0.5});
@@ -131,7 +131,7 @@ TEST(SparseAdam, StepsWhatIsNoTable) {
   expect_near(transposed, tensor({{1.0, 1.0}, {0.5, 0.5}, {1.0, 1.0}}, f64), 1e-6);
 }
 
-TEST(SparseAdam, GoesOnFromASavedState) {
+TEST(SparseAdam, ResumesFromASavedState) {
   const Tensor a = table(f64);
   optim::SparseAdam first({a}, {.lr = 0.1});
   const auto step = [](const Tensor& w, optim::Optimizer& optimizer, int number) {

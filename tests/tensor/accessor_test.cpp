@@ -42,7 +42,7 @@ TEST(Accessor, OfZeroDimensionsAndOfHalves) {
   EXPECT_EQ((tensor({true, false}).accessor<bool, 1>()(0)), true);
 }
 
-TEST(Accessor, RefusesWhatDoesNotFit) {
+TEST(Accessor, RejectsWrongDtypeRankAndDevice) {
   const Tensor x = zeros({2, 3});
   EXPECT_THROW((x.accessor<double, 2>()), DTypeError);
   EXPECT_THROW((x.accessor<float, 1>()), ShapeError);

@@ -89,7 +89,7 @@ TEST_F(CpuAllocator, MemoryThatOtherThreadsFreedIsGivenBack) {
 }
 #endif
 
-TEST_F(CpuAllocator, CountsWhatWasAskedFor) {
+TEST_F(CpuAllocator, CountsRequestedBytes) {
   const MemoryStats before = memory_stats();
   void* small = a.allocate(1000);
   void* large = a.allocate(3 * mib + 5);
@@ -120,7 +120,7 @@ TEST_F(CpuAllocator, ReusesBlocksOfOneClass) {
   }
 }
 
-TEST_F(CpuAllocator, EmptyCacheGivesEverythingBack) {
+TEST_F(CpuAllocator, EmptyCacheReturnsAllMemory) {
   const size_t before = memory_stats().reserved;
   std::vector<void*> blocks;
   for (int i = 0; i < 100; ++i) blocks.push_back(a.allocate(100 * kib));
@@ -271,7 +271,7 @@ struct LateBlock {
   }
 } late_block;
 
-TEST(AllocatorRegistry, NamesWhatIsMissing) {
+TEST(AllocatorRegistry, NamesTheMissingDevice) {
   EXPECT_EQ(find_allocator(Device()), &cpu_allocator());
   EXPECT_EQ(find_allocator(Device(DeviceType::hpu, 200)), nullptr);
   EXPECT_THROW(memory_stats(Device(DeviceType::hpu, 200)), DeviceError);

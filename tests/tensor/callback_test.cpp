@@ -10,7 +10,7 @@ namespace {
 
 int twice(int x) { return 2 * x; }
 
-TEST(Callback, CallsFunctionsPointersAndWhatCannotBeCopied) {
+TEST(Callback, CallsFunctionsPointersAndMoveOnlyObjects) {
   const Callback<int(int)> from_lambda([n = std::make_unique<int>(3)](int x) { return x + *n; });
   const Callback<int(int)> from_pointer(twice);
   const Callback<void(int)> ignores_the_result(twice);

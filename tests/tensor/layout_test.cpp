@@ -18,7 +18,7 @@ Layout strided(const Dims& sizes, const Dims& strides) {
   return layout;
 }
 
-TEST(ViewStrides, MergeAndSplitDimensionsThatLieInOnePiece) {
+TEST(ViewStrides, MergeAndSplitContiguousDimensions) {
   EXPECT_EQ(view_strides(strided({2, 3}, {6, 2}), Dims{6}), Dims{2});
   EXPECT_EQ(view_strides(strided({6}, {2}), Dims({2, 3})), Dims({6, 2}));
   EXPECT_EQ(view_strides(strided({2, 3}, {7, 2}), Dims{6}), std::nullopt);

@@ -92,7 +92,7 @@ struct DefaultDType {
   const DType before = default_dtype();
 };
 
-TEST(Promotion, TheDefaultDtypeIsThatOfNewTensorsAndOfNumbers) {
+TEST(Promotion, TheDefaultDtypeAppliesToNewTensorsAndNumbers) {
   const Tensor whole = tensor({1, 2, 3}), bools = tensor({true, false}), single = ones({2}, f32);
   for (const DType t : {f64, f16, bf16, f32}) {
     const DefaultDType scope(t);

@@ -28,18 +28,18 @@ std::string warnings_with(const char* name) {
   return said;
 }
 
-TEST(Settings, OneThatIsUnknownIsToldWithTheNearestName) {
+TEST(Settings, AnUnknownOneWarnsWithTheNearestName) {
   EXPECT_THAT(warnings_with("WEFT_CHEK_NAN"), HasSubstr("[WEFT_CHEK_NAN] is no setting\n  mean WEFT_CHECK_NAN?"));
   EXPECT_THAT(warnings_with("WEFT_NUM_THREAD"), HasSubstr("mean WEFT_NUM_THREADS?"));
 }
 
-TEST(Settings, KnownOnesAndThoseOfOthersAreNotTold) {
+TEST(Settings, KnownAndForeignOnesDoNotWarn) {
   for (const char* name : {"WEFT_GRAD_SHARE", "WEFT_NPU_SYNC", "WEFT_ZE_LOG", "WEFT_TEST_ANYTHING", "WEFTED"}) {
     EXPECT_EQ(warnings_with(name), "") << name;
   }
 }
 
-TEST(Settings, AreOnWhereTheySayAnythingBut0) {
+TEST(Settings, AreOnForAnyValueBut0) {
   for (const auto& [value, on] : {std::pair("1", true), {"yes", true}, {"0", false}, {"", false}}) {
     setenv("WEFT_TEST_SWITCH", value, 1);
     EXPECT_EQ(detail::is_switched_on("WEFT_TEST_SWITCH"), on) << value;

@@ -86,7 +86,7 @@ TEST(Shared, ADestructorMayDropOtherOwnersOfTheSameKind) {
   EXPECT_TRUE(head.is_only_owner());
 }
 
-TEST(Weak, GivesAnOwnerOnlyWhileThereIsOne) {
+TEST(Weak, LocksOnlyWhileThereIsAnOwner) {
   int alive = 0;
   auto owner = Shared<Counted>::make(alive);
   const Weak<Counted> weak = owner;
@@ -117,7 +117,7 @@ TEST(Weak, LocksFromOtherThreadsWhileTheOwnerGoes) {
   }
 }
 
-TEST(Owner, KeepsWhatASmartPointerOwns) {
+TEST(Owner, KeepsTheObjectOfASmartPointer) {
   const auto standard = std::make_shared<std::vector<float>>(3, 2.0f);
   const auto own = Shared<std::vector<float>>::make(3, 5.0f);
   auto unique = std::make_unique<float[]>(3);

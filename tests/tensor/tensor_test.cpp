@@ -100,7 +100,7 @@ TEST(Device, NamesAreParsed) {
   EXPECT_THROW(empty({2}, Device("cuda:63")), DeviceError);
 }
 
-TEST(Device, AnUnknownNameIsToldWithItsLine) {
+TEST(Device, AnUnknownNameRaisesWithItsLine) {
   const auto words = [](const auto& f) -> std::string {
     try {
       f();
@@ -215,7 +215,7 @@ TEST(ErrorText, QuotesNoThousandsOfCharacters) {
   EXPECT_THROW(dtype_from_name(text.c_str()), ValueError);
 }
 
-TEST(ErrorText, SaysWhoWroteWhatAnotherOpHadSaved) {
+TEST(ErrorText, NamesTheWriterOfASavedTensor) {
   const Tensor x = ones({2}).requires_grad_();
   const Tensor y = exp(x);
   y.add_(1.0);

@@ -30,7 +30,7 @@ TEST(Tf32, IsOffUntilItIsSwitchedOnForAllThreadsOrInAGuard) {
   EXPECT_THAT(config(), ::testing::HasSubstr("TF32 in products: off"));
 }
 
-TEST(Tf32, TheEnvironmentSays0Or1OrNothing) {
+TEST(Tf32, TheEnvironmentIs0Or1OrUnset) {
   EXPECT_EQ(detail::tf32_override_from("0"), false);
   EXPECT_EQ(detail::tf32_override_from("1"), true);
   for (const char* text : {"", "2", "on", "01"}) EXPECT_EQ(detail::tf32_override_from(text), std::nullopt) << text;

@@ -138,7 +138,7 @@ TEST(UndefinedTensor, RefusesEveryMethodWithItsLine) {
   REFUSED(rand_like(u));
 }
 
-TEST(UndefinedTensor, IsWhatAMovedFromHandleIs) {
+TEST(UndefinedTensor, IsAMovedFromHandle) {
   Tensor a = ones({2});
   const Tensor b = std::move(a);
   EXPECT_EQ(b.numel(), 2);

@@ -35,7 +35,7 @@ TEST_F(Warnings, ComeOnceForEachPlaceAndOp) {
   EXPECT_EQ(texts.size(), 4u);
 }
 
-TEST_F(Warnings, SayWhatWhereAndTheRemedy) {
+TEST_F(Warnings, ContainProblemLocationAndRemedy) {
   const int line = __LINE__ + 1;
   odd("op");
   EXPECT_THAT(texts, ElementsAre(testing::AllOf(StartsWith("[op] odd\n  do less, at "), HasSubstr("warning_test.cpp"),

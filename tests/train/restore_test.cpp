@@ -143,7 +143,7 @@ class Restoring : public testing::Test {
   io::Path states = folder / "states";
 };
 
-TEST_F(Restoring, WhatAnyPartRefusesChangesNothing) {
+TEST_F(Restoring, AnErrorOfAnyPartChangesNothing) {
   for (const char* part : {"scheduler", "plateau", "average", "teacher", "loader"}) {
     EXPECT_THAT(refusal([&](Training& run) {
                   run.refusing = part;
@@ -153,13 +153,13 @@ TEST_F(Restoring, WhatAnyPartRefusesChangesNothing) {
   }
 }
 
-TEST_F(Restoring, WhatTheScalerRefusesChangesNothing) {
+TEST_F(Restoring, AnErrorOfTheScalerChangesNothing) {
   edit("loop.json", "\"scale\": 262144", "\"scale\": -26214");
   EXPECT_THAT(refusal([&](Training& run) { run.fit({.steps = 9, .save = {.folder = states}}); }),
               HasSubstr("\"scaler\" in "));
 }
 
-TEST_F(Restoring, WhatTheOptimizerOrAGeneratorRefusesChangesNothing) {
+TEST_F(Restoring, AnErrorOfOptimizerOrGeneratorChangesNothing) {
   EXPECT_THAT(refusal([&](Training& run) {
                 optim::SGD sgd(run.net.parameters());
                 run.fit({.steps = 9, .save = {.folder = states}}, &sgd);
@@ -171,7 +171,7 @@ TEST_F(Restoring, WhatTheOptimizerOrAGeneratorRefusesChangesNothing) {
               HasSubstr("has no generator \"other\""));
 }
 
-TEST_F(Restoring, ARunThatWasRefusedGoesOnBitForBitOnceNothingRefuses) {
+TEST_F(Restoring, AFailedResumeCanBeRepeatedBitForBit) {
   Other run;
   for (const char* part : {"loader", "average"}) {
     run.refusing = part;

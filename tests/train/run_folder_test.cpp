@@ -25,7 +25,7 @@ Json data_of(const std::string& page) {
   return Json::parse(page.substr(from, page.find("</script>", from) - from));
 }
 
-TEST(RunFolder, HasWhatWasLogged) {
+TEST(RunFolder, ContainsLoggedFigures) {
   const TemporaryFolder folder;
   {
     RunFolder run(folder / "a", {.title = "A </script> run", .config = R"({"width": 3})", .tensorboard = true});
@@ -63,7 +63,7 @@ TEST(RunFolder, HasWhatWasLogged) {
   EXPECT_TRUE(has_events);
 }
 
-TEST(RunFolder, OfAResumedRunGoesOnWhereThatStood) {
+TEST(RunFolder, OfAResumedRunContinuesTheCurve) {
   const TemporaryFolder folder;
   const auto log = [&](int64_t first, int64_t last) {
     RunFolder run(folder / "a");
@@ -132,7 +132,7 @@ TEST(RunFolder, ComparesWithTheRunsBesideIt) {
   EXPECT_EQ(runs[1]["samples"].size(), 0);
 }
 
-TEST(RunFolder, OfAFailedRunSaysWhy) {
+TEST(RunFolder, OfAFailedRunContainsTheError) {
   const TemporaryFolder folder;
   {
     RunFolder run(folder / "a");
@@ -149,7 +149,7 @@ TEST(RunFolder, OfAFailedRunSaysWhy) {
   EXPECT_TRUE(run_in(folder / "a")["failure"].is_null());
 }
 
-TEST(RunFolder, RefusesWhatItCannotShow) {
+TEST(RunFolder, RejectsInvalidFigures) {
   const TemporaryFolder folder;
   EXPECT_THROW(RunFolder(folder / "a", {.config = "{"}), FormatError);
   EXPECT_THAT(message_of<FormatError>([&] { RunFolder(folder / "a", {.config = "{a: 3}"}); }),

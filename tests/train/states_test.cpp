@@ -61,7 +61,7 @@ TEST(States, TheBestHasTheWeightsThatWereEvaluated) {
   }
 }
 
-TEST(States, TheBestReplacesThatOfAnEarlierRun) {
+TEST(States, TheBestReplacesAnEarlierRuns) {
   const TemporaryFolder folder;
   for (const int64_t epochs : {3, 1}) {
     Net net;
@@ -119,7 +119,7 @@ struct Kept {
   }
 };
 
-TEST(States, KeepWhateverHasAState) {
+TEST(States, KeepAnyObjectWithAState) {
   const TemporaryFolder folder;
   const auto run = [&](const char* name, const std::vector<int64_t>& ends) {
     std::vector<double> out;
@@ -239,7 +239,7 @@ struct Narrow {
   }
 };
 
-TEST(States, OfMasterWeightsGoOnBitForBit) {
+TEST(States, OfMasterWeightsResumeBitForBit) {
   const TemporaryFolder folder;
   const auto run = [&](const char* name, const std::vector<int64_t>& ends) {
     std::vector<float> out;
@@ -416,7 +416,7 @@ TEST(States, TheBestIsOnThePageOfAResumedRun) {
 
 // ---- ends -----------------------------------------------------------------------------------------------------------
 
-TEST(States, AFurtherFitGoesOnOrSaysThatTheRunHasEnded) {
+TEST(States, AFurtherFitResumesOrRaises) {
   Net net;
   optim::SGD optimizer(net.parameters());
   std::vector<Batch> batches = ten_batches();
@@ -430,7 +430,7 @@ TEST(States, AFurtherFitGoesOnOrSaysThatTheRunHasEnded) {
               AllOf(HasSubstr("has ended already"), HasSubstr("states_test.cpp:")));
 }
 
-TEST(States, ErrorsOfTheUsersNameTheStepAndStayWhatTheyAre) {
+TEST(States, ErrorsOfUsersKeepTheirTypeAndNameTheStep) {
   struct Own : std::runtime_error {
     using std::runtime_error::runtime_error;
   };

@@ -136,9 +136,8 @@ TEST(Stepper, ABatchOfWeightZeroHasABackwardWhereOthersMayWaitForIt) {
       const ScopedHook counts = net.weight.register_hook([&](const Tensor&) { ++backwards; });
       whole.step([&] { return cross_entropy(one(x), y); });
       parts.step([&] {
-        return BatchLoss(is_empty ? cross_entropy(net(x.narrow(0, 0, 0)), y.narrow(0, 0, 0))
-                                  : cross_entropy(net(x), ignored),
-                         0);
+        return BatchLoss(
+            is_empty ? cross_entropy(net(x.narrow(0, 0, 0)), y.narrow(0, 0, 0)) : cross_entropy(net(x), ignored), 0);
       });
       EXPECT_EQ(backwards, waits ? 1 : 0);
       ASSERT_TRUE(parts.step([&] { return BatchLoss(cross_entropy(net(x), y), 12); }));
@@ -271,7 +270,7 @@ TEST(Stepper, AGradientThatIsNanNamesTheParameterAndTheOp) {
   }
 }
 
-TEST(Stepper, WithoutHaltGoesOn) {
+TEST(Stepper, WithoutHaltContinues) {
   Net net;
   optim::SGD optimizer(net.parameters(), {.lr = 0.1});
   Stepper stepper(net, optimizer, {.halt_on_nan = false});

@@ -67,7 +67,7 @@ TEST(Trainer, HasTheSameBitsForAnyNumberOfThreads) {
   set_num_threads(before);
 }
 
-TEST(Trainer, WhatAnEvaluationDrawsDoesNotMoveTheTraining) {
+TEST(Trainer, RandomDrawsOfAnEvaluationDoNotAffectTraining) {
   const Trained seldom = trained({.epochs = 3});
   const Trained often = trained({.epochs = 3, .evaluate_every = 1});
   EXPECT_EQ(often.losses, seldom.losses);
@@ -99,7 +99,7 @@ TEST(Trainer, BatchesCountByTheirSamplesOrWeights) {
   }
 }
 
-TEST(Trainer, GoesOnBitForBitFromAnyStep) {
+TEST(Trainer, ResumesBitForBitFromAnyStep) {
   const Trained whole = trained({.epochs = 4, .evaluate_every = 3});
   for (const int64_t step : {1, 3, 4, 6, 8, 15}) {
     const TemporaryFolder folder;
@@ -160,7 +160,7 @@ std::vector<double> losses_with_workers(const io::Path& folder, int workers, int
   return losses;
 }
 
-TEST(Trainer, HasTheSameBitsForAnyNumberOfWorkersAndGoesOnWithOthers) {
+TEST(Trainer, HasTheSameBitsForAnyNumberOfWorkersAndResumesWithOthers) {
   const TemporaryFolder folder;
   const std::vector<double> whole = losses_with_workers(folder / "whole", 0, 0);
   EXPECT_EQ(whole.size(), 9);
@@ -214,7 +214,7 @@ TEST(TrainerChild, DISABLED_Trains) {
   write_bytes(folder + "/weights", bytes);
 }
 
-TEST(Trainer, GoesOnBitForBitInANewProcessAfterItWasKilled) {
+TEST(Trainer, ResumesBitForBitAfterBeingKilled) {
   const TemporaryFolder folder;
   const std::string program = std::filesystem::read_symlink("/proc/self/exe");
   const auto child = [&](const std::string& name, int64_t killed_at) {
@@ -306,7 +306,7 @@ TEST(Trainer, EmptiesTheCacheWithoutChangingAnything) {
 #endif
 }
 
-TEST(Trainer, TellsCallbacksWhereItStands) {
+TEST(Trainer, PassesProgressToCallbacks) {
   std::vector<std::pair<int64_t, int64_t>> steps, epochs;
   int evaluations = 0;
   const Trained run = trained({.epochs = 2, .steps = 6}, [&](Trainer& t) {
@@ -324,7 +324,7 @@ TEST(Trainer, TellsCallbacksWhereItStands) {
   EXPECT_EQ(run.result.steps, 6);
 }
 
-TEST(Trainer, StopsWhenItIsToldTo) {
+TEST(Trainer, StopsOnRequest) {
   const Trained run = trained({.epochs = 9}, [&](Trainer& t) {
     t.on_step_end([&t](const TrainEvent& e) {
       if (e.step == 5) t.stop();

@@ -250,7 +250,7 @@ TEST(TakeAlongDim, Broadcasts) {
   EXPECT_THROW(take_along_dim(counted({2, 3}), zeros({3, 1}, i64), 1), ShapeError);
 }
 
-TEST(Embedding, GivesRows) {
+TEST(Embedding, ReturnsRows) {
   const Tensor w = counted({4, 2}).requires_grad_();
   const Tensor out = embedding(w, tensor({{0, 3}, {3, 3}}));
   EXPECT_EQ(out.shape(), (Dims{2, 2, 2}));

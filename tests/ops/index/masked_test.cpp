@@ -33,7 +33,7 @@ TEST(MaskedSelect, TakesEveryType) {
   }
 }
 
-TEST(MaskedSelect, GradientGoesToWhatWasSelected) {
+TEST(MaskedSelect, GradientGoesToSelectedElements) {
   const Tensor x = doubles({1, nan, infinity}).requires_grad_();
   masked_select(x, mask({1, 0, 0})).backward(doubles({5}));
   expect_values(x.grad(), {5, 0, 0});
@@ -127,7 +127,7 @@ TEST(MaskedScatter, LeavesTheTargetAloneOnErrors) {
   EXPECT_EQ(x.version(), version);
 }
 
-TEST(Nonzero, GivesCoordinatesInOrder) {
+TEST(Nonzero, ReturnsCoordinatesInOrder) {
   const Tensor x = doubles({0, 1, 0, nan, 0, -2}, {2, 3});
   EXPECT_EQ(nonzero(x).shape(), Dims({3, 2}));
   EXPECT_EQ(nonzero(x).dtype(), i64);

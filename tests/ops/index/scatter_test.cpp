@@ -232,7 +232,7 @@ TEST(ScatterReduce, Gradients) {
   }
 }
 
-TEST(Scatter, CombinesWithWhatStandsThere) {
+TEST(Scatter, CombinesWithTheExistingValue) {
   const Tensor x = doubles({1, 2, 3}), index = tensor({0, 2, 0});
   expect_values(scatter(x, 0, index, doubles({4, 5, 6}), sum), {11, 2, 8});
   expect_values(scatter(x, 0, index, 3, prod), {9, 2, 9});

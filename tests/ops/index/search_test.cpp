@@ -16,7 +16,7 @@ namespace {
 constexpr UniqueOptions both = {.return_inverse = true, .return_counts = true};
 UniqueOptions both_along(int64_t dim) { return {.return_inverse = true, .return_counts = true, .dim = dim}; }
 
-TEST(Unique, SortsAndTellsPlacesAndCounts) {
+TEST(Unique, SortsAndReturnsPositionsAndCounts) {
   const Tensor x = doubles({3, 1, 3, 2, 1, 3}, {2, 3});
   const Unique u = unique(x, both);
   expect_values(u.values, {1, 2, 3});

@@ -93,7 +93,7 @@ TEST(Topk, SendsTheGradientToTheChosenElements) {
 }
 
 // Every rank of short lines and some of long ones, among few different elements and many, NaN and both zeros.
-TEST(Kthvalue, IsWhatSortPutsThere) {
+TEST(Kthvalue, EqualsTheSortedElement) {
   manual_seed(4);
   const double nan = std::numeric_limits<double>::quiet_NaN();
   for (const DType dtype : {DType::f32, DType::f64, DType::f16, DType::i64, DType::u8}) {
@@ -116,7 +116,7 @@ TEST(Kthvalue, IsWhatSortPutsThere) {
   EXPECT_TRUE(equal(kthvalue(full({}, 3), 1, 0).values, full({}, 3)));
 }
 
-TEST(Quantile, OfFewLevelsIsThatOfMany) {
+TEST(Quantile, FewLevelsEqualMany) {
   const Tensor x = randn({6, 501}, f64), few = tensor({0.1, 0.5}).to(f64);
   const Tensor many = tensor({0.1, 0.5, 0.2, 0.3, 0.7, 1.0}).to(f64);
   EXPECT_TRUE(equal(quantile(x, few, 1), quantile(x, many, 1).narrow(0, 0, 2)));
@@ -165,7 +165,7 @@ TEST(Quantile, PutsItsLevelsFirst) {
   EXPECT_EQ(quantile(x, q, {}, true).shape(), Dims({2, 1, 1, 1}));
 }
 
-TEST(Quantile, RefusesWhatIsNoLevel) {
+TEST(Quantile, RejectsInvalidLevels) {
   const Tensor x = zeros({3}), wrong = tensor({0.5}, f64), square = zeros({1, 1});
   EXPECT_THROW(quantile(x, 1.5), ValueError);
   EXPECT_THROW(quantile(x, nan), ValueError);

@@ -223,7 +223,7 @@ TEST_F(IndexingCases, Accumulate) {
   });
 }
 
-TEST_F(IndexingCases, ConvertWhatIsWritten) {
+TEST_F(IndexingCases, ConvertWrittenValues) {
   replay(is_typed, 9, [](const Case& c, Memory memory) {
     const DType dtype = dtype_named(c.data["d"][0]);
     const std::vector<Index> index = index_of(c, memory);

@@ -80,7 +80,7 @@ TEST(GetItemGradient, ViewsSeeLaterWrites) {
 
 // ---- writing --------------------------------------------------------------------------------------------------------
 
-TEST(SetItemGradient, GoesToTheValueAndToWhatStayed) {
+TEST(SetItemGradient, GoesToTheValueAndTheUnwrittenElements) {
   const Tensor x = leaf({6}), value = leaf({2});
   const Tensor y = set_value(x, value, {4}, {0}, {-2}, {0});
   y.backward(numbered({6}, 1));
@@ -91,7 +91,7 @@ TEST(SetItemGradient, GoesToTheValueAndToWhatStayed) {
   expect_values(scalar.grad(), {8});
 }
 
-TEST(SetItemGradient, SumsWhatWasBroadcast) {
+TEST(SetItemGradient, SumsBroadcastElements) {
   const Tensor x = leaf({3, 4}), value = leaf({2, 1}), y = x * 1;
   y[{Slice(none, none, 2), Slice(1, 4, 2)}] = value;
   y.backward(numbered({3, 4}));

@@ -256,7 +256,7 @@ TEST(HalfSums, DoNotDependOnHowFarTheTargetReaches) {
   }
 }
 
-TEST(HalfSums, LeaveWhatNoIndexNamesAsItWas) {
+TEST(HalfSums, LeaveOtherElementsUnchanged) {
   const Tensor x = zeros({6}, f16);
   const uint16_t patterns[] = {0x7d01, 0x8000, 0x0001, 0xfc00, 0x7e00, 0x3c00};  // a signaling NaN, -0, the least
   for (int i = 0; i < 6; ++i) x.data<float16>()[i].bits = patterns[i];

@@ -255,7 +255,7 @@ TEST(GetItemTypes, KeepsEveryElementExactly) {
 
 // ---- indices between the brackets -----------------------------------------------------------------------------------
 
-TEST_F(GetItem, TakesWhatOneWouldWrite) {
+TEST_F(GetItem, AcceptsPythonIndexForms) {
   const int64_t i = 1;
   const std::vector<int64_t> list = {1, 0};
   const std::vector<Index> stored = {1, Slice(1, none), Ellipsis};

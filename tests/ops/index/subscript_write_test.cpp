@@ -125,7 +125,7 @@ TEST(SetItem, TheLastDuplicateWins) {
   EXPECT_EQ(v(big), (Numbers{49999, 0, 0}));
 }
 
-TEST(SetItem, EmptySelectionsTakeWhatBroadcasts) {
+TEST(SetItem, EmptySelectionsAcceptBroadcastValues) {
   const Tensor x = counted({2, 3});
   x[Slice(0, 0)] = 1;
   x[Slice(0, 0)] = zeros({0, 3});

@@ -77,7 +77,7 @@ TEST(Fourier, AddsUpThePlacesOfShiftedSignals) {
   EXPECT_LT(distance(fft::ifft(fft::fft(a) * fft::fft(b)), circular.to_vector<Z>()), 1e-13);
 }
 
-TEST(Fourier, LeavesWhatItReadsAsItWas) {
+TEST(Fourier, LeavesItsOperandsUnchanged) {
   for (const int64_t n : {8, 37, 4096, 8192}) {
     const Tensor x = random_complex({3, n}, 3), copy = x.clone();
     fft::fft(x);
@@ -127,7 +127,7 @@ TEST(Fourier, HasGradientsToSecondOrder) {
   }
 }
 
-TEST(Fourier, RefusesWhatHasNoTransform) {
+TEST(Fourier, RejectsInvalidArguments) {
   const Tensor x = rand({4, 6});
   EXPECT_THROW(fft::fft(x, {.n = 0}), ValueError);
   EXPECT_THROW(fft::fft(rand({3, 0})), ValueError);
@@ -171,7 +171,7 @@ TEST(Stft, HasGradientsAndAnInverse) {
   EXPECT_TRUE(allclose(istft(stft(x, 6, {.hop_length = 2}), 6, {.hop_length = 2, .length = 20}), x, 1e-9, 1e-12));
 }
 
-TEST(Stft, RefusesWhatDoesNotFit) {
+TEST(Stft, RejectsInvalidArguments) {
   const Tensor x = rand({20});
   EXPECT_THROW(stft(rand({2, 2, 20}), 8), ShapeError);
   EXPECT_THROW(stft(x, 30, {.center = false}), ShapeError);

@@ -85,7 +85,7 @@ TEST_P(ComplexLinalgOp, HasGradientsToSecondOrder) {
   EXPECT_GT(checks, 0);
 }
 
-TEST_P(ComplexLinalgOp, GivesOnDevicesWhatItGivesOnTheCpu) {
+TEST_P(ComplexLinalgOp, DevicesAgreeWithTheCpu) {
   const OpRecord& record = *GetParam();
   int compared = 0;
   for (const DeviceType type : {DeviceType::hpu, DeviceType::cuda}) {
@@ -259,7 +259,7 @@ TEST(Eig, TakesZerosOnesAndNothing) {
   }
 }
 
-TEST(Eig, RefusesWhatIsNotFiniteAndSaysWhichMatrix) {
+TEST(Eig, RejectsNonFiniteMatricesByIndex) {
   Tensor x = eye(3, {}, f64).expand({4, 3, 3}).clone();
   x[2][1][0].fill_(std::nan(""));
   EXPECT_THAT(message_of<LinAlgError>([&] { linalg::eig(x); }),

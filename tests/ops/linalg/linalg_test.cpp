@@ -34,7 +34,7 @@ Tensor symmetric(int64_t n) {
 }
 Tensor identity(int64_t n) { return eye(n, {}, {f64}); }
 
-TEST(Linalg, SaysWhichMatrixOfABatchIsSingular) {
+TEST(Linalg, NamesTheSingularMatrixOfABatch) {
   Tensor x = eye(3, {}, {f64}).expand({7, 3, 3}).clone();
   const NoGradGuard unrecorded;
   x[4][1][1].fill_(0);
@@ -57,7 +57,7 @@ TEST(Linalg, SaysWhichMatrixOfABatchIsSingular) {
   EXPECT_EQ(largest_difference(linalg::inv(x), x), 0);
 }
 
-TEST(Linalg, RefusesWhatIsNotFiniteByName) {
+TEST(Linalg, RejectsNonFiniteMatrices) {
   for (const double bad : {std::nan(""), HUGE_VAL}) {
     Tensor x = identity(3);
     x[1][1].fill_(bad);

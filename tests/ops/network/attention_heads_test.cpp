@@ -22,7 +22,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-TEST(AlibiSlopes, AreThoseOfThePaperForAnyNumberOfHeads) {
+TEST(AlibiSlopes, EqualThePaperForAnyNumberOfHeads) {
   const std::vector<std::pair<int64_t, Doubles>> cases{
       {1, {.00390625}},
       {2, {.0625, .00390625}},
@@ -63,7 +63,7 @@ TEST(HeadAttention, CausalityIsAlignedAtTheEnd) {
   }
 }
 
-TEST(HeadAttention, ACallThatSeesNothingGivesZerosAndZeroGradients) {
+TEST(HeadAttention, ACallWithoutKeysGivesZerosAndZeroGradients) {
   for (const auto backend : {AttentionBackend::math, AttentionBackend::fused}) {
     const std::vector<Tensor> x{leaf({1, 3, 2, 4}, 1), leaf({1, 2, 1, 4}, 2), leaf({1, 2, 1, 4}, 3)};
     const Tensor out = attention(x[0], x[1], x[2], {.causal = true, .backend = backend});
@@ -118,7 +118,7 @@ TEST(HeadAttention, TheTwoNamesAreOneFunctionOfPermutedOperands) {
                 1e-12);
 }
 
-TEST(HeadAttention, WeightsAreWhatTheValuesAreMultipliedBy) {
+TEST(HeadAttention, WeightsAreTheFactorsOfTheValues) {
   const Tensor q = spread({2, 3, 2, 4}, 1), k = spread({2, 5, 2, 4}, 2), v = spread({2, 5, 2, 4}, 3);
   for (const double dropout : {0.0, 0.4}) {
     const WeightedAttention out = attention_with_weights(q, k, v, {.causal = true, .dropout = dropout});
@@ -128,7 +128,7 @@ TEST(HeadAttention, WeightsAreWhatTheValuesAreMultipliedBy) {
   expect_values(attention(q, k, v, {.dropout = 1}), Doubles(48, 0));
 }
 
-TEST(AttentionBackends, SayWhyOneIsNotEligible) {
+TEST(AttentionBackends, GiveReasonsForIneligibleOnes) {
   const Tensor q = spread({1, 2, 2, 4}), mask = zeros({2, 2}, f64).requires_grad_(), slopes = leaf({2});
   const auto fused = attention_backends(q, q, q);
   ASSERT_EQ(fused.size(), 2);
@@ -199,7 +199,7 @@ TEST(PackedAttention, Errors) {
             Dims({0, 2, 3}));
 }
 
-TEST(KvCache, RefusesWhatHasNoRoomBeforeAnythingIsWritten) {
+TEST(KvCache, RejectsOverflowBeforeWriting) {
   KvCache cache(2, 3, 1, 2, {f64});
   const Tensor k = spread({4, 1, 2}, 1), v = spread({4, 1, 2}, 2);
   const std::vector<int64_t> counts{1, 3};

@@ -98,7 +98,7 @@ TEST(Attention, Masks) {
   }
 }
 
-TEST(Attention, AQueryThatSeesNothingGivesZerosAndZeroGradients) {
+TEST(Attention, AQueryWithoutKeysGivesZerosAndZeroGradients) {
   const std::vector<Tensor> in = {leaf({1, 1, 2, 3}, 1), leaf({1, 1, 2, 3}, 2), leaf({1, 1, 2, 3}, 3)};
   const Tensor mask = tensor({{1, 1}, {0, 0}}).to(boolean);
   const Tensor y = attend(in[0], in[1], in[2], mask);

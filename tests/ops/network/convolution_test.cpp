@@ -147,7 +147,7 @@ TEST(Convolution, InfinitiesAndNaNStayWhereTheyReach) {
   EXPECT_EQ(y.to_vector<float>()[0], 0);
 }
 
-TEST(Convolution, GradientsOfInfinitiesReachWhatTheirSumsHold) {
+TEST(Convolution, GradientsOfInfinitiesReachTheirSums) {
   std::mt19937 random(13);
   for (int trial = 0; trial < 100; ++trial) {
     const Case c = random_case(random);

@@ -28,7 +28,7 @@ TEST(EmbeddingBag, AMaximumsGradientGoesToTheFirst) {
   expect_values(rows.grad(), {0, 0, 1});
 }
 
-TEST(EmbeddingBag, ErrorsNameWhatDoesNotFit) {
+TEST(EmbeddingBag, ErrorsNameTheInvalidArgument) {
   const Tensor rows = spread({3, 2}), list = tensor({2, 0, 1});
   const auto with = [&](const Dims& offsets) {
     return embedding_bag(list, rows, {.offsets = tensor(std::vector<int64_t>(offsets.begin(), offsets.end()))});

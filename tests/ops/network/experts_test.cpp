@@ -86,7 +86,7 @@ TEST(MixtureOfExperts, ShapesOfAmaxFollowExpertsAndNotChoices) {
   EXPECT_EQ(std::get<1>(mixture_of_experts(h, routing, weights, e.gate_up, e.down)).shape(), Dims(0));
 }
 
-TEST(MixtureOfExperts, IsThatOfLoopsForAnyNumberOfExpertsAndChoices) {
+TEST(MixtureOfExperts, EqualsLoopsForAnyNumberOfExpertsAndChoices) {
   for (const int64_t total : {1, 2, 7, 64}) {
     const Experts e = some_experts(total, 6, 5);
     for (const int64_t k : {1, 3}) {
@@ -151,7 +151,7 @@ TEST(MixtureOfExperts, NoTokensAndNoChoices) {
   expect_values(h.grad(), Doubles(8, 0), 0);
 }
 
-TEST(MixtureOfExperts, AddsInTheOrderOfExpertsWhateverThatOfChoices) {
+TEST(MixtureOfExperts, AddsInTheOrderOfExperts) {
   const Experts e = some_experts(5, 16, 8, f32);
   const Tensor h = spread({7, 16}, 1).to(f32), weights = spread({7, 4}, 2).to(f32);
   const Tensor routing = ids({3, 0, 4, 1}, {1, 4}).expand({7, 4});
@@ -205,7 +205,7 @@ TEST(MixtureOfExperts, GradientsThroughTokensWeightsAndExperts) {
       f, {leaf({3, 2}, 1), leaf({3, 2}, 2), leaf({2, 6}, 3), leaf({2, 6}, 4), leaf({3, 2}, 5), leaf({3, 2}, 6)});
 }
 
-TEST(MixtureOfExperts, RefusesWhatDoesNotFit) {
+TEST(MixtureOfExperts, RejectsInvalidArguments) {
   const Experts e = some_experts(2, 4, 3);
   const Tensor h = ones({3, 4}, f64), routing = zeros({3, 2}, i64), weights = ones({3, 2}, f64);
   const auto run = [&](const Tensor& r, const MoeOptions& o = {}) {
@@ -285,7 +285,7 @@ TEST(FusedGateMoe, GradientsGoThroughTheNormalisationAndNotThroughTheChoice) {
   }
 }
 
-TEST(FusedGateMoe, RefusesWhatDoesNotFit) {
+TEST(FusedGateMoe, RejectsInvalidArguments) {
   const Experts e = some_experts(2, 4, 3);
   const Tensor h = ones({3, 4}, f64);
   EXPECT_THROW(fused_gate_moe(h, ones({3, 2}, f64), {}, e.gate_up, e.down, 3, false), ValueError);

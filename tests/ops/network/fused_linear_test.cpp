@@ -145,7 +145,7 @@ TEST(LinearWithActivation, FiftyStackedLayersNeedNoMoreMemoryThanUnfused) {
   set_num_threads(threads);
 }
 
-TEST(LinearWithActivation, RefusesWhatDoesNotFit) {
+TEST(LinearWithActivation, RejectsInvalidArguments) {
   EXPECT_THROW(linear(ones({2, 3}), ones({4, 2}), {}, Activation::relu), ShapeError);
   EXPECT_THROW(linear(ones({2, 3}), ones({4, 3}), ones({3}), Activation::relu), ShapeError);
   EXPECT_THROW(linear(ones({2, 3}), ones({4, 3}, f64), {}, Activation::relu), DTypeError);

@@ -198,7 +198,7 @@ TEST(FusedMlp, KeepsItsInputsAloneForBackward) {
   EXPECT_EQ(kept, x.numel() + 2 * gate.numel() + down.numel());
 }
 
-TEST(FusedMlp, RefusesWhatDoesNotFit) {
+TEST(FusedMlp, RejectsInvalidArguments) {
   const Tensor x = ones({2, 3}), gate = ones({3, 4}), down = ones({4, 2});
   EXPECT_THROW(fused_mlp(x, ones({3, 5}), {}, down), ShapeError);
   EXPECT_THROW(fused_mlp(x, ones({4, 4}), {}, down), ShapeError);
@@ -349,7 +349,7 @@ TEST(FusedRmsQkvRope, GradientsOfEachLayout) {
   expect_gradients(by_rope, {in[0], in[1], in[2], leaf({2, 1, 2, 1, 2}, 4)});
 }
 
-TEST(FusedRmsQkvRope, RefusesWhatDoesNotFit) {
+TEST(FusedRmsQkvRope, RejectsInvalidArguments) {
   const Qkv in = some_qkv(f32, 2, 3, 8, 4, 2, 2);
   const auto run = [&](const Tensor& src, const Tensor& weight, const Tensor& rope, int64_t size, int64_t heads) {
     return fused_rms_qkv_rope(src, in.norm, weight, rope, 1e-5, size, heads);

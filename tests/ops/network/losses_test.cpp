@@ -64,7 +64,7 @@ TEST(GaussianNll, TheGradientPassesWhereTheVarianceIsRaised) {
 
 // ---- margins --------------------------------------------------------------------------------------------------------
 
-TEST(MultiMargin, RefusesWhatDoesNotFit) {
+TEST(MultiMargin, RejectsInvalidArguments) {
   const Tensor x = ones({2, 3}), t = zeros({2}, i64);
   EXPECT_THROW(multi_margin_loss(x, zeros({3}, i64)), ShapeError);
   EXPECT_THROW(multi_margin_loss(ones({2, 3, 1}), t), ShapeError);
@@ -140,7 +140,7 @@ TEST(CrossEntropy, DistributionsKnowNoIgnoredIndex) {
 
 // ---- distances ------------------------------------------------------------------------------------------------------
 
-TEST(Cdist, TheProductTellsNearRowsAsExactlyAsTheDifference) {
+TEST(Cdist, TheProductIsAsExactAsTheDifferenceForCloseRows) {
   Tensor a = SampleMaker(f32, {}, 1).tensor({40, 64}, 99, 101), b = SampleMaker(f32, {}, 2).tensor({30, 64}, 99, 101);
   b.select(0, 3).copy_(a.select(0, 5) + 1e-4);
   b.select(0, 4).copy_(a.select(0, 6));
@@ -180,7 +180,7 @@ TEST(Cdist, LargeInputsAreComputedInBlocks) {
   expect_values(y.grad().select(0, 9), values(sign(b.select(0, 9) - a).sum(0)));
 }
 
-TEST(Cdist, InfinitiesAndNansStayWhatTheyAre) {
+TEST(Cdist, KeepsInfinitiesAndNans) {
   Tensor a = spread({30, 4}, 1), b = spread({30, 4}, 2);
   a.select(0, 0).fill_(infinity);
   b.select(0, 1).fill_(nan);
@@ -188,7 +188,7 @@ TEST(Cdist, InfinitiesAndNansStayWhatTheyAre) {
   EXPECT_TRUE(allclose(d, expected, 1e-10, 1e-10, true));
 }
 
-TEST(Distances, RefuseWhatDoesNotFit) {
+TEST(Distances, RejectInvalidArguments) {
   const Tensor a = ones({2, 3});
   EXPECT_THROW(cdist(a, ones({3})), ShapeError);
   EXPECT_THROW(cdist(a, ones({2, 4})), ShapeError);
@@ -265,7 +265,7 @@ TEST(CtcLoss, ImpossibleClassesAreNoNan) {
   EXPECT_FALSE(isnan(lp.grad()).any().item<bool>());
 }
 
-TEST(CtcLoss, RefusesWhatDoesNotFit) {
+TEST(CtcLoss, RejectsInvalidArguments) {
   const Tensor lp = log_softmax(spread({4, 2, 3}, 1), 2), t = tensor({{1, 2}, {1, 1}}), in = tensor({4, 4});
   const Tensor out = tensor({2, 2});
   EXPECT_THROW(ctc_loss(lp, t, tensor({5, 4}), out), ValueError);

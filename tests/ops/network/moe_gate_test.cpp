@@ -61,7 +61,7 @@ TEST(MoeGateDispatch, OfEqualScoresTheFirstIsChosen) {
   expect_values(out.expert_id, {0, 1, 2, 0, 1, 2}, 0);
 }
 
-TEST(MoeGateDispatch, GradientsComeFromWhatWasKept) {
+TEST(MoeGateDispatch, GradientsComeFromKeptTokens) {
   const Tensor x = literal_x().requires_grad_(), scores = literal_scores().requires_grad_();
   const auto out = moe_gate_dispatch(x, scores, {}, 2, 3, true);
   (sum(out.y * doubles({1, 2, 3, 4, 5, 6}, {6, 1})) + sum(out.weights * doubles({1, 2, 3, 4, 5, 6, 7, 8}, {4, 2})))
@@ -71,7 +71,7 @@ TEST(MoeGateDispatch, GradientsComeFromWhatWasKept) {
   expect_values(scores.grad(), {1, 2, 0, 3, 5, 6, 7, 0}, 0);
 }
 
-TEST(MoeGateDispatch, RefusesWhatDoesNotFit) {
+TEST(MoeGateDispatch, RejectsInvalidArguments) {
   const Tensor x = literal_x(), scores = literal_scores();
   EXPECT_THROW(moe_gate_dispatch(x, scores, {}, 3, 2, true), ValueError);
   EXPECT_THROW(moe_gate_dispatch(x, scores, {}, -1, 2, true), ValueError);
@@ -98,7 +98,7 @@ TEST(MoeCombine, LeavesOutDroppedRowsEvenOfNanAndInfinity) {
   expect_values(moe_combine(infinite, doubles({0, .5}, {1, 2}), tensor({{-1}, {1}})), {1}, 0);
 }
 
-TEST(MoeCombine, GradientsAreOfWhatCounts) {
+TEST(MoeCombine, GradientsOnlyOfCountedRows) {
   const Tensor y = doubles({1, 2, 3, 4}, {2, 2}).requires_grad_(), weights = doubles({.5, .25, 2, 9}, {2, 2});
   weights.requires_grad_();
   const Tensor out = moe_combine(y, weights, tensor({{1, 0}, {0, -1}}));
@@ -150,7 +150,7 @@ Doubles combined_by_loops(const Tensor& x, const Tensor& scores, int64_t k, int6
   return out;
 }
 
-TEST(MoeGateDispatch, AndCombineOfEverySizeAreThoseOfLoops) {
+TEST(MoeGateDispatch, AndCombineEqualLoopsForEverySize) {
   for (const int64_t tokens : {1, 31, 33, 700}) {
     for (const int64_t experts : {1, 4, 65, 256}) {
       for (const int64_t k : {int64_t{1}, std::min<int64_t>(experts, 8)}) {

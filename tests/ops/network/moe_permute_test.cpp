@@ -109,7 +109,7 @@ TEST(MoePermute, WithoutGatherDiffersInTokensAlone) {
   expect_values(with(false).probs, values(with(true).probs), 0);
 }
 
-TEST(MoePermute, ProbsOf16BitFloatsAreF32AndThoseOfF64StayWide) {
+TEST(MoePermute, ProbsOf16BitFloatsAreF32AndF64StaysF64) {
   const auto dtype = [](DType of_probs) {
     return moe_permute(literal_x(), {}, literal_routing(), literal_probs().to(of_probs), 3, Sizes{2, 1, 2}, 1)
         .probs.dtype();
@@ -155,7 +155,7 @@ TEST(MoePermute, RefusesScalesThatDoNotFit) {
   EXPECT_EQ(with(zeros({2, 129}, f8_e4m3fn), zeros({2, 2}, f32)).scale.shape(), (Dims{4, 2}));
 }
 
-TEST(MoePermute, RefusesWhatIsNoRouting) {
+TEST(MoePermute, RejectsInvalidRoutings) {
   const auto with = [](const Tensor& routing, const Sizes& counts, int64_t align = 1) {
     return moe_permute(literal_x(), {}, routing, literal_probs(), 3, counts, align);
   };
@@ -210,7 +210,7 @@ void check_grid_case(int64_t tokens, int64_t width, int64_t experts, int64_t k, 
   ASSERT_TRUE(equal(std::get<0>(back()), y));
 }
 
-TEST(MoePermute, OfEverySizeIsThatOfLoops) {
+TEST(MoePermute, EqualsLoopsForEverySize) {
   for (const int64_t tokens : {0, 1, 31, 32, 33, 5000}) {
     for (const int64_t experts : {1, 4, 64, 65}) {
       for (const int64_t k : {1, 4, 16}) {
@@ -265,7 +265,7 @@ TEST(MoeUnpermute, ASumThatIsRoundedAfterEachRowHasTheSameGradient) {
   EXPECT_EQ(gradient(true), gradient(false));
 }
 
-TEST(MoeUnpermute, RefusesWhatIsNoMap) {
+TEST(MoeUnpermute, RejectsInvalidMaps) {
   const Tensor rows = spread({2, 2}), probs = spread({2});
   const auto with = [&](const Tensor& map, const Tensor& routing) {
     return moe_unpermute(rows, map.to(i32), routing, probs, 2, 2);

@@ -84,7 +84,7 @@ void expect_same(const Tensor& actual, const Tensor& expected, double tolerance)
 
 double tolerance_for(DType dtype) { return dtype == f64 ? 1e-12 : dtype == f32 ? 1e-4 : dtype == f16 ? 2e-2 : 1e-1; }
 
-TEST(FusedMultiTransformer, APromptGivesWhatTheLayersGiveByPublicOps) {
+TEST(FusedMultiTransformer, APromptEqualsTheLayersInPublicOps) {
   const NoGradGuard unrecorded;
   for (const DType dtype : {f64, f32, bf16, f16}) {
     const Layers layers = some_layers(dtype);
@@ -134,7 +134,7 @@ TEST(FusedMultiTransformer, TransposedWeightsGiveTheSame) {
   expect_same(fused_multi_transformer(x, turned, b, o), fused_multi_transformer(x, layers, a, plain), 1e-12);
 }
 
-TEST(FusedMultiTransformer, RowsPaddedOnTheLeftGiveWhatEachGivesAlone) {
+TEST(FusedMultiTransformer, RowsPaddedOnTheLeftEqualEachAlone) {
   const NoGradGuard unrecorded;
   const Layers layers = some_layers(f64);
   Tensor x = spread({3, 5, width}, 8);
@@ -170,7 +170,7 @@ TEST(FusedMultiTransformer, PositionsMayBeAnyOfEachRow) {
   }
 }
 
-TEST(FusedMultiTransformer, AWindowHidesWhatIsFarBehind) {
+TEST(FusedMultiTransformer, AWindowHidesDistantTokens) {
   const NoGradGuard unrecorded;
   const Layers layers = some_layers(f64, 1);
   const Tensor x = spread({1, 8, width}, 11);
@@ -181,7 +181,7 @@ TEST(FusedMultiTransformer, AWindowHidesWhatIsFarBehind) {
               by_hand(x.select(0, 0), layers, counted(8), false, 2), 1e-12);
 }
 
-TEST(FusedMultiTransformer, AnInactiveRowKeepsItsCacheAndIsFiniteWhateverItHolds) {
+TEST(FusedMultiTransformer, AnInactiveRowKeepsItsCacheAndIsFinite) {
   const NoGradGuard unrecorded;
   const Layers layers = some_layers(f32);
   const Tensor x = spread({3, 1, width}, 12).to(f32);
@@ -293,7 +293,7 @@ TEST(FusedMultiTransformer, NoTokensAndStridedOperands) {
               fused_multi_transformer(x.contiguous(), layers, other, plain), 1e-5);
 }
 
-TEST(FusedMultiTransformer, RefusesWhatDoesNotFitAndLeavesTheCache) {
+TEST(FusedMultiTransformer, RejectsInvalidArgumentsAndLeavesTheCache) {
   const NoGradGuard unrecorded;
   const Layers layers = some_layers(f32);
   LayeredKvCache cache = some_cache(f32, 2);

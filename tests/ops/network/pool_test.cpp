@@ -93,7 +93,7 @@ TEST(MaxPool, WindowsOfAnySizeNeedNoMemory) {
   EXPECT_THROW(adaptive_avg_pool2d(x, huge), Error);
 }
 
-TEST(MaxPool, ErrorsNameWhatDoesNotFit) {
+TEST(MaxPool, ErrorsNameTheInvalidArgument) {
   const Tensor x = spread({1, 3, 5}, 1);
   EXPECT_NE(message_of<ShapeError>([&] { max_pool1d(spread({4}, 1), 2); }).find("max_pool1d"), std::string::npos);
   EXPECT_NE(message_of<ShapeError>([&] { max_pool2d(x, 4); }).find("does not fit 3 elements"), std::string::npos);

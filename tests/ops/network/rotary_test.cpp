@@ -38,7 +38,7 @@ TEST(RotaryEmbedding, CaseOfTheSpecification) {
   expect_values(rotary_embedding(q, rope), {-1.984111, 1.959901, 2.462378, 4.019800}, 1e-6);
 }
 
-TEST(RotaryEmbedding, IsThatOfALoopForAnySizes) {
+TEST(RotaryEmbedding, EqualsALoopForAnySizes) {
   for (const bool interleaved : {false, true}) {
     for (const int64_t d : {2, 6, 32, 34, 66, 130}) {
       for (const int64_t n : {int64_t{2}, d}) {
@@ -103,7 +103,7 @@ TEST(RotaryEmbedding, HugeRepeatedOperandsAreRefusedForLackOfMemory) {
   EXPECT_THROW(rotary_embedding(x, zeros({2, 4})), OutOfMemoryError);
 }
 
-TEST(RotaryEmbedding, RefusesWhatDoesNotFit) {
+TEST(RotaryEmbedding, RejectsInvalidArguments) {
   const Tensor x = ones({2, 3, 2, 4});
   EXPECT_THROW(rotary_embedding(x, ones({2, 2, 3, 1, 6})), ShapeError);
   EXPECT_THROW(rotary_embedding(x, ones({2, 2, 3, 1, 3})), ShapeError);

@@ -153,7 +153,7 @@ TEST(Cast, NeverFallsWhereTheNumberRises) {
   }
 }
 
-TEST(Cast, OverflowIsWhatIsAskedFor) {
+TEST(Cast, OverflowFollowsTheOption) {
   const Doubles x = {448, 464, 464.25, 480, 61439, 61440, 65520, 1e30, -1e30, infinity, -infinity, nan, 3};
   const auto cast_to = [&](DType from, DType to, Overflow overflow) {
     return values(doubles(x).to(from).cast(to, overflow));
@@ -200,14 +200,14 @@ TEST(Cast, OverflowIsWhatIsAskedFor) {
   EXPECT_EQ(values(whole.cast(i32, Overflow::saturate)), values(whole.to(i32)));
 }
 
-TEST(Cast, GradientsPassThroughWhatSaturates) {
+TEST(Cast, GradientsPassThroughSaturatedElements) {
   const Tensor x = tensor({1.f, 1e9f}).requires_grad_();
   x.cast(f8_e5m2, Overflow::saturate).to(f32).sum().backward();
   EXPECT_EQ(values(x.grad()), (Doubles{1, 1}));
   EXPECT_STREQ(x.cast(f8_e4m3fn, Overflow::ieee).impl()->node->op, "cast");
 }
 
-TEST(EightBitFloats, AreComparedAsWhatTheyHold) {
+TEST(EightBitFloats, AreComparedByValue) {
   for (const DType format : eight_bits) {
     const Tensor x = all_codes(format), wide = x.to(f32), y = x.flip({0});
     EXPECT_EQ(values(x == y), values(wide == y.to(f32)));
@@ -243,7 +243,7 @@ TEST(EightBitFloats, AreTrueUnlessZero) {
   }
 }
 
-TEST(EightBitFloats, TheirPropertiesAreThoseOfTheFormat) {
+TEST(EightBitFloats, PropertiesFollowTheFormat) {
   for (const DType t : eight_bits) {
     EXPECT_EQ(itemsize(t), 1);
     EXPECT_TRUE(is_floating(t) && is_inexact(t) && is_storage_only(t) && !is_complex(t) && !is_integer(t));

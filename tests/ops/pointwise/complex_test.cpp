@@ -420,7 +420,7 @@ TEST(ComplexParts, WritesThroughThemAreRecorded) {
   EXPECT_TRUE(gradcheck(f, {random_complex({2, 2}, 21, 0.2, 0.8).requires_grad_()}));
 }
 
-TEST(ComplexParts, RefuseWhatIsNoPair) {
+TEST(ComplexParts, RejectLastDimensionsOtherThanTwo) {
   EXPECT_THROW(imag(rand({2})), DTypeError);
   EXPECT_THROW(view_as_real(rand({2})), DTypeError);
   EXPECT_THROW(view_as_complex(rand({2, 3})), ShapeError);
@@ -443,7 +443,7 @@ TEST(ComplexParts, AtZeroHaveNoGradient) {
 
 // ---- dtypes ----
 
-TEST(ComplexTypes, AreWhatRealNumbersBecome) {
+TEST(ComplexTypes, ArePromotedFromRealNumbers) {
   EXPECT_EQ(promote(f32, c64), c64);
   EXPECT_EQ(promote(f64, c64), c128);
   EXPECT_EQ(promote(i64, c64), c64);

@@ -426,7 +426,7 @@ TEST(Exact, BoundsHaveGradients) {
   EXPECT_EQ(low.grad().item<double>(), 0);
 }
 
-TEST(Exact, DevicesGiveWhatTheCpuGives) {
+TEST(Exact, DevicesEqualTheCpu) {
   if (device_count(DeviceType::hpu) == 0) GTEST_SKIP() << "no HPU";
   const auto expect = [](const std::function<Tensor(Inputs)>& f, const std::vector<Tensor>& in) {
     std::vector<Tensor> there;

@@ -272,7 +272,7 @@ TEST(IntegerOps, AreExactForEveryPairOfNumbersAndAtTheEndsOfWiderTypes) {
   expect_integer_ops<uint64_t>();
 }
 
-TEST(IntegerOps, OfBoolAreLogicalWhateverByteIsTrue) {
+TEST(IntegerOps, OfBoolAreLogicalForAnyTrueByte) {
   uint8_t bytes[] = {0, 1, 2, 255};
   const Tensor a = from_blob(reinterpret_cast<bool*>(bytes), {4}), b = tensor({true, true, true, false});
   EXPECT_TRUE(equal(a & b, tensor({false, true, true, false})));

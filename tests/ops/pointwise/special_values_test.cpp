@@ -48,7 +48,7 @@ TEST(SpecialValues, AnyByteButZeroIsATrueBool) {
   EXPECT_EQ(index_add(x, 0, tensor({0, 0}), x.slice(0, 1, 3)).to_vector<int>(), (std::vector<int>{1, 1, 1, 1}));
 }
 
-TEST(SpecialValues, ANegativeNumberStandsForAnUnsignedOneWhereBitsCount) {
+TEST(SpecialValues, NegativeNumbersAreUnsignedBitPatterns) {
   for (const DType type : {u8, u16, u32}) {
     SCOPED_TRACE(name(type));
     const double most = static_cast<double>((uint64_t{1} << (8 * itemsize(type))) - 1);
@@ -103,7 +103,7 @@ TEST(SpecialValues, PowHasTheGradientOfItsExponentAtZero) {
   EXPECT_EQ(values(g[1])[2], -infinity);
 }
 
-TEST(SpecialValues, LogsumexpGivesFiniteElementsNoShareBesideInfinity) {
+TEST(SpecialValues, LogsumexpIgnoresFiniteElementsBesideInfinity) {
   const Tensor x = doubles({1, infinity, 2}).requires_grad_();
   const Doubles g = values(grad({logsumexp(x, 0)}, {x})[0]);
   EXPECT_EQ(g[0], 0);
@@ -123,7 +123,7 @@ TEST(SpecialValues, Expm1KeepsTheSmallestNumbers) {
   EXPECT_EQ(values(expm1(x)), values(x));
 }
 
-TEST(SpecialValues, AddmmDoesNotReadWhatItMultipliesWithZero) {
+TEST(SpecialValues, AddmmDoesNotReadOperandsWithFactorZero) {
   const Tensor input = full({2, 2}, nan, f64).requires_grad_(), a = ones({2, 3}, f64), b = ones({3, 2}, f64);
   EXPECT_EQ(values(addmm(input.detach(), a, b, 0)), (Doubles{3, 3, 3, 3}));
   const Tensor out = addmm(input, a, b, 0);

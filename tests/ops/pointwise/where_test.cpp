@@ -34,7 +34,7 @@ TEST(Where, PromotesLikeOtherOps) {
   EXPECT_EQ(where(m, int64_t{9007199254740993}, 0).to_vector<int64_t>()[0], 9007199254740993);
 }
 
-TEST(Where, NothingLeaksFromWhatWasNotChosen) {
+TEST(Where, NothingLeaksFromTheOtherBranch) {
   const Tensor a = tensor({1., double(nan)}).requires_grad_(), b = tensor({double(inf), 2.}).requires_grad_();
   const Tensor out = where(mask({1, 0}), a, b);
   EXPECT_EQ(v(out), (Numbers{1, 2}));
@@ -179,7 +179,7 @@ TEST(Clamp, GradientIsZeroOutsideAndGoesToTheBound) {
   EXPECT_EQ(v(edge.grad()), (Numbers{1, 1}));
 }
 
-TEST(Addcmul, KeepsOnlyWhatItsGradientsRead) {
+TEST(Addcmul, SavesOnlyOperandsThatGradientsRead) {
   const Tensor a = tensor({1., 2.}).requires_grad_(), b = tensor({3., 4.}), c = tensor({5., 6.});
   const Tensor out = addcmul(a, b, c);
   EXPECT_EQ(v(out), (Numbers{16, 26}));

@@ -75,7 +75,7 @@ TEST(GemmFp8Blockwise, TakesBothCodesAndStridedOperands) {
   EXPECT_EQ(values(gemm_fp8_blockwise(turned(a.q), turned(a.scale), turned(b.q), turned(b.scale), f32)), values(plain));
 }
 
-TEST(GemmFp8Blockwise, WritesIntoAndAddsToWhatIsGiven) {
+TEST(GemmFp8Blockwise, WritesAndAddsIntoTheGivenTensor) {
   manual_seed(4);
   const QuantOut a = operand(20, 256, QuantBlock::row_1x128), b = operand(30, 256, QuantBlock::tile_128x128);
   for (const DType dtype : {f32, bf16}) {
@@ -92,7 +92,7 @@ TEST(GemmFp8Blockwise, WritesIntoAndAddsToWhatIsGiven) {
   }
 }
 
-TEST(GemmFp8Blockwise, OverNoColumnsIsZeroOrLeavesWhatItAddsTo) {
+TEST(GemmFp8Blockwise, AnEmptyProductIsZeroOrLeavesTheSum) {
   const QuantOut a = quant_blockwise(zeros({3, 0}, f32)),
                  b = quant_blockwise(zeros({2, 0}, f32), QuantBlock::tile_128x128);
   expect_values(gemm_fp8_blockwise(a.q, a.scale, b.q, b.scale, f32).to(f64), {0, 0, 0, 0, 0, 0}, 0);
@@ -116,7 +116,7 @@ TEST(GemmFp8Blockwise, PassesNanOnInItsRowAndColumnAlone) {
   expect_values(gemm_fp8_blockwise(a.q, a.scale, b.q, b.scale, f32).to(f64), {nan, 200}, 0);
 }
 
-TEST(GemmFp8Blockwise, RefusesWhatItCannotMultiply) {
+TEST(GemmFp8Blockwise, RejectsInvalidOperands) {
   const QuantOut a = operand(3, 130, QuantBlock::row_1x128), b = operand(5, 130, QuantBlock::tile_128x128);
   EXPECT_THROW(gemm_fp8_blockwise(a.q, a.scale, b.q, b.scale, bf16, {.bias = zeros({5}, bf16)}), NotImplementedError);
   EXPECT_THROW(gemm_fp8_blockwise(a.q, a.scale, b.q, b.scale, f64), DTypeError);

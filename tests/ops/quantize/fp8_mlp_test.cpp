@@ -58,7 +58,7 @@ TEST(FusedFp8Mlp, IsCloseToTheMlpOfDequantisedWeights) {
   }
 }
 
-TEST(FusedFp8Mlp, WhatEightBitsHoldIsExact) {
+TEST(FusedFp8Mlp, ValuesOfEightBitsAreExact) {
   // The case of fused_mlp's specification with a silu; only its rounding differs.
   const Tensor one = ones({}), eye2 = eye(2).to(DType::f8_e4m3fn);
   const Quantized gate{eye2, one}, up{tensor({1.0F, 1.0F, 1.0F, -1.0F}).reshape({2, 2}).to(DType::f8_e4m3fn), one};
@@ -120,7 +120,7 @@ TEST(FusedFp8Mlp, ZerosNoRowsAndNumbersThatAreNone) {
   for (const double v : values(fused_fp8_mlp(tiny, gate, up, down))) EXPECT_TRUE(std::isfinite(v));
 }
 
-TEST(FusedFp8Mlp, RefusesWhatDoesNotFit) {
+TEST(FusedFp8Mlp, RejectsInvalidArguments) {
   const Weights w = some_weights(6, 4, 3);
   const Quantized gate = coded(w.gate), up = coded(w.up), down = coded(w.down);
   const Tensor x = zeros({2, 6});

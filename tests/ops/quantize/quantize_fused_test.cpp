@@ -38,7 +38,7 @@ TEST(FusedActDequant, EqualsDequantBlockwise) {
   EXPECT_THROW(fused_act_dequant(q.q, q.scale.narrow(1, 0, 2)), ShapeError);
 }
 
-TEST(FusedTransposeSplitQuant, GivesTheCodesOfTheSpecification) {
+TEST(FusedTransposeSplitQuant, CodesFollowTheSpecification) {
   const Tensor x = arange(1, 129, 1, f32).reshape({128, 1}).to(bf16);
   const QuantizedSplits free = fused_transpose_split_quant(x, {}, Sizes{128}, false);
   const Codes q = codes(free.out[0]);

@@ -44,7 +44,7 @@ TEST(QuantBlockwise, ScalesByTheRuleOfTheSpecification) {
   EXPECT_EQ(scale_of(500, true, 7), .5);
 }
 
-TEST(QuantBlockwise, GivesTheCodesOfTheSpecification) {
+TEST(QuantBlockwise, CodesFollowTheSpecification) {
   const Tensor x = tensor({{.5, -3., 1., .01}}).to(f32);
   const QuantOut free = quant_blockwise(x, QuantBlock::row_1x128, {.pow2 = false});
   EXPECT_EQ(codes(free.q), (Codes{0x69, 0xfe, 0x71, 0x3c}));
@@ -166,7 +166,7 @@ TEST(QuantBlockwise, ComesBackWithinAnEighthOfAnElementsBinadeOrHalfASubnormalSt
   }
 }
 
-TEST(QuantBlockwise, RefusesWhatItCannotQuantise) {
+TEST(QuantBlockwise, RejectsInvalidOperands) {
   const Tensor x = zeros({2, 3}, f32);
   EXPECT_THROW(quant_blockwise(zeros({3}, f32)), ShapeError);
   EXPECT_THROW(quant_blockwise(zeros({2, 3}, f64)), DTypeError);

@@ -103,7 +103,7 @@ TEST(QuantizeWeight, RefusesFormatsAndWeightsThatAreNone) {
   EXPECT_THROW(quantize_weight(tensor({{infinity}})), ValueError);
 }
 
-TEST(QuantizedLinear, EqualsTheProductWithWhatTheCodesStandFor) {
+TEST(QuantizedLinear, EqualsTheProductWithTheDecodedWeight) {
   manual_seed(2);
   for (const int64_t m : {1, 2, 3, 4, 5, 8, 9, 40}) {
     for (const auto& [n, k] :
@@ -179,7 +179,7 @@ TEST(QuantizedLinear, GivesTheSameBitsForEveryNumberOfRows) {
   }
 }
 
-TEST(QuantizedLinear, RefusesWhatDoesNotFit) {
+TEST(QuantizedLinear, RejectsInvalidArguments) {
   const QuantizedWeight q = quantize_weight(zeros({3, 10}, f32));
   const Tensor x = zeros({2, 10}, f32);
   EXPECT_THROW(quantized_linear(zeros({2, 9}, f32), q.codes, q.scale), ShapeError);

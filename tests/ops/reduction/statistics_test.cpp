@@ -98,7 +98,7 @@ TEST(Cumprod, HasAnExactGradientAtZeros) {
   EXPECT_THROW(cumprod(zeros({2}), 0, boolean), DTypeError);
 }
 
-TEST(Cummax, TellsTheLastOfEqualElementsAndKeepsNaN) {
+TEST(Cummax, ReturnsTheLastOfEqualElementsAndKeepsNaN) {
   const auto [values, places] = cummax(doubles({1, 3, 3, nan, 5, nan}), 0);
   expect_values(values, {1, 3, 3, nan, nan, nan});
   expect_values(places, {0, 1, 2, 3, 3, 5});

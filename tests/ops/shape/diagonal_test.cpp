@@ -68,7 +68,7 @@ TEST(Triangle, InPlace) {
   EXPECT_THROW(tril_(leaf({2, 2})), AutogradError);
 }
 
-TEST(TriangleIndices, AreThoseThatTheTriangleKeeps) {
+TEST(TriangleIndices, EqualTheTrianglesElements) {
   for (const int64_t rows : {0, 1, 3, 5}) {
     for (const int64_t columns : {0, 1, 2, 4}) {
       for (int64_t k = -6; k <= 6; ++k) {

@@ -51,7 +51,7 @@ TEST(Pad, RepeatingModes) {
   }
 }
 
-TEST(Pad, GradientsAddWhatWasRepeated) {
+TEST(Pad, GradientsOfRepeatedElementsAdd) {
   for (const Padding mode : repeating) {
     expect_gradients([&](Inputs in) { return square(pad(in[0], {2, -1, -1, 1}, mode)); }, {leaf({1, 3, 4})});
   }
