@@ -196,16 +196,33 @@ PyObject* write_in_place(const Function& f, Bound& bound, Location where) {
   return write_back(target, std::get<Tensor>(result), f.record->name, where);
 }
 
+// A target of another shape is resized, and one of another dtype gets the result converted, as PyTorch does.
 void write_out(const Function& f, const Tensor& out, const Tensor& result, Location where) {
-  const auto describe = [](const Tensor& t) { return std::string(name(t.dtype())) + " " + t.shape().text(); };
-  if (out.shape() != result.shape() || out.dtype() != result.dtype()) {
-    throw_error(PyExc_ValueError, std::string(f.record->name) + "(): argument 'out' is " + describe(out) +
-                                      ", the result " + describe(result));
-  }
   if (out.requires_grad() || result.requires_grad()) {
     throw_error(PyExc_ValueError, std::string(f.record->name) + "(): argument 'out' is not for recorded calls");
   }
+  const CallScope call(f.record->name, where);
+  check_target_dtype(result.dtype(), out);
+  if (out.shape() != result.shape()) {
+    if (out.numel() != 0) {
+      const std::string text = std::string(f.record->name) + "(): argument 'out' of shape " + out.shape().text() +
+                               " is resized to the result's " + result.shape().text() + ": pass an empty tensor";
+      if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 1) < 0) throw PythonError();
+    }
+    out.resize_(result.shape(), where);
+  }
   out.copy_(result, where);
+}
+
+// False where `out` has another shape or dtype than the result, which is then computed apart.
+bool ran_into_target(const Function& f, Bound& bound) {
+  try {
+    run(f, f.record->out, bound, &tensor_of(bound.out));
+    return true;
+  } catch (const ShapeError&) {
+  } catch (const DTypeError&) {
+  }
+  return false;
 }
 
 // The results in the tensors that `out` names: one, or a sequence of as many.
@@ -256,8 +273,7 @@ PyObject* call_general(OpObject* self, PyObject* const* arguments, size_t count,
     throw_type_error(std::string(f.record->name) + "(): argument 'out': expected a Tensor, got " +
                      type_name(bound.out));
   }
-  if (writes && is_tensor(bound.out) && f.record->out.run != nullptr) {
-    run(f, f.record->out, bound, &tensor_of(bound.out));
+  if (writes && is_tensor(bound.out) && f.record->out.run != nullptr && ran_into_target(f, bound)) {
     return Py_NewRef(bound.out);
   }
   Value result = run(f, f.record->function, bound);

@@ -1,8 +1,10 @@
 """Special functions that are computed in float64 and rounded once; integers give the default dtype."""
 
+import warnings
+
 from weft import _core, _functions
 from weft._core import Tensor, _ops
-from weft.errors import DTypeError, ValueError
+from weft.errors import DTypeError
 
 
 def _dtype_of(name, *operands):
@@ -16,9 +18,13 @@ def _finished(name, result, dtype, out):
     result = result.to(dtype)
     if out is None:
         return result
-    if out.dtype is not dtype or out.shape != result.shape:
-        raise ValueError(f"{name}(): argument 'out' is {out.dtype.name} {list(out.shape)}, the result {dtype.name} "
-                         f"{list(result.shape)}")
+    if not _functions.can_cast(dtype, out.dtype):
+        raise DTypeError(f"{name}(): argument 'out' is {out.dtype.name}, the result {dtype.name}")
+    if out.shape != result.shape:
+        if out.numel():
+            warnings.warn(f"{name}(): argument 'out' of shape {list(out.shape)} is resized to the result's "
+                          f"{list(result.shape)}: pass an empty tensor", stacklevel=3)
+        out.resize_(result.shape)
     return out.copy_(result)
 
 

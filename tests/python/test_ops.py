@@ -104,8 +104,8 @@ def test_keywords_follow_pytorch():
     assert weft.nn.functional.gelu is weft.gelu
     out = weft.empty(2)
     assert weft.add(a, b, out=out) is out and out.tolist() == [11, 22]
-    with pytest.raises(ValueError, match="out"):
-        weft.add(a, b, out=weft.empty(3))
+    with pytest.warns(UserWarning, match="resized"):
+        assert weft.add(a, b, out=weft.empty(3)).tolist() == [11, 22]
     with pytest.raises(ValueError, match="rounding_mode"):
         weft.div(a, b, rounding_mode="up")
 
@@ -241,3 +241,19 @@ def test_values_and_gradients_are_pytorchs(name, rng):
         got.sum().backward()
         want.sum().backward()
         np.testing.assert_allclose(x.grad.numpy(), t.grad.numpy(), rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("name", ("add", "sin", "matmul", "cumsum", "sum", "cat"))
+def test_out_is_resized_and_gets_the_result_converted(name):
+    x = weft.arange(4.0).reshape(2, 2)
+    arguments = {"add": (x, x), "sin": (x,), "matmul": (x, x), "cumsum": (x, 0), "sum": (x, 0), "cat": ([x, x],)}[name]
+    function = getattr(weft, name)
+    expected = function(*arguments)
+    for dtype in (weft.float32, weft.float64, weft.complex64):
+        out = weft.empty(0, dtype=dtype)
+        assert function(*arguments, out=out) is out and weft.equal(out, expected.to(dtype)) and out.dtype is dtype
+    with pytest.warns(UserWarning, match="resized"):
+        function(*arguments, out=weft.empty(5, 5))
+    with pytest.raises(RuntimeError, match=name):
+        function(*arguments, out=weft.empty(0, dtype=weft.int64))
+    assert weft.arange(3, out=weft.empty(0)).dtype is weft.float32

@@ -200,5 +200,5 @@ def test_special_functions_at_infinity():
         for wrong, kind in (("a", TypeError), (t([1j]), TypeError)):
             with pytest.raises(kind, match=f"{name}.*"):
                 getattr(weft.special, name)(wrong)
-        with pytest.raises(ValueError, match=f"{name}.*'out'"):
-            getattr(weft.special, name)(weft.ones(2), out=weft.empty(3))
+        with pytest.raises(RuntimeError, match=name):
+            getattr(weft.special, name)(weft.ones(2), out=weft.empty(2, dtype=weft.int64))
