@@ -19,7 +19,7 @@ void expect_near(const Tensor& found, const Tensor& wanted) {
   for (size_t i = 0; i < a.size(); ++i) EXPECT_LE(std::abs(a[i] - e[i]), 1e-5 * std::max(1.0, std::abs(e[i]))) << i;
 }
 
-DEVICE_TEST(ComplexArithmeticIsThatOfTheCpu) {
+DEVICE_TEST(ComplexArithmeticEqualsTheCpus) {
   const Tensor x = random_complex({5, 4}), y = random_complex({4}), a = x.to(on), b = y.to(on);
   expect_near(a + b, x + y);
   expect_near(a - b, x - y);
@@ -72,7 +72,7 @@ DEVICE_TEST(ComplexElementsMoveAsTheyDoOnTheCpu) {
   expect_near(leaf.grad(), same.grad());
 }
 
-DEVICE_TEST(FourierTransformsAreThoseOfTheCpu) {
+DEVICE_TEST(FourierTransformsEqualTheCpus) {
   const Tensor x = random_complex({3, 12}), a = x.to(on);
   expect_near(fft::fft(a), fft::fft(x));
   expect_near(fft::rfft(real(a)), fft::rfft(real(x)));

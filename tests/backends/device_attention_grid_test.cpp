@@ -223,7 +223,7 @@ void expect_packed(Device on) {
   }
 }
 TEST(Cpu, PackedAttentionEqualsAttentionPerSequence) { expect_packed(Device()); }
-DEVICE_TEST(PackedAttentionIsThatOfEachSequence) { expect_packed(on); }
+DEVICE_TEST(PackedAttentionEqualsAttentionPerSequence) { expect_packed(on); }
 
 // ---- caches ---------------------------------------------------------------------------------------------------------
 
@@ -274,8 +274,8 @@ void expect_decoding(Device on) {
     }
   }
 }
-TEST(Cpu, DecodingWithACacheGivesTheRowsOfOneCall) { expect_decoding(Device()); }
-DEVICE_TEST(DecodingWithACacheGivesTheRowsOfOneCall) { expect_decoding(on); }
+TEST(Cpu, DecodingWithACacheEqualsTheRowsOfOneCall) { expect_decoding(Device()); }
+DEVICE_TEST(DecodingWithACacheEqualsTheRowsOfOneCall) { expect_decoding(on); }
 
 void expect_ragged(Device on) {
   const NoGradGuard unrecorded;

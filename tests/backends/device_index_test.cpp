@@ -333,7 +333,7 @@ DEVICE_TEST(BadIndicesLeaveTheRestAsTheyShould) {
 
 // ---- by masks -------------------------------------------------------------------------------------------------------
 
-DEVICE_TEST(CountsAndListsWhatIsNotZero) {
+DEVICE_TEST(CountsAndListsNonZeroElements) {
   for (const DType t : stored) {
     SCOPED_TRACE(name(t));
     for (const Dims& shape : {Dims{}, Dims{0, 3}, Dims{1}, Dims{7, 3, 5}, Dims{10001}}) {

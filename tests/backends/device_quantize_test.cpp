@@ -69,7 +69,7 @@ DEVICE_TEST(QuantizesBlocksOfAllKindsAndRaggedSizes) {
   }
 }
 
-DEVICE_TEST(QuantizesAnyLayoutAndWhatHasNoNumbers) {
+DEVICE_TEST(QuantizesAnyLayoutAndEmptyTensors) {
   const Tensor x = wide_range({140, 150}, f32), there = x.to(on);
   const QuantOptions both{.also_transposed = true};
   expect_quantized(on, x, both);
@@ -166,7 +166,7 @@ void expect_product(const Tensor& came, const Tensor& a, const Tensor& b, const 
   ASSERT_TRUE(all(abs(y - expected) <= bound).item<bool>());
 }
 
-DEVICE_TEST(ProductsWithIntegersEqualThoseWithWhatTheyStandFor) {
+DEVICE_TEST(ProductsWithIntegersEqualThoseWithDecodedWeights) {
   for (const auto& [m, n, k] : std::vector<std::array<int64_t, 3>>{{1, 5, 1},
                                                                    {1, 130, 256},
                                                                    {3, 34, 97},
@@ -220,7 +220,7 @@ DEVICE_TEST(ProductsWithIntegersReadNoMoreThanTheirOperands) {
                ones({2, 3}));
 }
 
-DEVICE_TEST(ProductsOf8BitFloatsEqualThoseWithWhatTheyStandFor) {
+DEVICE_TEST(ProductsOf8BitFloatsEqualThoseOfDecodedOnes) {
   for (const auto& [m, n, k] : std::vector<std::array<int64_t, 3>>{
            {1, 3, 128}, {2, 130, 512}, {3, 6, 130}, {9, 40, 257}, {33, 65, 384}, {130, 33, 129}}) {
     for (const DType code : code_types) {

@@ -152,7 +152,7 @@ DEVICE_TEST(KeepsToALimit) {
   EXPECT_EQ(zeros({1 << 20}, {f32, on}).numel(), 1 << 20);
 }
 
-DEVICE_TEST(RunsOutWithATypedErrorAndGoesOn) {
+DEVICE_TEST(ExhaustionRaisesAndTheDeviceStaysUsable) {
   const int64_t too_much = static_cast<int64_t>(memory_stats(on).total) + 1;
   EXPECT_THROW(empty({too_much}, {u8, on}), OutOfMemoryError);
   expect_equal(ones({10}, {f32, on}) * 2.0, ones({10}) * 2.0);

@@ -96,7 +96,7 @@ std::string out_of_memory_text(const std::function<void()>& call) {
   return "no OutOfMemoryError";
 }
 
-DEVICE_TEST(OutOfMemoryTellsWhatFillsTheMemory) {
+DEVICE_TEST(OutOfMemoryErrorsListTheLargestTensors) {
   const Tensor large = ones({3 * mebibyte}, {u8, on}), larger = large.to(i16), small = zeros({100}, {u8, on});
   synchronize(on);
   set_memory_limit(on, memory_stats(on).allocated + static_cast<size_t>(mebibyte));
@@ -126,7 +126,7 @@ DEVICE_TEST(OutOfMemoryInBackwardLeavesTapeAndGradients) {
   expect_near(x.grad().slice(0, 0, 3), full({3}, 1 + 3 * std::exp(2.0), f32));
 }
 
-DEVICE_TEST(WhatIsCachedIsGivenBackBeforeMemoryIsSaidToBeOut) {
+DEVICE_TEST(ReleasesCachedMemoryBeforeRaisingOutOfMemory) {
   const auto total = static_cast<int64_t>(memory_stats(on).total);
   if (total > 256 * mebibyte) GTEST_SKIP() << "the device has too much memory for this";
   for (const int64_t parts : {2, 3, 5}) {  // blocks of each size are cached when the next size is asked for
@@ -168,7 +168,7 @@ int refused(F&& call) {
   return 1;
 }
 
-DEVICE_TEST(AChildOfForkIsToldAndComputesOnTheCpu) {
+DEVICE_TEST(AForkedChildRaisesAndComputesOnTheCpu) {
   SKIP_WHERE_LOCKS_OUTLIVE_FORK();
   Tensor x = ones({1000}, {f32, on}) + 1.0;
   auto side = std::make_unique<Stream>(on);

@@ -137,7 +137,7 @@ DEVICE_TEST(CallsOfTwoStreamsDoNotWaitForEachOthersTurn) {
   EXPECT_TRUE(ran);
 }
 
-DEVICE_TEST(WhatAFunctionThrowsIsRaisedByTheNextWait) {
+DEVICE_TEST(ExceptionsOfFunctionsAreRaisedByTheNextWait) {
   const Stream stream(on);
   stream.call([] { throw std::runtime_error("from the host"); });
   EXPECT_THROW(stream.synchronize(), std::runtime_error);

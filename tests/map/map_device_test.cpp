@@ -146,7 +146,7 @@ DEVICE_TEST(MapsByTheKernelOfARow) {
   }
 }
 
-DEVICE_TEST(MapsWhatBroadcastsAndIsPromoted) {
+DEVICE_TEST(MapsBroadcastAndPromotedOperands) {
   const Tensor column = rand({3, 1}), row = randint(1, 9, {4}), x = rand({4, 3}).t(), y = rand({1}).to(f16);
   const auto product = [](auto a, auto b) { return a * b; };
   expect_the_cpus(on, product, column, row);
@@ -174,7 +174,7 @@ DEVICE_TEST(MapsByOneKernelForwardAndOneBack) {
   EXPECT_THAT(seen.names, ::testing::Contains("unary_gradient"));
 }
 
-DEVICE_TEST(SaysWhatCanBeDoneWithOtherFunctions) {
+DEVICE_TEST(UnsupportedFunctionsRaiseWithARemedy) {
   const Tensor x = rand({2, 3}).to(on);
   std::string words;
   try {
