@@ -144,6 +144,11 @@ nb::object apply(nb::handle cls, nb::handle context, nb::tuple arguments) {
 
 }  // namespace
 
-void bind_function(nb::module_& m) { m.def("_apply_function", apply); }
+void bind_hand_over(nb::module_& m);  // hand_over.cpp
+
+void bind_function(nb::module_& m) {
+  m.def("_apply_function", apply);
+  bind_hand_over(m);
+}
 
 }  // namespace weft::python

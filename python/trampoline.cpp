@@ -427,42 +427,6 @@ std::unique_ptr<Function> make_function(const OpRecord& record);
   self->version = version;
 }
 
-// An argument of a class that computes ops itself, as PyTorch's __torch_function__ does: nullptr where there is none.
-[[gnu::noinline, gnu::cold]] PyObject* hand_over(PyObject* op, PyObject* const* arguments, size_t count,
-                                                 PyObject* keywords) {
-  static PyObject* const name = PyUnicode_InternFromString("__weft_function__");
-  const size_t named = keywords != nullptr ? static_cast<size_t>(PyTuple_GET_SIZE(keywords)) : 0;
-  const auto handler_of = [](PyObject* object) -> PyObject* {
-    if (is_tensor(object)) return nullptr;
-    PyObject* const found = _PyType_Lookup(Py_TYPE(object), name);
-    return found;
-  };
-  PyObject *handler = nullptr, *type = nullptr, *value = nullptr, *trace = nullptr;
-  PyErr_Fetch(&type, &value, &trace);
-  for (size_t i = 0; i < count + named && handler == nullptr; ++i) {
-    handler = handler_of(arguments[i]);
-    if (handler != nullptr || (!PyList_Check(arguments[i]) && !PyTuple_Check(arguments[i]))) continue;
-    const Py_ssize_t length = PySequence_Fast_GET_SIZE(arguments[i]);
-    for (Py_ssize_t k = 0; k < length && handler == nullptr; ++k) {
-      handler = handler_of(PySequence_Fast_GET_ITEM(arguments[i], k));
-    }
-  }
-  if (handler == nullptr) {
-    PyErr_Restore(type, value, trace);
-    return nullptr;
-  }
-  for (PyObject* part : {type, value, trace}) Py_XDECREF(part);
-  const Ref positional(PyTuple_New(static_cast<Py_ssize_t>(count)));
-  for (size_t i = 0; i < count; ++i)
-    PyTuple_SET_ITEM(positional.get(), static_cast<Py_ssize_t>(i), Py_NewRef(arguments[i]));
-  const Ref rest(PyDict_New());
-  for (size_t k = 0; k < named; ++k) {
-    if (PyDict_SetItem(rest.get(), PyTuple_GET_ITEM(keywords, static_cast<Py_ssize_t>(k)), arguments[count + k]) != 0)
-      return nullptr;
-  }
-  return PyObject_CallFunctionObjArgs(handler, op, positional.get(), rest.get(), nullptr);
-}
-
 PyObject* op_call_tensors(PyObject* callable, PyObject* const* arguments, size_t flags, PyObject* keywords) {
   return guarded<PyObject*>(nullptr, [&] {
     auto* self = reinterpret_cast<OpObject*>(callable);
@@ -475,6 +439,11 @@ PyObject* op_call_tensors(PyObject* callable, PyObject* const* arguments, size_t
 }
 
 PyObject* op_call(PyObject* callable, PyObject* const* arguments, size_t flags, PyObject* keywords) {
+  if (WEFT_UNLIKELY(subclasses_compute.load(MemoryOrder::relaxed))) {
+    const auto count = static_cast<size_t>(PyVectorcall_NARGS(flags));
+    PyObject* const result = hand_over(callable, arguments, count, keywords);
+    if (result != nullptr || PyErr_Occurred() != nullptr) return result;
+  }
   PyObject* const result = op_call_tensors(callable, arguments, flags, keywords);
   if (WEFT_LIKELY(result != nullptr) || !PyErr_ExceptionMatches(PyExc_TypeError)) return result;
   return hand_over(callable, arguments, static_cast<size_t>(PyVectorcall_NARGS(flags)), keywords);

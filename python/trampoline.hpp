@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "convert.hpp"
+#include "../tensor/atomic.hpp"
 
 namespace weft::python {
 
@@ -25,5 +26,11 @@ void add_ops(PyObject* module);
 /// The object of the op that calls by this name get now, registered ones included, as a new reference; None where there
 /// is none. It follows overrides.
 PyObject* find_op_object(const char* name);
+
+/// Whether there are subclasses of Tensor that compute ops themselves.
+extern Atomic<bool> subclasses_compute;
+/// Calls __weft_function__(op, arguments, keywords) of the first argument whose class has one, for tensors while
+/// subclasses compute. Null where there is none, with the error that was set before.
+PyObject* hand_over(PyObject* op, PyObject* const* arguments, size_t count, PyObject* keywords);
 
 }  // namespace weft::python
