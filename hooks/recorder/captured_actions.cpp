@@ -99,7 +99,7 @@ class HeldRecordings final : public HeldMemory {
     const auto* const data = static_cast<const char*>(storage.data);
     if (data == nullptr) return;
     const std::lock_guard lock(mutex_);
-    for (StepRecording* recording : recordings_) {
+    for (CapturedActions* recording : recordings_) {
       if (overlaps(recording->others_, data, data + storage.bytes)) {
         recording->stale_.store(true, MemoryOrder::release);
       }
