@@ -369,6 +369,22 @@ TEST(OwnMemory, CapturedStepsAreRecordedAgain) {
   for (int i = 0; i < 5; ++i) EXPECT_EQ(step(ones({3})).item<float>(), 6);
 }
 
+TEST(OwnMemory, StepsThatChangeATensorItselfAreNotCaptured) {
+  const Tensor state = ones({2, 3});
+  auto turning = capture([&](const Tensor& x) {
+    state.t_();
+    return x * 2;
+  });
+  turning(ones({1}));  // eager
+  EXPECT_THROW(turning(ones({1})), NotImplementedError);
+  auto moving = capture([&](const Tensor& x) {
+    state.set_data(zeros({2}));
+    return x * 2;
+  });
+  moving(ones({1}));
+  EXPECT_THROW(moving(ones({1})), NotImplementedError);
+}
+
 struct SumOfGiven : autograd::Function<SumOfGiven> {
   static std::vector<Tensor> forward(Context& context, const Tensor& x) {
     context.set_materialize_grads(false);
