@@ -42,6 +42,7 @@ struct OptionFacts {
   int printed_at = -1;
   /// Its index in the signature in Python, unless that is in the order of the config.
   int python_index = -1;
+  bool is_keyword_only = false;  ///< in Python
   /// Printed as a tuple of this many numbers, unless 0.
   int tuple_size = 0;
   /// The option that gives the value if this one is none.
@@ -325,6 +326,7 @@ class LayerList {
   void add() {
     (add_one<L>(), ...);
   }
+  void add(LayerInfo layer) { all_.push_back(std::move(layer)); }
   const LayerInfo* find(std::string_view name) const;
   const std::vector<LayerInfo>& all() const { return all_; }
 
@@ -360,6 +362,7 @@ void describe_convolutions(LayerList& list);
 void describe_distances(LayerList& list);
 void describe_dropouts(LayerList& list);
 void describe_layers(LayerList& list);
+void describe_losses(LayerList& list);
 void describe_multihead_attention(LayerList& list);
 void describe_norms(LayerList& list);
 void describe_paddings(LayerList& list);

@@ -58,6 +58,7 @@ const LayerList& detail::described_layers() {
     describe_rearrangements(all);
     describe_distances(all);
     describe_norms(all);
+    describe_losses(all);
     describe_layers(all);
     describe_bilinear(all);
     describe_convolutions(all);

@@ -4,8 +4,7 @@
 #include <type_traits>
 
 #include "../ops/create.hpp"
-#include "layer-inl.hpp"
-#include "registry-inl.hpp"
+#include "description-inl.hpp"
 #include "../tensor/expect-inl.hpp"
 
 namespace weft::nn {
@@ -14,7 +13,7 @@ namespace {
 
 /// Calls `visit(name, value)` for each option that the struct has.
 template <class Options, class Visitor>
-void each_option(Options& o, Visitor&& visit) {
+void each_option(Options&& o, Visitor&& visit) {
   if constexpr (requires { o.weight; }) visit("weight", o.weight);
   if constexpr (requires { o.pos_weight; }) visit("pos_weight", o.pos_weight);
   if constexpr (requires { o.ignore_index; }) visit("ignore_index", o.ignore_index);
@@ -54,12 +53,26 @@ void read_option(const Config& config, const char* name, T& value) {
 }
 
 template <class L, class Options>
-void add_loss(ModuleRegistry& registry, const char* type) {
-  registry.add<L>(type, [](const Config& config) {
-    Options options;
-    each_option(options, [&](const char* name, auto& value) { read_option(config, name, value); });
-    return L(options);
+AnyModule make_loss(const Config& config, Location where) {
+  Options options;
+  each_option(options, [&](const char* name, auto& value) { read_option(config, name, value); });
+  return AnyModule::wrap(L(options, where));
+}
+
+/// In Python the options in `positional` may be given by position.
+template <class L, class Options>
+void add_loss(LayerList& list, const char* name, const char* function,
+              const std::vector<std::string_view>& positional = {}) {
+  LayerInfo loss{name, function, {}, make_loss<L, Options>, TypeId::of<L>()};
+  each_option(Options(), [&]<class T>(const char* option, const T& value) {
+    OptionFacts facts{option};
+    if constexpr (std::is_enum_v<T>) facts.choices = reductions;
+    const auto at = std::ranges::find(positional, option);
+    facts.is_keyword_only = at == positional.end();
+    if (!facts.is_keyword_only) facts.python_index = static_cast<int>(at - positional.begin());
+    loss.options.push_back({facts, kind_of_option<T>(), attribute_of(value), OptionRole::member, false, true});
   });
+  list.add(std::move(loss));
 }
 
 void check_option(bool allowed, const std::string& layer, const char* name, double value, const char* expected,
@@ -121,27 +134,31 @@ template Config loss_config(const MultiMarginOptions&, const std::string&, Locat
 template Config loss_config(const TripletOptions&, const std::string&, Location);
 template Config loss_config(const CtcOptions&, const std::string&, Location);
 
-void add_losses(ModuleRegistry& registry) {
-  add_loss<CrossEntropyLoss, CrossEntropyOptions>(registry, "CrossEntropyLoss");
-  add_loss<NLLLoss, NllOptions>(registry, "NLLLoss");
-  add_loss<MSELoss, LossOptions>(registry, "MSELoss");
-  add_loss<L1Loss, LossOptions>(registry, "L1Loss");
-  add_loss<HuberLoss, HuberOptions>(registry, "HuberLoss");
-  add_loss<SmoothL1Loss, SmoothL1Options>(registry, "SmoothL1Loss");
-  add_loss<BCEWithLogitsLoss, BinaryCrossEntropyOptions>(registry, "BCEWithLogitsLoss");
-  add_loss<BCELoss, PlainBinaryOptions>(registry, "BCELoss");
-  add_loss<KLDivLoss, KlOptions>(registry, "KLDivLoss");
-  add_loss<GaussianNLLLoss, GaussianNllOptions>(registry, "GaussianNLLLoss");
-  add_loss<PoissonNLLLoss, PoissonNllOptions>(registry, "PoissonNLLLoss");
-  add_loss<CosineEmbeddingLoss, MarginOptions>(registry, "CosineEmbeddingLoss");
-  add_loss<HingeEmbeddingLoss, HingeOptions>(registry, "HingeEmbeddingLoss");
-  add_loss<MarginRankingLoss, MarginOptions>(registry, "MarginRankingLoss");
-  add_loss<SoftMarginLoss, LossOptions>(registry, "SoftMarginLoss");
-  add_loss<MultiMarginLoss, MultiMarginOptions>(registry, "MultiMarginLoss");
-  add_loss<MultiLabelMarginLoss, LossOptions>(registry, "MultiLabelMarginLoss");
-  add_loss<MultiLabelSoftMarginLoss, PlainBinaryOptions>(registry, "MultiLabelSoftMarginLoss");
-  add_loss<TripletMarginLoss, TripletOptions>(registry, "TripletMarginLoss");
-  add_loss<CTCLoss, CtcOptions>(registry, "CTCLoss");
+void describe_losses(LayerList& list) {
+  add_loss<CrossEntropyLoss, CrossEntropyOptions>(list, "CrossEntropyLoss", "cross_entropy", {"weight"});
+  add_loss<NLLLoss, NllOptions>(list, "NLLLoss", "nll_loss", {"weight"});
+  add_loss<MSELoss, LossOptions>(list, "MSELoss", "mse_loss");
+  add_loss<L1Loss, LossOptions>(list, "L1Loss", "l1_loss");
+  add_loss<HuberLoss, HuberOptions>(list, "HuberLoss", "huber_loss");
+  add_loss<SmoothL1Loss, SmoothL1Options>(list, "SmoothL1Loss", "smooth_l1_loss");
+  add_loss<BCEWithLogitsLoss, BinaryCrossEntropyOptions>(list, "BCEWithLogitsLoss", "binary_cross_entropy_with_logits",
+                                                         {"weight"});
+  add_loss<BCELoss, PlainBinaryOptions>(list, "BCELoss", "binary_cross_entropy", {"weight"});
+  add_loss<KLDivLoss, KlOptions>(list, "KLDivLoss", "kl_div");
+  add_loss<GaussianNLLLoss, GaussianNllOptions>(list, "GaussianNLLLoss", "gaussian_nll_loss");
+  add_loss<PoissonNLLLoss, PoissonNllOptions>(list, "PoissonNLLLoss", "poisson_nll_loss", {"log_input", "full"});
+  add_loss<CosineEmbeddingLoss, MarginOptions>(list, "CosineEmbeddingLoss", "cosine_embedding_loss", {"margin"});
+  add_loss<HingeEmbeddingLoss, HingeOptions>(list, "HingeEmbeddingLoss", "hinge_embedding_loss", {"margin"});
+  add_loss<MarginRankingLoss, MarginOptions>(list, "MarginRankingLoss", "margin_ranking_loss", {"margin"});
+  add_loss<SoftMarginLoss, LossOptions>(list, "SoftMarginLoss", "soft_margin_loss");
+  add_loss<MultiMarginLoss, MultiMarginOptions>(list, "MultiMarginLoss", "multi_margin_loss",
+                                                {"p", "margin", "weight"});
+  add_loss<MultiLabelMarginLoss, LossOptions>(list, "MultiLabelMarginLoss", "multilabel_margin_loss");
+  add_loss<MultiLabelSoftMarginLoss, PlainBinaryOptions>(list, "MultiLabelSoftMarginLoss",
+                                                         "multilabel_soft_margin_loss", {"weight"});
+  add_loss<TripletMarginLoss, TripletOptions>(list, "TripletMarginLoss", "triplet_margin_loss",
+                                              {"margin", "p", "eps", "swap"});
+  add_loss<CTCLoss, CtcOptions>(list, "CTCLoss", "ctc_loss", {"blank"});
 }
 
 }  // namespace detail

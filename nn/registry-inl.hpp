@@ -6,6 +6,5 @@
 namespace weft::nn::detail {
 
 void add_layers(ModuleRegistry& registry);
-void add_losses(ModuleRegistry& registry);
 
 }  // namespace weft::nn::detail

@@ -58,7 +58,6 @@ const ModuleRegistry& ModuleRegistry::standard() {
       all.add_maker(layer.name, make, layer.type, 1, Location::none());
     }
     detail::add_layers(all);
-    detail::add_losses(all);
     return all;
   }();
   return registry;

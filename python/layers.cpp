@@ -44,6 +44,7 @@ nb::list options_of(const nn::LayerInfo& layer) {
     described["none_in_python"] = facts.is_none_in_python;
     described["bare"] = facts.is_bare;
     described["hidden"] = facts.is_hidden;
+    described["keyword_only"] = facts.is_keyword_only;
     described["tuple_size"] = facts.tuple_size;
     described["or_as"] = facts.otherwise;
     if (facts.python_index < 0) options.append(described);

@@ -11,8 +11,7 @@ from weft.nn.module import Module
 _Sizes, _Numbers = int | tuple[int, ...] | list[int], float | tuple[float, ...] | list[float]
 _python = 3  # of OptionRole
 _types = bool, int, float, str, _Sizes, _Numbers, _core.Tensor, _Sizes | str  # in the order of OptionInfo::Kind
-_device_and_dtype = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None)
-                     for name in ("device", "dtype")]
+_BY_POSITION, _BY_KEYWORD = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
 
 
 def _each(value, count):
@@ -27,7 +26,8 @@ def _parameter(option):
         default = inspect.Parameter.empty
     kind = _types[option["kind"]]
     kind = kind | None if default is None or option["may_be_none"] else kind
-    return inspect.Parameter(option["name"], inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=kind, default=default)
+    return inspect.Parameter(option["name"], _BY_KEYWORD if option["keyword_only"] else _BY_POSITION, annotation=kind,
+                             default=default)
 
 
 class _Described(Module):
@@ -35,25 +35,26 @@ class _Described(Module):
 
     description, function = "", None
     options: dict[str, dict] = {}
-    has_tensors = False  # and so the arguments device and dtype
+    arguments: list[inspect.Parameter] = []  # of the constructor, behind the options
+    adjusted: list[tuple] = []  # options with another's value if None, or kept as tuples of some size
 
     def _set_options(self, **options):
         Module.__init__(self, _core._described_layer(self.description, self._checked(options)))
-        for name, value in options.items():
-            option = self.options[name]
-            if value is None and option["or_as"] is not None:
-                value = options[option["or_as"]]
-            if option["tuple_size"] and not isinstance(value, str):
-                value = _each(value, option["tuple_size"])
-            if self._state.kind_of(name) is None:  # and so no tensor, as `bias`
-                setattr(self, name, value)
+        given = dict(options)
+        for name, other, size in self.adjusted:
+            value = given[other] if options[name] is None and other is not None else options[name]
+            options[name] = _each(value, size) if size and not isinstance(value, str) else value
+        if "bias" in options and self._state.kind_of("bias") is not None:
+            del options["bias"]  # a parameter
+        self.__dict__.update(options)
 
     def _checked(self, options):
         """The options as C++ takes them."""
         return {name: value for name, value in options.items() if name != "inplace"}
 
     def _given(self):
-        given = {name: getattr(self, name) for name in self.options}
+        attributes = self.__dict__
+        given = {name: attributes[name] for name in self.options}
         if not given.get("inplace", True):
             del given["inplace"]
         return given
@@ -76,7 +77,7 @@ class _Described(Module):
 class _WithTensors(_Described):
     """A layer with the parameters and the text of C++. `switches` are options and the tensors that are None without them."""
 
-    has_tensors = True
+    arguments = [inspect.Parameter(name, _BY_POSITION, default=None) for name in ("device", "dtype")]
     switches: dict[str, tuple] = {}
     get_config, extra_repr = Module.get_config, Module.extra_repr
 
@@ -90,13 +91,18 @@ class _WithTensors(_Described):
 
 
 def _constructor(signature):
+    parameters = list(signature.parameters.values())[1:]
+    positional = [p.name for p in parameters if p.kind is _BY_POSITION]
+    defaults, known = {p.name: p.default for p in parameters if p.default is not p.empty}, {p.name for p in parameters}
+
     def __init__(self, *args, **kwargs):
-        try:
-            given = signature.bind(self, *args, **kwargs)
-        except TypeError as error:
-            raise TypeError(f"{type(self).__name__}(): {error}") from None
-        given.apply_defaults()
-        self._set_options(**{name: value for name, value in given.arguments.items() if name != "self"})
+        options = {**defaults, **dict(zip(positional, args)), **kwargs}
+        if len(args) > len(positional) or options.keys() != known or not kwargs.keys().isdisjoint(positional[:len(args)]):
+            try:
+                signature.bind(self, *args, **kwargs)
+            except TypeError as error:
+                raise TypeError(f"{type(self).__name__}(): {error}") from None
+        self._set_options(**options)
 
     __init__.__signature__ = signature
     return __init__
@@ -109,9 +115,10 @@ _descriptions = {name: (function, [option for option in options if option["in_py
 def described(cls):
     """Gives a class the constructor and the options of the C++ layer of the same name."""
     function, options = _descriptions[cls.__name__]
-    own = [inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD), *map(_parameter, options)]
-    cls.__init__ = _constructor(inspect.Signature(own + _device_and_dtype * cls.has_tensors))
+    parameters = [inspect.Parameter("self", _BY_POSITION), *map(_parameter, options), *cls.arguments]
+    cls.__init__ = _constructor(inspect.Signature(parameters))
     cls.description, cls.options = cls.__name__, {option["name"]: option for option in options}
+    cls.adjusted = [(o["name"], o["or_as"], o["tuple_size"]) for o in options if o["or_as"] or o["tuple_size"]]
     if function:
         cls.function = staticmethod(getattr(F, function, None) or _core._ops[function])
     cls.__doc__ = cls.__doc__ or cls.function.__doc__

@@ -18,9 +18,12 @@ class Identity(Module):
         return input
 
 
-class _Random(_Described):
-    """Draws in training alone."""
+class _Dropout(_Described):
+    def forward(self, input):
+        return type(self).function(input, self.p, self.training, self.inplace)
 
+
+class _RandomSlope(_Described):
     def forward(self, input):
         return type(self).function(input, training=self.training, **self._given())
 
@@ -78,8 +81,8 @@ class _Upsample(_Described):
 
 def _base_of(name):
     bases = {"Unflatten": _Unflatten, "Upsample": _Upsample, "CosineSimilarity": _OfTwo, "PairwiseDistance": _Distance,
-             "RReLU": _Random}
-    families = {"Dropout": _Random, "Pad": _Pad, "Adaptive": _Adaptive, "Unpool": _Unpool}
+             "RReLU": _RandomSlope}
+    families = {"Dropout": _Dropout, "Pad": _Pad, "Adaptive": _Adaptive, "Unpool": _Unpool}
     return bases.get(name) or next((base for part, base in families.items() if part in name), _Described)
 
 

@@ -1,12 +1,12 @@
 """The common layers. Parameters start as PyTorch's do, drawn in float32 on the CPU."""
 
+import inspect
 import math
-import numbers
 
 from weft import _core
 from weft.errors import ValueError
 from weft.nn import functional as F
-from weft.nn.described import _WithTensors, described
+from weft.nn.described import _Described, _WithTensors, described
 from weft.nn.module import Module, NativeModule, Parameter
 
 __all__ = ["Linear", "Bilinear", "Embedding", "LayerNorm", "RMSNorm", "PReLU", "TransformerBlock", "CrossEntropyLoss",
@@ -127,56 +127,27 @@ def _on_meta(*sizes):
     return _core._ops["empty"](sizes, device="meta")
 
 
-def _check_types(name, defaults, options):
-    """Raises TypeError for an option that is not a number as its default is."""
-    for key, value in options.items():
-        default = defaults[key]
-        if key == "distance_function":
-            fits, expected = value is None or callable(value), "a function or None"
-        elif isinstance(default, bool):
-            fits, expected = isinstance(value, bool), "a bool"
-        elif isinstance(default, numbers.Integral):
-            fits, expected = isinstance(value, numbers.Integral), "an integer"
-        else:
-            fits, expected = isinstance(value, numbers.Real), "a number"
-        if not fits:
-            raise TypeError(f"{name}(): argument '{key}': expected {expected}, got {type(value).__name__}")
+class _Loss(_Described):
+    """A loss, whose tensors are buffers."""
 
+    arguments = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None) for name in ("size_average", "reduce")]
+    extra_repr = Module.extra_repr
 
-def _check_loss(name, reduction, options):
-    """Raises ValueError for options that no input suits."""
-    allowed = ("none", "mean", "sum") + ("batchmean",) * (name == "KLDivLoss")
-    if reduction not in allowed:
-        raise ValueError(f"{name}(): argument 'reduction': expected one of {', '.join(allowed)}, got {reduction!r}")
-    limits = {"label_smoothing": ("in [0, 1]", lambda x: 0 <= x <= 1), "delta": ("above 0", lambda x: x > 0),
-              "beta": ("at least 0", lambda x: x >= 0), "blank": ("at least 0", lambda x: x >= 0)}
-    if name.startswith("Triplet"):
-        limits |= {"margin": ("above 0", lambda x: x > 0), "p": ("a number", lambda x: x == x)}
-    if name == "MultiMarginLoss":
-        limits["p"] = ("1 or 2", lambda x: x in (1, 2))
-    for key in limits.keys() & options.keys():
-        expected, holds = limits[key]
-        if not holds(options[key]):
-            raise ValueError(f"{name}(): argument '{key}': expected {expected}, got {options[key]}")
+    def _set_options(self, size_average=None, reduce=None, **options):
+        name = type(self).__name__
+        if size_average is not None or reduce is not None:
+            raise NotImplementedError(f"{name}(): use 'reduction' in place of 'size_average' and 'reduce'")
+        super()._set_options(**options)
+        for tensor in self._tensors():
+            self.register_buffer(tensor, options[tensor])
 
-
-class _Loss(Module):
-    def __init__(self, tensors, reduction, options):
-        super().__init__()
-        self.reduction, self.tensors, self.option_names = reduction, tuple(tensors), tuple(options)
-        for name, value in options.items():
-            setattr(self, name, value)
-        for name, tensor in tensors.items():
-            self.register_buffer(name, tensor)
-
-    @property
-    def options(self):
-        return {name: getattr(self, name) for name in self.option_names}
+    def _tensors(self):
+        return [name for name in ("weight", "pos_weight") if name in self.options]
 
     def get_config(self):
-        weights = {name: getattr(self, name) for name in self.tensors}
+        weights = {name: getattr(self, name) for name in self._tensors()}
         shapes = {name: None if weight is None else tuple(weight.shape) for name, weight in weights.items()}
-        return {**shapes, **self.options, "reduction": self.reduction}
+        return {**shapes, **{name: getattr(self, name) for name in self.options if name not in shapes}}
 
     @classmethod
     def from_config(cls, config):
@@ -184,56 +155,43 @@ class _Loss(Module):
                    for name, value in config.items() if name in ("weight", "pos_weight")}
         return cls(**{**config, **weights})
 
+    def _given(self):
+        return {name: getattr(self, name) for name in self.options}
+
     def forward(self, *inputs):
-        tensors = {name: getattr(self, name) for name in self.tensors}
-        return self.function(*inputs, reduction=self.reduction, **tensors, **self.options)
+        return type(self).function(*inputs, **self._given())
 
 
-def _loss(name, function, *tensors, positional=(), **defaults):
-    """A module of a loss, whose tensors are buffers; the first of them, or the options in `positional`, may be given by
-    position."""
-    positional = positional or tensors[:1]
-
-    def __init__(self, *first, size_average=None, reduce=None, reduction="mean", **options):
-        if size_average is not None or reduce is not None:
-            raise NotImplementedError(f"{name}(): use 'reduction' in place of 'size_average' and 'reduce'")
-        if len(first) > len(positional):
-            raise TypeError(f"{name}() takes at most {len(positional)} positional arguments, {len(first)} were given")
-        options = {**dict(zip(positional, first)), **options}
-        unknown = set(options) - set(defaults) - set(tensors)
-        if unknown:
-            raise TypeError(f"{name}() got an unexpected keyword argument '{unknown.pop()}'")
-        held = {key: options.pop(key, None) for key in tensors}
-        _check_types(name, defaults, options)
-        _check_loss(name, reduction, {**defaults, **options})
-        _Loss.__init__(self, held, reduction, {**defaults, **options})
-
-    globals()[name] = type(name, (_Loss,), {"__init__": __init__, "function": staticmethod(function),
-                                            "__doc__": function.__doc__, "__module__": __name__})
+@described
+class KLDivLoss(_Loss):
+    def _checked(self, options):
+        return options | {"reduction": "mean"} if options["reduction"] == "batchmean" else options
 
 
-_loss("CrossEntropyLoss", F.cross_entropy, "weight", ignore_index=-100, label_smoothing=0.0)
-_loss("NLLLoss", F.nll_loss, "weight", ignore_index=-100)
-_loss("MSELoss", F.mse_loss)
-_loss("L1Loss", F.l1_loss)
-_loss("HuberLoss", F.huber_loss, delta=1.0)
-_loss("SmoothL1Loss", F.smooth_l1_loss, beta=1.0)
-_loss("BCEWithLogitsLoss", F.binary_cross_entropy_with_logits, "weight", "pos_weight")
-_loss("BCELoss", F.binary_cross_entropy, "weight")
-_loss("KLDivLoss", F.kl_div, log_target=False)
-_loss("GaussianNLLLoss", F.gaussian_nll_loss, full=False, eps=1e-6)
-_loss("PoissonNLLLoss", F.poisson_nll_loss, positional=("log_input", "full"), log_input=True, full=False, eps=1e-8)
-_loss("CosineEmbeddingLoss", F.cosine_embedding_loss, positional=("margin",), margin=0.0)
-_loss("HingeEmbeddingLoss", F.hinge_embedding_loss, positional=("margin",), margin=1.0)
-_loss("MarginRankingLoss", F.margin_ranking_loss, positional=("margin",), margin=0.0)
-_loss("SoftMarginLoss", F.soft_margin_loss)
-_loss("MultiMarginLoss", F.multi_margin_loss, "weight", positional=("p", "margin", "weight"), p=1, margin=1.0)
-_loss("MultiLabelMarginLoss", F.multilabel_margin_loss)
-_loss("MultiLabelSoftMarginLoss", F.multilabel_soft_margin_loss, "weight")
-_loss("TripletMarginLoss", F.triplet_margin_loss, positional=("margin", "p", "eps", "swap"), margin=1.0, p=2.0, eps=1e-6,
-      swap=False)
-_loss("TripletMarginWithDistanceLoss", F.triplet_margin_with_distance_loss, distance_function=None, margin=1.0, swap=False)
-_loss("CTCLoss", F.ctc_loss, positional=("blank",), blank=0, zero_infinity=False)
+for _name in ("CrossEntropyLoss", "NLLLoss", "MSELoss", "L1Loss", "HuberLoss", "SmoothL1Loss", "BCEWithLogitsLoss", "BCELoss",
+              "GaussianNLLLoss", "PoissonNLLLoss", "CosineEmbeddingLoss", "HingeEmbeddingLoss", "MarginRankingLoss",
+              "SoftMarginLoss", "MultiMarginLoss", "MultiLabelMarginLoss", "MultiLabelSoftMarginLoss", "TripletMarginLoss",
+              "CTCLoss"):
+    globals()[_name] = described(type(_name, (_Loss,), {"__module__": __name__}))
+
+
+class TripletMarginWithDistanceLoss(_Loss):
+    __doc__ = F.triplet_margin_with_distance_loss.__doc__
+    function, description = staticmethod(F.triplet_margin_with_distance_loss), "TripletMarginLoss"
+    options = {name: TripletMarginLoss.options[name] for name in ("margin", "swap", "reduction")}  # noqa: F821
+
+    def __init__(self, *, distance_function=None, margin=1.0, swap=False, reduction="mean", size_average=None, reduce=None):
+        if distance_function is not None and not callable(distance_function):
+            raise TypeError("TripletMarginWithDistanceLoss(): argument 'distance_function': expected a function or None, got "
+                            f"{type(distance_function).__name__}")
+        self._set_options(size_average, reduce, margin=margin, swap=swap, reduction=reduction)
+        self.distance_function = distance_function
+
+    def get_config(self):
+        return {"distance_function": self.distance_function, **super().get_config()}
+
+    def _given(self):
+        return {"distance_function": self.distance_function, **super()._given()}
 
 
 class LinearCrossEntropyLoss(Module):
