@@ -1,7 +1,6 @@
 // The C++ modules for Python. weft/nn/module.py gives them attributes and PyTorch's names, weft/nn/layers.py the
 // layers.
 #include "../nn/attention/sharded_heads-inl.hpp"
-#include "../nn/bilinear.hpp"
 #include "../nn/checkpointing.hpp"
 #include "../nn/freeze.hpp"
 #include "../nn/layers.hpp"

@@ -3,7 +3,6 @@
 #include "../description-inl.hpp"
 #include "../../ops/attention.hpp"
 #include "../attention.hpp"
-#include "../config.hpp"
 #include "../sharded_layer-inl.hpp"
 
 namespace weft::nn {
