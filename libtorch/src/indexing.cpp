@@ -95,31 +95,40 @@ Tensor Tensor::select_first(int64_t index) const {
   return Base::select(0, index);
 }
 
-Tensor Tensor::index(ArrayRef<indexing::TensorIndex> indices) const {
-  return weft::getitem(*this, weft_indices(indices, "index"));
-}
-Tensor Tensor::index(std::initializer_list<indexing::TensorIndex> indices) const {
-  return index(ArrayRef<indexing::TensorIndex>(indices));
-}
-Tensor& Tensor::index_put_(ArrayRef<indexing::TensorIndex> indices, const Tensor& value, bool accumulate) const {
+namespace {
+
+void assign(const Tensor& self, ArrayRef<indexing::TensorIndex> indices, const Operand& value, bool accumulate,
+            Location where) {
   const std::vector<weft::Index> list = weft_indices(indices, "index_put_");
-  if (accumulate) weft::index_put_(*this, weft::IndexList(list), value, true);
-  else weft::setitem(*this, list, value);
+  if (accumulate) weft::index_put_(self, weft::IndexList(list), value, true);
+  else weft::setitem(self, list, value, where);
+}
+
+}  // namespace
+
+Tensor Tensor::index(ArrayRef<indexing::TensorIndex> indices, Location where) const {
+  return weft::getitem(*this, weft_indices(indices, "index"), where);
+}
+Tensor Tensor::index(std::initializer_list<indexing::TensorIndex> indices, Location where) const {
+  return index(ArrayRef<indexing::TensorIndex>(indices), where);
+}
+Tensor& Tensor::index_put_(ArrayRef<indexing::TensorIndex> indices, const Tensor& value, bool accumulate,
+                           Location where) const {
+  assign(*this, indices, Operand(value, where), accumulate, where);
   return self();
 }
-Tensor& Tensor::index_put_(ArrayRef<indexing::TensorIndex> indices, const Scalar& value, bool accumulate) const {
-  const std::vector<weft::Index> list = weft_indices(indices, "index_put_");
-  if (accumulate) weft::index_put_(*this, weft::IndexList(list), value, true);
-  else weft::setitem(*this, list, value);
+Tensor& Tensor::index_put_(ArrayRef<indexing::TensorIndex> indices, const Scalar& value, bool accumulate,
+                           Location where) const {
+  assign(*this, indices, Operand(value, where), accumulate, where);
   return self();
 }
-Tensor& Tensor::index_put_(std::initializer_list<indexing::TensorIndex> indices, const Tensor& value,
-                           bool accumulate) const {
-  return index_put_(ArrayRef<indexing::TensorIndex>(indices), value, accumulate);
+Tensor& Tensor::index_put_(std::initializer_list<indexing::TensorIndex> indices, const Tensor& value, bool accumulate,
+                           Location where) const {
+  return index_put_(ArrayRef<indexing::TensorIndex>(indices), value, accumulate, where);
 }
-Tensor& Tensor::index_put_(std::initializer_list<indexing::TensorIndex> indices, const Scalar& value,
-                           bool accumulate) const {
-  return index_put_(ArrayRef<indexing::TensorIndex>(indices), value, accumulate);
+Tensor& Tensor::index_put_(std::initializer_list<indexing::TensorIndex> indices, const Scalar& value, bool accumulate,
+                           Location where) const {
+  return index_put_(ArrayRef<indexing::TensorIndex>(indices), value, accumulate, where);
 }
 
 Tensor index(const Tensor& self, std::initializer_list<optional<Tensor>> indices) {

@@ -100,6 +100,8 @@ Tensor Tensor::to(Device device, ScalarType dtype, bool non_blocking, bool copy,
   return converted(*this, Base::to(weft::Device(device), dtype.value), copy);
 }
 Tensor Tensor::to(const TensorOptions& options, bool non_blocking, bool copy, optional<MemoryFormat> format) const {
+  TORCH_CHECK(!options.requires_grad(),
+              "to: expected options without requires_grad; call requires_grad_() on the result");
   return to(options.device_opt().value_or(device()), options.dtype_opt().value_or(scalar_type()), non_blocking, copy,
             format);
 }

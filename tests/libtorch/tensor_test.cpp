@@ -106,12 +106,18 @@ TEST(TorchTensor, PrintsAsLibtorch) {
 }
 
 TEST(TorchTensor, ErrorsNameTheCallersLine) {
-  try {
-    const unsigned line = __LINE__ + 1;
-    torch::ones({2}) + torch::ones({3});
-    FAIL() << line;
-  } catch (const c10::Error& error) {
-    EXPECT_NE(std::string(error.what()).find("tensor_test.cpp"), std::string::npos) << error.what();
+  const torch::Tensor x = torch::ones({2});
+  const std::function<void()> calls[] = {[&] { x + torch::ones({3}); }, [&] { x.index({7}); },
+                                         [&] {
+                                           x.index_put_({0, 0}, 1);
+                                         }};
+  for (const auto& call : calls) {
+    try {
+      call();
+      FAIL();
+    } catch (const c10::Error& error) {
+      EXPECT_NE(std::string(error.what()).find("tensor_test.cpp"), std::string::npos) << error.what();
+    }
   }
 }
 

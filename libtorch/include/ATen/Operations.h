@@ -95,8 +95,10 @@ Tensor trapezoid(const Tensor& y, const Tensor& x, int64_t dim = -1);
 Tensor trapezoid(const Tensor& y, const Scalar& dx = 1, int64_t dim = -1);
 std::tuple<Tensor, Tensor> var_mean(const Tensor& self, bool unbiased = true);
 std::tuple<Tensor, Tensor> var_mean(const Tensor& self, IntArrayRef dim, bool unbiased = true, bool keepdim = false);
+inline std::tuple<Tensor, Tensor> var_mean(const Tensor& self, int dim) { return var_mean(self, IntArrayRef({dim})); }
 std::tuple<Tensor, Tensor> std_mean(const Tensor& self, bool unbiased = true);
 std::tuple<Tensor, Tensor> std_mean(const Tensor& self, IntArrayRef dim, bool unbiased = true, bool keepdim = false);
+inline std::tuple<Tensor, Tensor> std_mean(const Tensor& self, int dim) { return std_mean(self, IntArrayRef({dim})); }
 std::tuple<Tensor, Tensor, Tensor> unique_dim(const Tensor& self, int64_t dim, bool sorted = true,
                                               bool return_inverse = false, bool return_counts = false);
 std::tuple<Tensor, Tensor> _unique(const Tensor& self, bool sorted = true, bool return_inverse = false);
@@ -126,12 +128,13 @@ Tensor normal(const Tensor& mean, const Tensor& std, optional<Generator> generat
     return write_out(out, name(std::forward<A>(arguments)...)); \
   }
 AT_OUT(cat, )
-AT_OUT(linear, ) AT_OUT(stack, ) AT_OUT(matmul, ) AT_OUT(mm, ) AT_OUT(bmm, ) AT_OUT(addmm, ) AT_OUT(sum, ) AT_OUT(mean, ) AT_OUT(clamp, )
+AT_OUT(linear, )
+AT_OUT(stack, ) AT_OUT(matmul, ) AT_OUT(mm, ) AT_OUT(bmm, ) AT_OUT(addmm, ) AT_OUT(sum, ) AT_OUT(mean, ) AT_OUT(clamp, )
     AT_OUT(index_select, ) AT_OUT(masked_select, ) AT_OUT(gather, )
 #undef AT_OUT
 
-// ---- layers ----
-Tensor linear(const Tensor& input, const Tensor& weight, const optional<Tensor>& bias = {}, Location where = {});
+    // ---- layers ----
+    Tensor linear(const Tensor& input, const Tensor& weight, const optional<Tensor>& bias = {}, Location where = {});
 Tensor bilinear(const Tensor& input1, const Tensor& input2, const Tensor& weight, const optional<Tensor>& bias = {});
 #define AT_CONVOLUTION(n)                                                                                              \
   Tensor conv##n##d(const Tensor& input, const Tensor& weight, const optional<Tensor>& bias = {},                      \

@@ -92,14 +92,16 @@ class Tensor : public weft::Tensor {
   Tensor operator[](int64_t index) const { return select_first(index); }
   Tensor operator[](const Scalar& index) const { return select_first(index.toLong()); }
   Tensor operator[](const Tensor& index) const;
-  Tensor index(ArrayRef<indexing::TensorIndex> indices) const;
-  Tensor index(std::initializer_list<indexing::TensorIndex> indices) const;
-  Tensor& index_put_(ArrayRef<indexing::TensorIndex> indices, const Tensor& value, bool accumulate = false) const;
-  Tensor& index_put_(ArrayRef<indexing::TensorIndex> indices, const Scalar& value, bool accumulate = false) const;
-  Tensor& index_put_(std::initializer_list<indexing::TensorIndex> indices, const Tensor& value,
-                     bool accumulate = false) const;
-  Tensor& index_put_(std::initializer_list<indexing::TensorIndex> indices, const Scalar& value,
-                     bool accumulate = false) const;
+  Tensor index(ArrayRef<indexing::TensorIndex> indices, Location where = {}) const;
+  Tensor index(std::initializer_list<indexing::TensorIndex> indices, Location where = {}) const;
+  Tensor& index_put_(ArrayRef<indexing::TensorIndex> indices, const Tensor& value, bool accumulate = false,
+                     Location where = {}) const;
+  Tensor& index_put_(ArrayRef<indexing::TensorIndex> indices, const Scalar& value, bool accumulate = false,
+                     Location where = {}) const;
+  Tensor& index_put_(std::initializer_list<indexing::TensorIndex> indices, const Tensor& value, bool accumulate = false,
+                     Location where = {}) const;
+  Tensor& index_put_(std::initializer_list<indexing::TensorIndex> indices, const Scalar& value, bool accumulate = false,
+                     Location where = {}) const;
 
   // ---- properties ----
   int64_t dim() const { return Base::dim(); }
@@ -449,17 +451,17 @@ std::ostream& print(std::ostream& out, const Tensor& tensor, int64_t line_size);
   }
 AT_REUSING_OPERATOR(+)
 AT_REUSING_OPERATOR(-)
-AT_REUSING_OPERATOR(*) AT_REUSING_OPERATOR(/) AT_COMPARISON(==) AT_COMPARISON(!=) AT_OPERATOR(<) AT_OPERATOR(<=)
-    AT_OPERATOR(>) AT_OPERATOR(>=)
+AT_REUSING_OPERATOR(*)
+AT_REUSING_OPERATOR(/) AT_COMPARISON(==) AT_COMPARISON(!=) AT_OPERATOR(<) AT_OPERATOR(<=) AT_OPERATOR(>) AT_OPERATOR(>=)
 #undef AT_OPERATOR
 #undef AT_REUSING_OPERATOR
 #undef AT_COMPARISON
 #define AT_INTEGER_OPERATOR(op, function)                                                                         \
   inline Tensor operator op(const Tensor& a, const Operand& b) { return weft::function(Operand(a, b.where), b); } \
   inline Tensor operator op(const Scalar& a, const Tensor& b) { return weft::function(a, b); }
-        AT_INTEGER_OPERATOR(&, bitwise_and) AT_INTEGER_OPERATOR(|, bitwise_or) AT_INTEGER_OPERATOR(^, bitwise_xor)
-            AT_INTEGER_OPERATOR(%, remainder) AT_INTEGER_OPERATOR(<<, bitwise_left_shift)
-                AT_INTEGER_OPERATOR(>>, bitwise_right_shift)
+    AT_INTEGER_OPERATOR(&, bitwise_and) AT_INTEGER_OPERATOR(|, bitwise_or) AT_INTEGER_OPERATOR(^, bitwise_xor)
+        AT_INTEGER_OPERATOR(%, remainder) AT_INTEGER_OPERATOR(<<, bitwise_left_shift)
+            AT_INTEGER_OPERATOR(>>, bitwise_right_shift)
 #undef AT_INTEGER_OPERATOR
 
 }  // namespace at
