@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "caster.hpp"
+#include "methods.hpp"
 #include "replay.hpp"
 
 namespace weft::python {
@@ -74,7 +75,22 @@ void bind_graph(nb::module_& m) {
 
 }  // namespace
 
+/// Names of the ops whose first argument is a tensor, and which so are methods.
+static nb::set ops_of_tensors() {
+  nb::set names;
+  for (const std::span<const OpRecord> table : {method_table(), op_records()}) {
+    for (const OpRecord& op : table) {
+      const std::vector<Argument>& arguments = op.signature().arguments;
+      using Kind = ArgumentType::Kind;
+      const Kind kind = arguments.empty() || arguments[0].variadic ? Kind::any : arguments[0].type.kind;
+      if (kind == Kind::tensor || kind == Kind::operand) names.add(nb::str(op.name));
+    }
+  }
+  return names;
+}
+
 void bind_tools(nb::module_& m) {
+  m.def("_ops_of_tensors", ops_of_tensors);
   nb::class_<Guard>(m, "_AnomalyGuard")
       .def("__init__",
            [](Guard* self, bool forward, bool backward, const std::string& repro) {

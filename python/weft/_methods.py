@@ -6,13 +6,9 @@ from weft import _compositions, _core, _functions
 from weft._core import Tensor, _ops
 from weft.errors import DTypeError, ValueError
 
-# Ops with a first argument other than a tensor are only functions.
-_not_methods = {"empty", "zeros", "ones", "full", "arange", "linspace", "logspace", "eye", "rand", "randn", "randint",
-                "randperm", "cat", "stack", "where", "tensor", "_view", "tri", "tril_indices", "triu_indices", "broadcast_tensors",
-                "meshgrid", "hstack", "vstack", "dstack", "row_stack", "column_stack", "block_diag", "cartesian_prod", "polygamma"}
-
+_of_tensors = _core._ops_of_tensors()
 for _name, _op in _ops.items():
-    if _name not in _not_methods and not _name.startswith("foreach_") and not hasattr(Tensor, _name):
+    if (_name in _of_tensors or _name.removesuffix("_") in _of_tensors) and not hasattr(Tensor, _name):
         setattr(Tensor, _name, _op)
 for _name in _functions.__all__:
     _function = getattr(_functions, _name)

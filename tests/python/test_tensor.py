@@ -347,3 +347,10 @@ def test_too_many_dimensions_name_the_callers_line(call):
 def test_a_tensor_as_a_condition_raises_with_a_remedy():
     with pytest.raises(ValueError, match=r"any\(\), t.all\(\) or weft.equal"):
         bool(weft.ones(2) == weft.ones(2))
+
+
+def test_ops_are_methods_if_their_first_argument_is_a_tensor():
+    for name in ("hann_window", "geomspace", "einsum", "pad_sequence", "chain_matmul", "cat", "zeros", "tril_indices"):
+        assert name in weft._core._ops and not hasattr(weft.Tensor, name), name
+    for name in ("add", "add_", "softmax", "searchsorted", "addmm", "one_hot"):
+        assert getattr(weft.Tensor, name) is weft._core._ops[name], name
