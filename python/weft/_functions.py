@@ -204,11 +204,18 @@ def _no_pinned_memory(name, pin_memory):
         raise NotImplementedError(f"{name}(): argument 'pin_memory' is there with its default alone")
 
 
+def _dtype_of_scalar(data):
+    """The dtype of a NumPy scalar; None for other values."""
+    if type(data).__module__ == "numpy" and hasattr(data, "dtype") and not hasattr(data, "__array_finalize__"):
+        return getattr(_core, data.dtype.name, None)
+    return None
+
+
 def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=False):
     """A copy of a number, nested sequences, an array or a tensor. float gives float32, int int64, bool bool; arrays
-    keep their dtype."""
+    and NumPy's scalars keep their dtype."""
     _no_pinned_memory("tensor", pin_memory)
-    result = _core._tensor(data, dtype)
+    result = _core._tensor(data, dtype or _dtype_of_scalar(data))
     if device is not None:
         result = result.to(device=device)
     return result.requires_grad_() if requires_grad else result
@@ -226,7 +233,7 @@ def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False):
             result = obj.clone()
     else:
         shared = None if isinstance(obj, (list, tuple, int, float)) else _core._from_memory(obj, copy)
-        result = _finish(shared if shared is not None else _core._tensor(obj, dtype), dtype, device)
+        result = _finish(shared if shared is not None else _core._tensor(obj, dtype or _dtype_of_scalar(obj)), dtype, device)
         if shared is None and copy is False:
             raise ValueError(f"asarray(): a {type(obj).__name__} cannot be shared without a copy")
     if copy is False and result._impl() != shared._impl():

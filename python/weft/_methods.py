@@ -373,8 +373,6 @@ def _rebuild(kind, data, dtype, shape, requires_grad, attributes):
 
 @_method
 def __reduce_ex__(self, protocol):
-    if not self.is_leaf:
-        raise ValueError("only leaves are pickled and deep-copied: detach() first")
     flat = self.detach().to("cpu").contiguous().reshape(-1)
     data = bytes(memoryview(flat._view_as_dtype(_core.uint8))) if flat.numel() else b""
     return _rebuild, (type(self), data, self.dtype, tuple(self.shape), self.requires_grad, getattr(self, "__dict__", {}))
@@ -385,7 +383,7 @@ def __deepcopy__(self, memo):
     if id(self) in memo:
         return memo[id(self)]
     if not self.is_leaf:
-        raise ValueError("only leaves are pickled and deep-copied: detach() first")
+        raise ValueError("only leaves are deep-copied: detach() first")
     copy = self.detach().clone()
     if type(self) is not Tensor:
         copy = type(self)(copy)

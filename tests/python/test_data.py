@@ -988,3 +988,33 @@ def test_parts_of_a_table_go_on(tmp_path):
         list(data.CsvChunks(path, 7, dtype={"late": weft.int64}))
     with pytest.raises(ValueError):
         again.load_state_dict({"version": 1})
+
+
+def test_collation_of_arrays_of_text_ranges_and_numpy_scalars():
+    text = numpy.array(["a", "b"])
+    assert data.default_collate(text) is text
+    with pytest.raises(TypeError, match="no tensor"):
+        data.default_collate([text, text])
+    assert [t.tolist() for t in data.default_collate([range(2), range(2)])] == [[0, 0], [1, 1]]
+    assert data.default_collate([numpy.float64(1), numpy.float64(2)]).dtype is weft.float64
+    with pytest.raises(RuntimeError, match="members"):
+        data.default_collate([[1], [1, 2]])
+
+
+def test_datasets_of_the_wrong_kind_and_subsets_of_subsets():
+    class Stream(data.IterableDataset):
+        def __iter__(self):
+            return iter(range(3))
+
+    with pytest.raises(AssertionError, match="ChainDataset"):
+        data.ConcatDataset([Stream()])
+    with pytest.raises(AssertionError, match="IterableDataset"):
+        list(data.ChainDataset([Stream(), [1]]))
+
+    class Many(data.Dataset[int]):
+        def __getitem__(self, index):
+            return [self[i] for i in index] if isinstance(index, list) else index * 10
+
+    assert data.Subset(data.Subset(Many(), [3, 4, 5]), [2, 0])[[0, 1]] == [50, 30]
+    with pytest.raises(ValueError, match="sum of 1"):
+        data.random_split([1, 2, 3, 4], [0.1])

@@ -109,3 +109,17 @@ def test_parameters_outside_their_constraints_are_refused():
         D.NegativeBinomial(weft.tensor(3.0), probs=weft.tensor(0.5)).log_prob(weft.tensor(-1.0))
     assert D.biject_to(D.constraints.simplex)(weft.zeros(2)).tolist() == pytest.approx([1 / 3] * 3)
     assert D.transform_to(D.Normal.arg_constraints["scale"])(weft.tensor(0.0)).item() == 1
+
+
+def test_helpers_of_distributions():
+    from weft._distributions import more
+
+    m = weft.arange(9.0).reshape(3, 3)
+    for diag in (-1, 0, 1):
+        vec = more.tril_matrix_to_vec(weft.stack([m, m + 1]), diag)
+        assert weft.equal(more.vec_to_tril_matrix(vec, diag), weft.stack([m, m + 1]).tril(diag))
+    with pytest.raises(ValueError, match="no number"):
+        more.vec_to_tril_matrix(weft.ones(5))
+    p = weft.tensor([0.2, 0.8])
+    assert weft.allclose(more.logits_to_probs(more.probs_to_logits(p)), p)
+    assert weft.allclose(more.logits_to_probs(more.probs_to_logits(p, True), True), p)

@@ -60,3 +60,9 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_numpys_numbers_are_taken(name):
     CASES[name]()
+
+
+def test_tensors_of_numpy_scalars_keep_their_dtype():
+    for kind in (np.float64, np.float32, np.complex128, np.complex64, np.int16):
+        assert weft.tensor(kind(1)).dtype.name == weft.as_tensor(kind(1)).dtype.name == kind.__name__
+    assert weft.tensor(np.float64(1), dtype=weft.float32).dtype is weft.float32 and weft.tensor(1.0).dtype is weft.float32

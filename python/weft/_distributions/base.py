@@ -35,7 +35,8 @@ class lazy_property:
     def __get__(self, instance, owner=None):
         if instance is None:
             return self
-        value = self.wrapped(instance)
+        with weft.enable_grad():
+            value = self.wrapped(instance)
         instance.__dict__[self.wrapped.__name__] = value
         return value
 

@@ -27,6 +27,38 @@ def clamp_probs(probs):
     return probs.clamp(eps, 1 - eps)
 
 
+def probs_to_logits(probs, is_binary=False):
+    """log(p), or log(p / (1 - p)) of one of two outcomes."""
+    clamped = clamp_probs(probs)
+    return clamped.log() - (-clamped).log1p() if is_binary else clamped.log()
+
+
+def logits_to_probs(logits, is_binary=False):
+    """softmax along the last dimension, or sigmoid of one of two outcomes."""
+    return logits.sigmoid() if is_binary else weft.nn.functional.softmax(logits, dim=-1)
+
+
+def tril_matrix_to_vec(mat, diag=0):
+    """The elements on and below a diagonal of [..., n, n], row by row."""
+    n = mat.shape[-1]
+    if not -n <= diag < n:
+        raise ValueError(f"diag: expected a number in [{-n}, {n - 1}], got {diag}")
+    return mat[..., weft.ones(n, n, dtype=weft.bool, device=mat.device).tril(diag)]
+
+
+def vec_to_tril_matrix(vec, diag=0):
+    """The inverse of tril_matrix_to_vec; elements above the diagonal are 0."""
+    count = vec.shape[-1]
+    n = (-(1 + 2 * diag) + ((1 + 2 * diag) ** 2 + 8 * count + 4 * abs(diag) * (diag + 1)) ** 0.5) / 2
+    if round(n) - n > weft.finfo(vec.dtype).eps or round(n) != n:
+        raise ValueError(f"the size of the last dimension is {count}, which is no number of elements below a diagonal {diag}")
+    n = round(n)
+    mask = weft.ones(n, n, dtype=weft.bool, device=vec.device).tril(diag)
+    matrix = vec.new_zeros(*vec.shape[:-1], n, n)
+    matrix[..., mask] = vec
+    return matrix
+
+
 class _OfParameters(Distribution):
     """A distribution of numbers with attributes `parameters` of one shape."""
 

@@ -147,7 +147,7 @@ class LKJCholesky(Distribution):
         self._beta = Beta(offset + 0.5, marginal.unsqueeze(-1) - 0.5 * offset)
 
     def expand(self, batch_shape, _instance=None):
-        return LKJCholesky(self.dim, self.concentration.expand(*shape_of(batch_shape)))
+        return LKJCholesky(self.dim, self.concentration.expand(shape_of(batch_shape)))
 
     def sample(self, sample_shape=()):
         """By the onion method (Lewandowski, Kurowicka and Joe 2009)."""

@@ -1,9 +1,10 @@
 """Collation of samples into batches, and functions applied to every tensor of a batch."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from weft import _core, as_tensor, float64, int64
 from weft._core import Tensor
+from weft.errors import ValueError
 
 
 class Padded:
@@ -36,12 +37,18 @@ def _like(kind, fields):
     return list(fields)
 
 
+def _check_numeric(array):
+    if array.dtype.kind in "SUO":
+        raise TypeError(f"default_collate(): an array of {array.dtype} is no tensor")
+
+
 def _collate(samples, join):
     first = samples[0]
     if isinstance(first, Tensor):
         return join(samples)
     if _is_array(first):
-        return join([as_tensor(x) for x in samples])
+        _check_numeric(first)
+        return join([as_tensor(x if x.ndim else x.reshape(())) for x in samples])  # a scalar keeps its dtype
     if isinstance(first, (bool, int)):
         return as_tensor(samples)
     if isinstance(first, float):
@@ -50,7 +57,7 @@ def _collate(samples, join):
         return samples
     if isinstance(first, Mapping):
         return {key: _collate([s[key] for s in samples], join) for key in first}
-    if isinstance(first, (tuple, list)):
+    if isinstance(first, Sequence):
         if any(len(s) != len(first) for s in samples):
             raise ValueError(f"samples have {len(first)} and "
                              f"{next(len(s) for s in samples if len(s) != len(first))} members")
@@ -61,7 +68,9 @@ def _collate(samples, join):
 
 def default_collate(batch):
     """Stacks tensors and arrays; numbers become a tensor, strings a list; mappings, tuples and lists are collated
-    member by member."""
+    member by member. An array of strings stays as it is."""
+    if _is_array(batch) and getattr(batch, "ndim", 0) == 1 and batch.dtype.kind in "SU":
+        return batch
     return _collate(list(batch), _core._stack_samples)
 
 
@@ -87,8 +96,8 @@ def pad(value=0, multiple_of=1, length=None, lengths=False):
 
 
 def default_convert(sample):
-    """Converts arrays to tensors; other values are unchanged."""
-    return _each(sample, lambda t: t, lambda a: as_tensor(a))
+    """Converts arrays of numbers to tensors; other values are unchanged."""
+    return _each(sample, lambda t: t, lambda a: a if a.dtype.kind in "SUO" else as_tensor(a))
 
 
 def _each(x, function, of_array=lambda a: a, of_other=lambda other: other):

@@ -2,14 +2,21 @@
 
 import bisect
 import itertools
+import types
 from numbers import Integral
 
 from weft import _core, int64
 from weft._core import Tensor
 
 
+class DatasetError(TypeError, AssertionError):
+    """A dataset of the wrong kind; PyTorch raises AssertionError."""
+
+
 class Dataset:
     """A map-style dataset: `dataset[i]` is sample i; a loader also needs `len(dataset)`."""
+
+    __class_getitem__ = classmethod(types.GenericAlias)
 
     def __getitem__(self, index):
         raise NotImplementedError(f"{type(self).__name__} has no __getitem__")
@@ -45,10 +52,16 @@ class ChainDataset(IterableDataset):
         self.datasets = list(datasets)
 
     def __iter__(self):
-        return itertools.chain.from_iterable(self.datasets)
+        return itertools.chain.from_iterable(map(self._checked, self.datasets))
 
     def __len__(self):
-        return sum(len(d) for d in self.datasets)
+        return sum(len(self._checked(d)) for d in self.datasets)
+
+    @staticmethod
+    def _checked(dataset):
+        if not isinstance(dataset, IterableDataset):
+            raise DatasetError(f"ChainDataset takes each IterableDataset, got {type(dataset).__name__}")
+        return dataset
 
 
 class TensorDataset(Dataset):
@@ -101,7 +114,7 @@ class ConcatDataset(Dataset):
         if not self.datasets:
             raise ValueError("ConcatDataset takes at least one dataset")
         if any(isinstance(d, IterableDataset) for d in self.datasets):
-            raise TypeError("ConcatDataset takes no IterableDataset; ChainDataset does")
+            raise DatasetError("ConcatDataset takes no IterableDataset; ChainDataset does")
         self.cumulative_sizes = list(itertools.accumulate(len(d) for d in self.datasets))
 
     def __getitem__(self, index):
@@ -122,6 +135,8 @@ class Subset(Dataset):
         self.dataset, self.indices = dataset, indices
 
     def __getitem__(self, index):
+        if isinstance(index, list):
+            return self.dataset[[self.indices[i] for i in index]]
         return self.dataset[self.indices[index]]
 
     def __len__(self):
@@ -167,7 +182,12 @@ def random_split(dataset, lengths, generator=None, *, seed=None):
     """Splits a dataset into disjoint subsets: by counts, or by fractions that sum to 1. The split depends only on the
     seed; without one, it is drawn from the generator, or else from the default one."""
     lengths = [int(n) if isinstance(n, Integral) else n for n in lengths]
-    fractions = abs(sum(lengths) - 1) < 1e-9 and any(not isinstance(n, int) for n in lengths)
+    if any(not isinstance(n, int) for n in lengths):
+        fractions = abs(sum(lengths) - 1) < 1e-9
+        if not fractions:
+            raise ValueError(f"random_split(): fractions: expected a sum of 1, got {sum(lengths)}")
+    else:
+        fractions = False
     if seed is None:
         seed = _core._draw_seed(generator)
     parts = _core._split_order(len(dataset), lengths, fractions, seed)

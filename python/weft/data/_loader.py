@@ -2,6 +2,7 @@
 
 import atexit
 import json
+import types
 import weakref
 
 from weft import _core
@@ -49,6 +50,8 @@ class DataLoader:
     Beyond PyTorch: `seed`; `device` of the batches; `rank` and `world`, for every world-th sample; `state_dict` and
     `load_state_dict`.
     """
+
+    __class_getitem__ = classmethod(types.GenericAlias)
 
     def __init__(self, dataset, batch_size=1, shuffle=None, sampler=None, batch_sampler=None, num_workers=0,
                  collate_fn=None, pin_memory=False, drop_last=False, timeout=0, worker_init_fn=None,

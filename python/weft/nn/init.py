@@ -2,6 +2,8 @@
 
 import operator
 
+import warnings
+
 from weft import _core
 from weft._modes import no_grad
 
@@ -60,11 +62,17 @@ def xavier_normal_(tensor, gain=1.0, generator=None):
 
 
 def kaiming_uniform_(tensor, a=0, mode="fan_in", nonlinearity="leaky_relu", generator=None):
+    if 0 in tensor.shape:
+        warnings.warn("kaiming_uniform_(): the tensor has no elements", stacklevel=2)
+        return tensor
     _core._init_kaiming_uniform_(tensor, float(a), mode, nonlinearity, _number(generator))
     return tensor
 
 
 def kaiming_normal_(tensor, a=0, mode="fan_in", nonlinearity="leaky_relu", generator=None):
+    if 0 in tensor.shape:
+        warnings.warn("kaiming_normal_(): the tensor has no elements", stacklevel=2)
+        return tensor
     _core._init_kaiming_normal_(tensor, float(a), mode, nonlinearity, _number(generator))
     return tensor
 

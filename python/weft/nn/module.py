@@ -484,10 +484,18 @@ class Module(Conversions):
             state |= module.state_dict(f"{prefix}{name}.", keep_vars, buffers=buffers)
         for hook in self.__dict__.get("_saved_hooks", ()):
             hook(self, state, prefix, {})
-        if destination is None:
-            return state
-        destination.update(state)
-        return destination
+        if destination is not None:
+            destination.update(state)
+            return destination
+        return state if prefix else self._described(state)
+
+    _version = 1
+
+    def _described(self, state):
+        """The state with the version of each module, as PyTorch's programs read and pass it on."""
+        described = collections.OrderedDict(state)
+        described._metadata = collections.OrderedDict((path, {"version": part._version}) for path, part in self.named_modules())
+        return described
 
     def load_state_dict(self, state_dict, strict=True, assign=False):
         """Copies the values in; returns (missing_keys, unexpected_keys). Nothing was changed where it raises. With assign

@@ -10,7 +10,7 @@ from weft.torch._losses import reduction_of
 
 __all__ = ["_AdaptiveAvgPoolNd", "_AvgPoolNd", "_BatchNorm", "_ConvNd", "_ConvTransposeNd", "_DropoutNd", "_InstanceNorm",
            "_LazyNormBase", "_Loss", "_MaxPoolNd", "_NormBase", "_WeightedLoss", "_ntuple", "_pair", "_quadruple",
-           "_reverse_repeat_tuple", "_single", "_triple"]
+           "_reverse_repeat_tuple", "_single", "_triple", "consume_prefix_in_state_dict_if_present"]
 
 _BatchNorm, _InstanceNorm, _NormBase = convolution._BatchNorm, convolution._InstanceNorm, convolution._ChannelNorm
 _LazyNormBase = _NormBase
@@ -66,3 +66,12 @@ _single, _pair, _triple, _quadruple = (_ntuple(n, name) for n, name in enumerate
 
 def _reverse_repeat_tuple(t, n):
     return tuple(x for x in reversed(t) for _ in range(n))
+
+
+def consume_prefix_in_state_dict_if_present(state_dict, prefix):
+    """Takes the prefix off the names of a state, in place."""
+    for name in [name for name in state_dict if name.startswith(prefix)]:
+        state_dict[name[len(prefix):]] = state_dict.pop(name)
+    metadata = getattr(state_dict, "_metadata", {})
+    for name in [name for name in metadata if name and name.startswith(prefix.rstrip("."))]:
+        metadata[name[len(prefix):]] = metadata.pop(name)

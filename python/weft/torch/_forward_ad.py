@@ -14,7 +14,7 @@ __all__ = ["UnpackedDualTensor", "dual_level", "enter_dual_level", "exit_dual_le
 
 UnpackedDualTensor = collections.namedtuple("UnpackedDualTensor", "primal tangent")
 _current_level = -1
-_pairs: list = []  # (dual tensor, tangent) of the level
+_pairs: list = []  # (dual tensor, its version, source of its graph, tangent) of the level
 
 
 def enter_dual_level():
@@ -63,8 +63,10 @@ def make_dual(tensor, tangent, *, level=None):
         raise ValueError(f"Expected tangent to be floating point or complex, but got: {tangent.dtype}")
     if tensor.shape != tangent.shape:
         raise RuntimeError(f"Expected tangent of shape {tuple(tensor.shape)}, got {tuple(tangent.shape)}")
-    dual = tensor.view(tensor.shape) if tensor.requires_grad else tensor.detach().requires_grad_()
-    _pairs.append((dual, tangent))
+    with weft.enable_grad():
+        source = tensor.clone() if tensor.requires_grad else tensor.detach().requires_grad_()
+        dual = source.clone()  # no leaf, so that ops may write to it
+    _pairs.append((dual, dual._version, source, tangent))
     return dual
 
 
@@ -72,18 +74,20 @@ def unpack_dual(tensor, *, level=None):
     """(primal, tangent); the tangent of a tensor that does not depend on a dual one is None."""
     if _current_level < 0 or not _pairs:
         return UnpackedDualTensor(tensor, None)
-    for dual, tangent in _pairs:
-        if tensor is dual:
+    written = False
+    for dual, version, _, tangent in _pairs:
+        if tensor is dual and tensor._version == version:
             return UnpackedDualTensor(tensor, tangent)
+        written = written or tensor is dual
     if not tensor.requires_grad:
-        return UnpackedDualTensor(tensor, None)
+        return UnpackedDualTensor(tensor, weft.zeros_like(tensor) if written else None)
     with weft.enable_grad():
         seed = weft.zeros_like(tensor).requires_grad_()
-        gradients = autograd.grad([tensor], [dual for dual, _ in _pairs], [seed], retain_graph=True, create_graph=True,
+        gradients = autograd.grad([tensor], [source for _, _, source, _ in _pairs], [seed], retain_graph=True, create_graph=True,
                                   allow_unused=True)
-        used = [(g, tangent) for g, (_, tangent) in zip(gradients, _pairs) if g is not None]
+        used = [(g, tangent) for g, (_, _, _, tangent) in zip(gradients, _pairs) if g is not None]
         if not used:
-            return UnpackedDualTensor(tensor, None)
+            return UnpackedDualTensor(tensor, weft.zeros_like(tensor) if written else None)
         linear = [(g, tangent) for g, tangent in used if g.requires_grad]
         if not linear:
             return UnpackedDualTensor(tensor, weft.zeros_like(tensor))

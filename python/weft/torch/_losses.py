@@ -48,11 +48,19 @@ def _translated(order, given, options):
     return options
 
 
+def _check_same_size(name, input, target=None, **options):
+    target = options.get("target") if target is None else target
+    if target is not None and target.shape != input.shape:
+        raise ValueError(f"{name}(): expected a target of the input's size {tuple(input.shape)}, got {tuple(target.shape)}")
+
+
 def _function(name, tensors, order):
     function, order = getattr(F, name), order.split()
 
     @functools.wraps(function)
     def apply(*args, **options):
+        if name.startswith("binary_cross_entropy"):
+            _check_same_size(name, *args[:2], **options)
         return function(*args[:tensors], **_translated(order, args[tensors:], options))
 
     apply.__signature__ = inspect.Signature([inspect.Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD)

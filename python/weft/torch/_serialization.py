@@ -13,7 +13,7 @@ from weft import _core
 from weft.nn.module import Parameter
 from weft.optim._states import FlatState
 
-__all__ = ["DEFAULT_PROTOCOL", "MAP_LOCATION", "add_safe_globals", "clear_safe_globals", "get_safe_globals", "load",
+__all__ = ["DEFAULT_PROTOCOL", "MAP_LOCATION", "SourceChangeWarning", "check_module_version_greater_or_equal", "add_safe_globals", "clear_safe_globals", "get_safe_globals", "load",
            "safe_globals", "save"]
 
 DEFAULT_PROTOCOL, MAP_LOCATION = 2, object
@@ -22,6 +22,25 @@ _STORAGES = {"FloatStorage": "float32", "DoubleStorage": "float64", "HalfStorage
              "ByteStorage": "uint8", "BoolStorage": "bool", "ComplexFloatStorage": "complex64",
              "ComplexDoubleStorage": "complex128"}
 _KINDS = {dtype: name for name, dtype in _STORAGES.items()}
+
+
+class SourceChangeWarning(Warning):
+    """The source of a pickled module has changed; Weft's files hold no sources."""
+
+
+def check_module_version_greater_or_equal(module, req_version_tuple, error_if_malformed=True):
+    """Whether a module's __version__ is at least the given one."""
+    try:
+        version = tuple(kind(part) for kind, part in zip(map(type, req_version_tuple), module.__version__.split(".")))
+    except Exception as error:
+        if error_if_malformed:
+            raise RuntimeError(f"'{module.__name__}' module version string is malformed '{module.__version__}' and cannot be "
+                               f"compared with tuple {req_version_tuple}") from error
+        import warnings
+
+        warnings.warn(f"the version {module.__version__!r} of '{module.__name__}' is taken as new enough")
+        return True
+    return version >= req_version_tuple
 
 
 class _Global:
@@ -98,8 +117,6 @@ class _Pickler(pickle._Pickler):  # type: ignore  # Python's own, with a `save` 
         return self.copies.setdefault(tensor._impl(), tensor.detach().to("cpu"))
 
     def parts_of(self, tensor):
-        if not tensor.is_leaf:
-            raise RuntimeError("save(): only leaves of the graph are saved: detach() first")
         flat = self.keep(self.on_host(tensor))
         address = flat.data_ptr() - flat.storage_offset() * flat.element_size() if flat.numel() else 0
         storage = self.storages.get((address, flat.dtype.name))

@@ -19,11 +19,25 @@ def _checked(amount):
     return amount
 
 
+def _check_fits(amount, size):
+    if isinstance(amount, Integral) and amount > size:
+        raise ValueError(f"amount: expected at most {size} elements, got {amount}")
+
+
 def _count(amount, size):
     """The number of elements to prune: a fraction of all, or a number."""
-    if isinstance(amount, int) and amount > size:
-        raise ValueError(f"amount: expected at most {size} elements, got {amount}")
-    return round(amount * size) if isinstance(amount, float) else amount
+    _check_fits(amount, size)
+    return amount if isinstance(amount, Integral) else round(amount * size)
+
+
+def _check_structured(tensor):
+    if tensor.ndim <= 1:
+        raise ValueError(f"structured pruning: expected a tensor of rank 2 or more, got rank {tensor.ndim}")
+
+
+# PyTorch's names, which its users import.
+_validate_pruning_amount_init, _validate_pruning_amount, _compute_nparams_toprune = _checked, _check_fits, _count
+_validate_structured_pruning = _check_structured
 
 
 class BasePruningMethod:
@@ -91,6 +105,8 @@ class PruningContainer(BasePruningMethod):
         self._tensor_name = methods[0]._tensor_name if methods else ""
 
     def add_pruning_method(self, method):
+        if method is not None and not isinstance(method, BasePruningMethod):
+            raise TypeError(f"add_pruning_method(): expected a pruning method, got {type(method).__name__}")
         if method is not None and method._tensor_name != self._tensor_name:
             raise ValueError(f"the container is of '{self._tensor_name}', the method of '{method._tensor_name}'")
         self._pruning_methods += (method,)
@@ -168,6 +184,7 @@ class RandomStructured(BasePruningMethod):
         return weft.rand(t.shape[self.dim])
 
     def compute_mask(self, t, default_mask):
+        _check_structured(t)
         size = t.shape[self.dim]
         count, mask = _count(self.amount, size), weft.ones_like(default_mask)
         if count:
