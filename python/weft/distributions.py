@@ -59,8 +59,8 @@ class _Native(ExponentialFamily):
             made.__dict__.update({k: v for k, v in self.__dict__.items() if k != "_core"})
         return made
 
-    batch_shape = property(lambda self: self._core.batch_shape())
-    event_shape = property(lambda self: self._core.event_shape())
+    batch_shape = _batch_shape = property(lambda self: weft.Size(self._core.batch_shape()))
+    event_shape = _event_shape = property(lambda self: weft.Size(self._core.event_shape()))
     has_rsample = property(lambda self: self._core.has_rsample())
     mean = property(lambda self: self._core.mean())
     mode = property(lambda self: self._core.mode())

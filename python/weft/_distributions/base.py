@@ -50,7 +50,7 @@ class Distribution:
     arg_constraints: dict = {}
 
     def __init__(self, batch_shape=(), event_shape=(), validate_args=None):
-        self._batch_shape, self._event_shape = tuple(batch_shape), tuple(event_shape)
+        self._batch_shape, self._event_shape = weft.Size(tuple(batch_shape)), weft.Size(tuple(event_shape))
         if validate_args is not None:
             self._validate_args = bool(validate_args)
         if self._validate_args:

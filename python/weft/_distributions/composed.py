@@ -75,8 +75,8 @@ class _Composed(Distribution):
         """Whether values are possible."""
         return self._core.in_support(value) if self._core is not None else self.support.check(value)
 
-    batch_shape = property(lambda self: self._core.batch_shape() if self._core is not None else self._batch_shape)
-    event_shape = property(lambda self: self._core.event_shape() if self._core is not None else self._event_shape)
+    batch_shape = property(lambda self: weft.Size(self._core.batch_shape()) if self._core is not None else self._batch_shape)
+    event_shape = property(lambda self: weft.Size(self._core.event_shape()) if self._core is not None else self._event_shape)
 
     def expand(self, batch_shape, _instance=None):
         """The distribution with its parameters expanded to another batch shape."""
