@@ -1,6 +1,7 @@
 """Probability distributions under PyTorch's names (torch.distributions)."""
 # mypy: ignore-errors
 
+import weft
 from weft import _core
 from weft._distributions import constraints, transforms
 from weft._distributions import kl, more as _more, vectors as _vectors
