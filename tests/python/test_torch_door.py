@@ -530,3 +530,90 @@ def test_dual_tensors_have_tangents():
     expected = weft.func.jvp(lambda x: (x.sin() * x).exp(), (x,), (tangent,))
     assert weft.allclose(primal, expected[0]) and weft.allclose(found, expected[1])
     assert forward_ad._current_level == -1
+
+
+# ---- subclasses of torch.Tensor ----
+
+class Plain(torch.Tensor):
+    """A subclass without a __torch_function__ of its own."""
+
+
+class Logged(torch.Tensor):
+    """A subclass that notes the ops it takes part in."""
+
+    seen: list = []
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        cls.seen.append(func.__name__)
+        return super().__torch_function__(func, types, args, kwargs)
+
+
+def test_results_of_subclasses_are_of_the_subclass():
+    x = weft.tensor([1.0, 2.0]).as_subclass(Plain)
+    for result in (x + 1, 1 + x, x.sin(), torch.add(x, 2), x[0], x.T, torch.cat([x, x]), x.max(0)[0]):
+        assert type(result) is Plain, result
+    assert type(weft.ones(2) + weft.ones(2)) is weft.Tensor and x.tolist() == [1, 2]
+    first, second = x.split(1)
+    assert type(first) is type(second) is Plain
+    with torch._C.DisableTorchFunctionSubclass():
+        assert type(x + 1) is weft.Tensor
+
+
+def test_subclasses_compute_ops_by_their_torch_function():
+    x = weft.ones(2).as_subclass(Logged)
+    Logged.seen.clear()
+    assert type(torch.add(x, x) * 2) is Logged
+    assert Logged.seen == ["add", "__mul__"]
+
+
+def test_a_torch_function_may_refuse_and_give_other_results():
+    class Refusing(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            return "computed" if func is weft.sin else NotImplemented
+
+    x = weft.ones(2).as_subclass(Refusing)
+    assert torch.sin(x) == "computed"
+    with pytest.raises(TypeError, match="no implementation found for 'cos'"):
+        torch.cos(x)
+
+
+def test_functions_of_python_are_overridden(installed):
+    from torch.overrides import handle_torch_function, has_torch_function, is_tensor_like
+
+    class Other:
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            return func.__name__, args
+
+    def twice(x):
+        if has_torch_function((x,)):
+            return handle_torch_function(twice, (x,), x)
+        return x * 2
+
+    other = Other()
+    assert twice(2) == 4 and twice(other) == ("twice", (other,)) and is_tensor_like(other) and not is_tensor_like(2)
+
+
+def test_subclasses_are_differentiated():
+    x = weft.tensor([1.0, 2.0]).as_subclass(Plain).requires_grad_()
+    (x * x).sum().backward()
+    assert x.grad.tolist() == [2, 4]
+    made = torch.Tensor._make_subclass(Plain, weft.ones(2), True)
+    assert type(made) is Plain and made.requires_grad and made.is_leaf
+
+
+def test_lazy_modules_hold_uninitialized_tensors_and_load_states():
+    lazy = torch.nn.LazyBatchNorm1d()
+    assert isinstance(lazy.weight, torch.nn.UninitializedParameter) and lazy.has_uninitialized_params()
+    assert isinstance(lazy.running_mean, torch.nn.UninitializedBuffer)
+    full = torch.nn.BatchNorm1d(3)
+    with weft.no_grad():
+        full.weight.fill_(2)
+    lazy.load_state_dict(full.state_dict())
+    assert not lazy.has_uninitialized_params() and not isinstance(lazy.weight, torch.nn.UninitializedParameter)
+    x = weft.randn(4, 3)
+    assert weft.allclose(lazy(x), full(x)) and type(lazy) is torch.nn.BatchNorm1d and lazy.weight.tolist() == [2, 2, 2]
+    with pytest.raises(RuntimeError, match="shape"):
+        full.load_state_dict(torch.nn.LazyBatchNorm1d().state_dict())

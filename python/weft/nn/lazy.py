@@ -12,7 +12,7 @@ __all__ = []
 
 class _Lazy(Module):
     """Until the first call its parameters are empty; with it the module becomes a `cls_to_become` for that input. Call it
-    once before an optimizer is made, and before a state is loaded."""
+    once before an optimizer is made."""
 
     cls_to_become, channels_at = None, 1
 
@@ -47,10 +47,13 @@ class _Lazy(Module):
         layer = self.cls_to_become(channels, *self._arguments[0], **self._arguments[1])
         for name, new in layer._parameters.items():
             old = getattr(self, name)
-            layer.register_parameter(name, Parameter(new.detach().to(old.device, old.dtype), old.requires_grad))
+            loaded = old.shape == new.shape
+            layer.register_parameter(name, old if loaded else
+                                     Parameter(new.detach().to(old.device, old.dtype), old.requires_grad))
         for name, new in layer._buffers.items():
             old = getattr(self, name)
-            layer.register_buffer(name, new.to(old.device, old.dtype), layer._state.is_saved(name))
+            loaded = old.shape == new.shape
+            layer.register_buffer(name, old if loaded else new.to(old.device, old.dtype), layer._state.is_saved(name))
         layer.training = self.training
         return layer
 
@@ -64,6 +67,20 @@ class _Lazy(Module):
         self.__dict__.update({name: value for name, value in vars(layer).items() if name not in vars(self)})
         object.__setattr__(self, "_made_with", layer._made_with)
         self.__class__ = type(layer)
+
+    def has_uninitialized_params(self):
+        """Whether a parameter or buffer has no shape yet."""
+        return any(tuple(t.shape) == (0,) for t in (*self._parameters.values(), *self._buffers.values()))
+
+    def load_state_dict(self, state_dict, strict=True, assign=False):
+        """As any module's; parameters without a shape take that of the state."""
+        for name, old in self._parameters.items():
+            if name in state_dict and old.shape != state_dict[name].shape:
+                self.register_parameter(name, Parameter(old.detach().new_empty(state_dict[name].shape), old.requires_grad))
+        for name, old in self._buffers.items():
+            if name in state_dict and old.shape != state_dict[name].shape:
+                self.register_buffer(name, old.new_empty(state_dict[name].shape), self._state.is_saved(name))
+        return super().load_state_dict(state_dict, strict, assign)
 
     def get_config(self):
         raise ValueError(f"{type(self).__name__}() is not saved before its first call")

@@ -36,9 +36,9 @@ class _TensorType(type):
 
     def __new__(meta, name, bases, members, **options):
         if any(isinstance(base, meta) for base in bases):
-            bases = tuple(weft.Tensor if isinstance(base, meta) else base for base in bases)
-            members = {key: value for key, value in members.items() if key != "__torch_function__"}
-            return _plain(name, bases, members, **options)
+            from weft.torch._subclasses import Overridable
+
+            return _plain(name, tuple(Overridable if isinstance(base, meta) else base for base in bases), members, **options)
         return super().__new__(meta, name, bases, members, **options)
 
     def __init__(cls, name, bases, members, **options):

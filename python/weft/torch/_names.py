@@ -91,7 +91,7 @@ _TABLE = {
     "torch.masked": "weft.torch._masked",
     "torch.testing": "weft.torch._testing weft.testing",
     "torch.profiler": "weft.torch._tools:profiler",
-    "torch.overrides": "weft.torch._tools:overrides",
+    "torch.overrides": "weft.torch._subclasses",
     "torch.types": "weft.torch._tools:types",
     "torch.storage": "weft._own_memory",
     "torch._tensor_str": "weft._own_memory",

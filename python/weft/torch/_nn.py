@@ -1,5 +1,6 @@
 """Modules of `torch.nn` that are other names, or wrappers without an effect on one device."""
 
+import weft
 from weft import nn
 from weft.nn.module import Buffer, Module, Parameter  # noqa: F401
 from weft.torch._losses import classes
@@ -10,7 +11,31 @@ __all__ = ["Container", "CrossMapLRN2d", "DataParallel", "NLLLoss2d", "NonDynami
 globals().update(classes)
 __all__ += classes
 NLLLoss2d, NonDynamicallyQuantizableLinear = classes["NLLLoss"], nn.Linear
-UninitializedParameter, UninitializedBuffer = Parameter, Buffer
+
+
+class _Uninitialized(type):
+    """The type of parameters or buffers without elements, which a lazy module has until its first call."""
+
+    def __instancecheck__(cls, instance):
+        return isinstance(instance, cls._kind) and tuple(instance.shape) == (0,)
+
+    def __call__(cls, requires_grad=True, device=None, dtype=None):
+        empty = weft.empty(0, device=device, dtype=dtype)
+        return Parameter(empty, requires_grad) if cls._kind is Parameter else Buffer(empty)
+
+
+class UninitializedParameter(metaclass=_Uninitialized):
+    """A parameter whose shape the first call gives."""
+
+    _kind = Parameter
+
+
+class UninitializedBuffer(metaclass=_Uninitialized):
+    """A buffer whose shape the first call gives."""
+
+    _kind = weft.Tensor
+
+
 CrossMapLRN2d = nn.LocalResponseNorm
 
 

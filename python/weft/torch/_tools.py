@@ -8,6 +8,7 @@ from typing import Any, Union
 
 import weft
 from weft import _core
+from weft.torch import _subclasses
 from weft.torch._legacy import Tensor
 
 
@@ -176,9 +177,16 @@ class c:
     """Names below torch._C that scripts use."""
 
     Generator, device, dtype = _core.Generator, _core.device, _core.dtype
+    DisableTorchFunctionSubclass = DisableTorchFunction = _subclasses.DisableTorchFunctionSubclass
+    _disabled_torch_function_impl = staticmethod(_subclasses.disabled_function)
     _log_api_usage_once = _jit_set_profiling_executor = _jit_set_profiling_mode = staticmethod(_nothing)
     __all__ = ("_log_api_usage_once", "_jit_set_profiling_executor", "_jit_set_profiling_mode", "_get_device_index",
-               "_flatten_dense_tensors", "_unflatten_dense_tensors", "_get_tracing_state")
+               "_flatten_dense_tensors", "_unflatten_dense_tensors", "_get_tracing_state", "_disabled_torch_function_impl",
+               "_element_size")
+
+    @staticmethod
+    def _element_size(dtype):
+        return dtype.itemsize
 
     @staticmethod
     def _get_tracing_state():
@@ -282,21 +290,6 @@ class accelerator:
         return accelerator.memory_stats().get("peak_allocated", 0)
 
     reset_peak_memory_stats = set_stream = staticmethod(_nothing)
-
-
-class overrides:
-    """__torch_function__ of subclasses is not called; objects that are no tensors have Weft's __weft_function__."""
-
-    @staticmethod
-    def has_torch_function(relevant_args):
-        return False
-
-    has_torch_function_unary = has_torch_function_variadic = staticmethod(lambda *_: False)
-    is_tensor_like = staticmethod(weft.is_tensor)
-
-    @staticmethod
-    def handle_torch_function(public_api, relevant_args, *args, **kwargs):
-        return public_api(*args, **kwargs)
 
 
 class multiprocessing:
