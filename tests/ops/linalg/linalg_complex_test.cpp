@@ -30,33 +30,50 @@ Tensor identity(int64_t n) { return eye(n, {}, c128); }
 
 // ---- gradients ------------------------------------------------------------------------------------------------------
 
-// Ops of linear algebra by their names, and those with a name from before.
-std::vector<const OpRecord*> differentiable() {
-  std::vector<const OpRecord*> out;
-  for (const char* name :
-       {"cholesky_solve", "cholesky_inverse", "logdet", "chain_matmul", "inner", "vdot", "kron", "baddbmm", "addbmm",
-        "addmv", "addr", "tensordot", "cumprod", "einsum", "vector_norm", "norm", "block_diag"}) {
-    out.push_back(find_record(name));
-  }
-  for (const OpRecord& record : op_records()) {
-    const bool is_linalg = std::string_view(record.name).starts_with("linalg_");
-    if (is_linalg && record.facts.differentiable) out.push_back(&record);
-  }
-  return out;
-}
-
 /// Those that read one triangle of a Hermitian matrix have the gradient of both.
 bool reads_one_triangle(std::string_view name) {
   return name.starts_with("linalg_cholesky") || name.starts_with("linalg_eigh") || name == "linalg_eigvalsh";
 }
 
-class ComplexLinalgOp : public ::testing::TestWithParam<const OpRecord*> {};
+std::vector<const OpRecord*> differentiable_ops() {
+  std::vector<const OpRecord*> out;
+  for (const OpRecord& record : op_records()) {
+    if (record.facts.differentiable) out.push_back(&record);
+  }
+  return out;
+}
 
-TEST_P(ComplexLinalgOp, HasGradientsToSecondOrder) {
+/// The samples of complex numbers that the op takes, and that need c128 alone.
+std::vector<Values> complex_samples(const OpRecord& record) {
+  std::vector<Values> samples;
+  try {
+    SampleMaker make(c128, {});
+    samples = record.samples(make);
+    std::erase_if(samples, [&](const Values& values) {
+      int count = 0;
+      for (const Tensor& t : tensors_in(values)) {
+        if (is_inexact(t.dtype()) && real_type(t.dtype()) != f64) return true;
+        count += is_complex(t.dtype());
+      }
+      if (count > 0) call(record, values);
+      return count == 0;
+    });
+  } catch (const DTypeError&) {
+    return {};
+  }
+  return samples;
+}
+
+class ComplexOp : public ::testing::TestWithParam<const OpRecord*> {};
+
+TEST_P(ComplexOp, HasGradientsToSecondOrder) {
   const OpRecord& record = *GetParam();
-  SampleMaker make(c128, {});
-  int checks = 0;
-  for (const Values& values : record.samples(make)) {
+  const std::vector<Values> samples = complex_samples(record);
+  if (samples.empty()) {
+    EXPECT_FALSE(std::string_view(record.name).starts_with("linalg_"));
+    GTEST_SKIP() << "it takes no complex numbers";
+  }
+  for (const Values& values : samples) {
     Tensors inputs;
     for (const Tensor& t : tensors_in(values)) {
       if (is_inexact(t.dtype())) inputs.push_back(t.clone().requires_grad_());
@@ -80,10 +97,27 @@ TEST_P(ComplexLinalgOp, HasGradientsToSecondOrder) {
     EXPECT_TRUE(first.passed) << first.message;
     const GradcheckResult second = gradgradcheck(function, inputs, told);
     EXPECT_TRUE(second.passed) << "second derivative: " << second.message;
-    ++checks;
   }
-  EXPECT_GT(checks, 0);
 }
+
+INSTANTIATE_TEST_SUITE_P(Ops, ComplexOp, ::testing::ValuesIn(differentiable_ops()),
+                         [](const auto& each) { return std::string(each.param->name); });
+
+// Ops of linear algebra by their names, and those with a name from before.
+std::vector<const OpRecord*> linalg_ops() {
+  std::vector<const OpRecord*> out;
+  for (const char* name :
+       {"cholesky_solve", "cholesky_inverse", "logdet", "chain_matmul", "inner", "vdot", "kron", "baddbmm", "addbmm",
+        "addmv", "addr", "tensordot", "cumprod", "einsum", "vector_norm", "norm", "block_diag"}) {
+    out.push_back(find_record(name));
+  }
+  for (const OpRecord* record : differentiable_ops()) {
+    if (std::string_view(record->name).starts_with("linalg_")) out.push_back(record);
+  }
+  return out;
+}
+
+class ComplexLinalgOp : public ::testing::TestWithParam<const OpRecord*> {};
 
 TEST_P(ComplexLinalgOp, DevicesAgreeWithTheCpu) {
   const OpRecord& record = *GetParam();
@@ -107,7 +141,7 @@ TEST_P(ComplexLinalgOp, DevicesAgreeWithTheCpu) {
   if (compared == 0) GTEST_SKIP() << "there is no device";
 }
 
-INSTANTIATE_TEST_SUITE_P(Ops, ComplexLinalgOp, ::testing::ValuesIn(differentiable()),
+INSTANTIATE_TEST_SUITE_P(Ops, ComplexLinalgOp, ::testing::ValuesIn(linalg_ops()),
                          [](const auto& each) { return std::string(each.param->name); });
 
 TEST(ComplexLinalg, OrdersOfVectorNormsHaveGradientsToSecondOrder) {
