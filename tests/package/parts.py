@@ -17,10 +17,16 @@ arrows = (pathlib.Path(__file__).parent / "arrows.sh").read_text()
 rooms = re.search(r"^rooms=\((.*)\)", arrows, re.M).group(1).split()
 MOST_UPWARDS = 15  # Symbols that a room declares, calls, and leaves to a room below it to define.
 
+
+def source_of(path):
+    """The source of an object file: none if it was removed or moved since."""
+    return pathlib.Path(__file__).parents[2] / str(path).split(".dir/", 1)[1].removesuffix(".o")
+
+
 owner, calls = {}, collections.defaultdict(set)
 room_of, callers_of = {}, collections.defaultdict(set)
 for part in needs:
-    objects = sorted(build.glob(f"CMakeFiles/weft_{part}_*.dir/**/*.o"))
+    objects = [path for path in sorted(build.glob(f"CMakeFiles/weft_{part}_*.dir/**/*.o")) if source_of(path).exists()]
     if not objects:
         sys.exit(f"no object file of the part {part} in {build}")
     listing = subprocess.run(["nm", "-A", "--format=posix", *objects], check=True, capture_output=True, text=True).stdout
