@@ -115,7 +115,8 @@ _descriptions = {name: (function, [option for option in options if option["in_py
 def described(cls):
     """Gives a class the constructor and the options of the C++ layer of the same name."""
     function, options = _descriptions[cls.__name__]
-    parameters = [inspect.Parameter("self", _BY_POSITION), *map(_parameter, options), *cls.arguments]
+    parameters = sorted([*map(_parameter, options), *cls.arguments], key=lambda p: p.kind)
+    parameters = [inspect.Parameter("self", _BY_POSITION), *parameters]
     cls.__init__ = _constructor(inspect.Signature(parameters))
     cls.description, cls.options = cls.__name__, {option["name"]: option for option in options}
     cls.adjusted = [(o["name"], o["or_as"], o["tuple_size"]) for o in options if o["or_as"] or o["tuple_size"]]
