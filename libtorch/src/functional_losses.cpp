@@ -25,8 +25,6 @@ LOSS(multilabel_margin_loss, MultilabelMarginLossFuncOptions, REDUCTION)
 LOSS(soft_margin_loss, SoftMarginLossFuncOptions, REDUCTION)
 LOSS(binary_cross_entropy, BinaryCrossEntropyFuncOptions, .weight = options.weight(), REDUCTION)
 LOSS(multilabel_soft_margin_loss, MultilabelSoftMarginLossFuncOptions, .weight = options.weight(), REDUCTION)
-LOSS(binary_cross_entropy_with_logits, BinaryCrossEntropyWithLogitsFuncOptions, .weight = options.weight(),
-     .pos_weight = options.pos_weight(), REDUCTION)
 LOSS(hinge_embedding_loss, HingeEmbeddingLossFuncOptions, REDUCTION, .margin = options.margin())
 LOSS(multi_margin_loss, MultiMarginLossFuncOptions, .weight = options.weight(), REDUCTION,
      .p = static_cast<int>(options.p()), .margin = options.margin())
@@ -41,6 +39,13 @@ LOSS(cross_entropy, CrossEntropyFuncOptions, .weight = options.weight(), REDUCTI
 
 Tensor smooth_l1_loss(const Tensor& input, const Tensor& target, const SmoothL1LossFuncOptions& options, double beta) {
   return weft::smooth_l1_loss(input, target, {REDUCTION, .beta = beta});
+}
+Tensor binary_cross_entropy_with_logits(const Tensor& input, const Tensor& target,
+                                        const BinaryCrossEntropyWithLogitsFuncOptions& options) {
+  TORCH_CHECK(input.shape() == target.shape(), "Target size (", target.sizes(), ") must be the same as input size (",
+              input.sizes(), ")");
+  return weft::binary_cross_entropy_with_logits(
+      input, target, {.weight = options.weight(), .pos_weight = options.pos_weight(), REDUCTION});
 }
 Tensor kl_div(const Tensor& input, const Tensor& target, const KLDivFuncOptions& options) {
   const bool batch_mean = std::holds_alternative<enumtype::kBatchMean>(options.reduction());

@@ -136,8 +136,6 @@ template <size_t D, class Derived>
 void ConvTransposeNdImpl<D, Derived>::reset() {
   TORCH_CHECK(options.in_channels() % options.groups() == 0, "in_channels must be divisible by groups");
   TORCH_CHECK(options.out_channels() % options.groups() == 0, "out_channels must be divisible by groups");
-  TORCH_CHECK(std::holds_alternative<enumtype::kZeros>(options.padding_mode()),
-              "Only `zeros` padding mode is supported for ConvTranspose", D, "d");
   weight = this->register_parameter(
       "weight",
       at::empty(kernel_shape(options.in_channels(), options.out_channels() / options.groups(), options.kernel_size())));
@@ -151,6 +149,8 @@ void ConvTransposeNdImpl<D, Derived>::reset_parameters() {
 }
 template <size_t D, class Derived>
 Tensor ConvTransposeNdImpl<D, Derived>::forward(const Tensor& input, const optional<IntArrayRef>& output_size) {
+  TORCH_CHECK(std::holds_alternative<enumtype::kZeros>(options.padding_mode()),
+              "Only `zeros` padding mode is supported for ConvTranspose", D, "d");
   ExpandingArray<D> extra = options.output_padding();
   if (output_size) {
     // The padding that gives this size.
@@ -189,7 +189,8 @@ void ConvTransposeNdImpl<D, Derived>::pretty_print(std::ostream& stream) const {
   template class ConvNdImpl<n, Conv##n##dImpl>; \
   template class ConvTransposeNdImpl<n, ConvTranspose##n##dImpl>;
 INSTANCE(1)
-INSTANCE(2) INSTANCE(3)
+INSTANCE(2)
+INSTANCE(3)
 #undef INSTANCE
 
     // ---- folds, shuffles, upsampling ----

@@ -5,21 +5,26 @@
 
 namespace torch::nn::detail {
 
-/// A layer without parameters: it is its options and a function.
+/// A layer without parameters: it is its options and a function. Options may have a check().
 template <class Derived, class Options_>
 class PlainLayer : public Cloneable<Derived> {
  public:
   PlainLayer() requires std::is_default_constructible_v<Options_>
   = default;
-  PlainLayer(const Options_& options_) : options(options_) {}
+  PlainLayer(const Options_& options_) : options(options_) { check(); }
   template <class... A>
     requires(std::is_constructible_v<Options_, A...> && sizeof...(A) > 0 &&
              !(std::is_base_of_v<Module, std::remove_cvref_t<A>> || ...) &&
              !(std::is_same_v<Options_, std::remove_cvref_t<A>> || ...))
-  explicit PlainLayer(A&&... arguments) : options(std::forward<A>(arguments)...) {}
-  void reset() override {}
+  explicit PlainLayer(A&&... arguments) : options(std::forward<A>(arguments)...) { check(); }
+  void reset() override { check(); }
 
   Options_ options;
+
+ private:
+  void check() const {
+    if constexpr (requires { options.check(); }) options.check();
+  }
 };
 struct NoOptions {};
 

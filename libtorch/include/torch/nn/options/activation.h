@@ -32,6 +32,9 @@ struct HardtanhOptions {
   TORCH_ARG(double, min_val) = -1.0;
   TORCH_ARG(double, max_val) = 1.0;
   TORCH_ARG(bool, inplace) = false;
+
+ public:
+  void check() const { TORCH_CHECK(max_val_ > min_val_, "max_val must be greater than min_val"); }
 };
 struct LeakyReLUOptions {
   TORCH_ARG(double, negative_slope) = 1e-2;
