@@ -163,9 +163,11 @@ int64_t OpenModule::references_to(const Tensor& tensor) const {
 }
 
 int64_t OpenModule::references_to(const Module& child) const {
-  int64_t count = std::ranges::count_if(state_->children, [&](const auto& entry) { return entry.second.same_as(child); });
+  int64_t count =
+      std::ranges::count_if(state_->children, [&](const auto& entry) { return entry.second.same_as(child); });
   for (const auto& slot : state_->slots.all) {
-    count += std::ranges::count_if(slot->member_modules(), [&](const Module* member) { return member->same_as(child); });
+    count +=
+        std::ranges::count_if(slot->member_modules(), [&](const Module* member) { return member->same_as(child); });
   }
   return count;
 }

@@ -23,8 +23,8 @@ int64_t ModuleHolder::references(PyObject* tensor) const {
 }
 
 int64_t ModuleHolder::references(const ModuleObject* child) const {
-  const bool is_child = std::ranges::any_of(
-      children_, [&](const auto& entry) { return entry.second == child && is_face(entry.first); });
+  const bool is_child =
+      std::ranges::any_of(children_, [&](const auto& entry) { return entry.second == child && is_face(entry.first); });
   if (!is_child || !has_known_owners()) return 0;
   return module_->module.references_to(child->module);
 }

@@ -61,9 +61,8 @@ struct References {
 
 void bind_common(nb::module_& m) {
   nb::class_<References>(m, "_References")
-      .def(nb::new_([](const Optimizer& optimizer) {
-             return References{std::make_shared<OptimizerHolder>(&optimizer)};
-           }),
+      .def(nb::new_(
+               [](const Optimizer& optimizer) { return References{std::make_shared<OptimizerHolder>(&optimizer)}; }),
            nb::keep_alive<0, 2>())
       .def(
           "add",

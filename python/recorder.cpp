@@ -159,8 +159,7 @@ void bind_recorder(nb::module_& m) {
           nb::arg("loss") = nb::none(), "Ends a step, after the optimizer's.")
       .def_prop_ro("finite", &GradientRecorder::finite, "False once a value or gradient held NaN or infinity.")
       .def(
-          "history", [](const GradientRecorder& self) { return History(self.history()); },
-          "The current history.");
+          "history", [](const GradientRecorder& self) { return History(self.history()); }, "The current history.");
   bind_log(m);
   m.def("_watch", [](const Tensor& x, const std::string& name) { (void)watch(x, name, here()); });
 }

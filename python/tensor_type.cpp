@@ -526,7 +526,8 @@ Tensor reversed_dims(const Tensor& x) {
 }
 
 PyGetSetDef getters[] = {
-    {"shape", get<[](const Tensor& x) { return from_sizes(x.sizes()); }>, nullptr, "The sizes, as a weft.Size.", nullptr},
+    {"shape", get<[](const Tensor& x) { return from_sizes(x.sizes()); }>, nullptr, "The sizes, as a weft.Size.",
+     nullptr},
     {"dtype", get<[](const Tensor& x) { return Py_NewRef(dtype_objects[static_cast<int>(x.dtype())]); }>, nullptr,
      "The element type.", nullptr},
     {"device", get<[](const Tensor& x) { return from_device(x.device()); }>, nullptr, "Where the elements are.",

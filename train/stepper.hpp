@@ -78,11 +78,11 @@ class WEFT_API Stepper {
 
   /// Runs forward and backward of a batch, and after the last batch of a step the update. `loss_of` returns the batch's
   /// mean loss and its weight, 1 by default. A batch of weight 0 has no backward, unless `mean_weight` is set: then
-  /// other processes may wait for it, and it runs with a zero gradient of the loss. The loss is one floating-point number that requires gradients; otherwise
-  /// ShapeError, DTypeError or AutogradError is raised. A negative or not finite weight raises ValueError. Errors of
-  /// `loss_of` and `schedule` get step and rank added to their text. A NaN or infinite loss raises NonFiniteError: the
-  /// forward is repeated with the same random numbers, to name the op and its line. For a gradient the error names the
-  /// parameter, and backward is repeated to name the op.
+  /// other processes may wait for it, and it runs with a zero gradient of the loss. The loss is one floating-point
+  /// number that requires gradients; otherwise ShapeError, DTypeError or AutogradError is raised. A negative or not
+  /// finite weight raises ValueError. Errors of `loss_of` and `schedule` get step and rank added to their text. A NaN
+  /// or infinite loss raises NonFiniteError: the forward is repeated with the same random numbers, to name the op and
+  /// its line. For a gradient the error names the parameter, and backward is repeated to name the op.
   std::optional<StepResult> step(const Callback<BatchLoss()>& loss_of, Location where = {});
   /// Makes a step from the waiting batches, with their weighted mean. Returns nothing if there are none.
   std::optional<StepResult> flush(Location where = {});

@@ -174,7 +174,9 @@ class Averaging : public Scenario {
     if (copies_) averager_->copy_to_parameters();
     else averager_->update();
   }
-  void check(bool failed) override { require((now() == before_) == failed, failed ? "a part has changed" : "no change"); }
+  void check(bool failed) override {
+    require((now() == before_) == failed, failed ? "a part has changed" : "no change");
+  }
 
  private:
   std::vector<std::vector<double>> now() const {

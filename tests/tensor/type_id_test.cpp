@@ -6,9 +6,13 @@ namespace {
 struct OfOneFile {};
 
 TEST(TypeId, IsEqualForTheSameTypeAlone) {
-  const TypeId all[] = {TypeId::of<nn::Linear>(),       TypeId::of<nn::Conv2d>(), TypeId::of<OfOneFile>(),
-                        TypeId::of<nn::ModuleList<nn::Linear>>(), TypeId::of<nn::ModuleList<nn::Conv2d>>(),
-                        TypeId::of<int>(),              TypeId::of<unsigned>()};
+  const TypeId all[] = {TypeId::of<nn::Linear>(),
+                        TypeId::of<nn::Conv2d>(),
+                        TypeId::of<OfOneFile>(),
+                        TypeId::of<nn::ModuleList<nn::Linear>>(),
+                        TypeId::of<nn::ModuleList<nn::Conv2d>>(),
+                        TypeId::of<int>(),
+                        TypeId::of<unsigned>()};
   for (const TypeId& a : all) {
     for (const TypeId& b : all) EXPECT_EQ(a == b, &a == &b) << a.name() << " " << b.name();
   }

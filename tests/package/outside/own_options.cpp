@@ -38,7 +38,9 @@ int main() {
       net.body[0].as<nn::Linear>().weight.shape() == Dims{3, 2},
       raises<ValueError>([&] { (void)net.body[0].as<nn::ReLU>(); }),
       raises<ValueError>([&] { (void)evaluation.metric<train::Accuracy>("loss"); }),
-      raises<ShapeError>([&] { (void)net(ones({1, 5})); }),
+      raises<ShapeError>([&] {
+        (void)net(ones({1, 5}));
+      }),
       raises<Error>([&] { (void)ones({2})[3].item(); }),
       text.str().find("Net") == 0,
       built.class_name() == "Sequential",
