@@ -166,9 +166,31 @@ T from_value(const Value& value) {
   }
 }
 
-template <class... P, size_t... I>
-Tensors call_with(const auto& method, auto&& x, const Values& arguments, std::index_sequence<I...>) {
-  return parts(method(static_cast<decltype(x)&&>(x), from_value<std::remove_cvref_t<P>>(arguments[I])...));
+// A row of methods.inc, with calls of its method on a tensor and on x[…]; null where a parameter is no FromValue.
+struct Row {
+  const char *name, *parameters;
+  size_t parameter_count;
+  Tensors (*of_tensor)(const Tensor& x, const Values& arguments);
+  Tensors (*of_part)(Indexed&& x, const Values& arguments);
+};
+
+template <class Method, class... P, size_t... I>
+Row row_of(const char* name, const char* parameters, std::index_sequence<I...>) {
+  if constexpr ((... && FromValue<std::remove_cvref_t<P>>)) {
+    return {name, parameters, sizeof...(P),
+            [](const Tensor& x, [[maybe_unused]] const Values& v) {
+              return parts(Method()(x, from_value<std::remove_cvref_t<P>>(v[I])...));
+            },
+            [](Indexed&& x, [[maybe_unused]] const Values& v) {
+              return parts(Method()(std::move(x), from_value<std::remove_cvref_t<P>>(v[I])...));
+            }};
+  } else {
+    return {name, parameters, sizeof...(P), nullptr, nullptr};
+  }
+}
+template <class Method, class... P>
+Row row_of(void (*)(P...), const char* name, const char* parameters, Method) {
+  return row_of<Method, P...>(name, parameters, std::index_sequence_for<P...>());
 }
 
 // The sample's values for the parameters of the method, by name. None where a parameter is no argument of the op, or
@@ -195,38 +217,32 @@ std::optional<Values> arguments_of(const OpRecord& record, const Values& sample,
 class Methods : public ::testing::Test {
  protected:
   // Compares x.name(…) and x[…].name(…) with the op, for every sample that has the arguments.
-  template <class... P>
-  void check_row(void (*)(P...), const char* name, const char* parameters, const auto& method) {
-    methods.insert(name);
-    if constexpr ((... && FromValue<std::remove_cvref_t<P>>)) {
-      const bool writes = std::string_view(name).ends_with('_');
-      const std::string op(name, std::strlen(name) - writes);
-      const OpRecord* record = find_record(op.c_str());
-      if (record == nullptr) record = find_record(("linalg_" + op).c_str());
-      if (record == nullptr) return;
-      SampleMaker make(f64, {});
-      for (const Values& sample : record->samples(make)) {
-        const auto* x = sample.empty() ? nullptr : std::get_if<Tensor>(&sample[0]);
-        std::optional<Values> arguments = arguments_of(*record, sample, parameters);
-        if (x == nullptr || !x->defined() || !arguments) continue;
-        const bool has_gaps = std::ranges::any_of(
-            *arguments, [](const Value& value) { return std::holds_alternative<std::monostate>(value); });
-        arguments->resize(sizeof...(P));  // the location is the last
-        const auto apply = [&](auto&& t) {
-          return call_with<P...>(method, static_cast<decltype(t)&&>(t), *arguments, std::index_sequence_for<P...>());
-        };
-        try {
-          compare(*record, name, sample, apply, writes);
-          covered.insert(name);
-        } catch (const std::bad_variant_access&) {  // the sample is one of another overload
-        } catch (const Error&) {
-          if (!has_gaps) throw;
-        }
+  void check_row(const Row& row) {
+    methods.insert(row.name);
+    const bool writes = std::string_view(row.name).ends_with('_');
+    const std::string op(row.name, std::strlen(row.name) - writes);
+    const OpRecord* record = find_record(op.c_str());
+    if (record == nullptr) record = find_record(("linalg_" + op).c_str());
+    if (record == nullptr || row.of_tensor == nullptr) return;
+    SampleMaker make(f64, {});
+    for (const Values& sample : record->samples(make)) {
+      const auto* x = sample.empty() ? nullptr : std::get_if<Tensor>(&sample[0]);
+      std::optional<Values> arguments = arguments_of(*record, sample, row.parameters);
+      if (x == nullptr || !x->defined() || !arguments) continue;
+      const bool has_gaps = std::ranges::any_of(
+          *arguments, [](const Value& value) { return std::holds_alternative<std::monostate>(value); });
+      arguments->resize(row.parameter_count);  // the location is the last
+      try {
+        compare(*record, row, sample, *arguments, writes);
+        covered.insert(row.name);
+      } catch (const std::bad_variant_access&) {  // the sample is one of another overload
+      } catch (const Error&) {
+        if (!has_gaps) throw;
       }
     }
   }
 
-  void compare(const OpRecord& record, const char* name, const Values& sample, const auto& apply, bool writes) {
+  void compare(const OpRecord& record, const Row& row, const Values& sample, const Values& arguments, bool writes) {
     const Tensor& x = std::get<Tensor>(sample[0]);
     const auto function = [&](const Tensor& t) {
       Values values = sample;
@@ -235,13 +251,13 @@ class Methods : public ::testing::Test {
       const auto* truth = std::get_if<bool>(&result);
       return truth != nullptr ? parts(*truth) : testing::tensors_in({result});
     };
-    const auto method = [&](const Tensor& t) { return apply(t); };
-    const auto part = [&](Indexed&& t) { return apply(std::move(t)); };
-    if (!writes) return expect_same_forms(name, x, function, method, part);
+    const auto method = [&](const Tensor& t) { return row.of_tensor(t, arguments); };
+    const auto part = [&](Indexed&& t) { return row.of_part(std::move(t), arguments); };
+    if (!writes) return expect_same_forms(row.name, x, function, method, part);
     const Tensors result = drawn_alike([&] { return function(x); });
     if (result.size() != 1 || result[0].dtype() != x.dtype() || !(result[0].shape() == x.shape())) return;
     expect_same_writes(
-        name, x, [&](const Tensor& t) { return Tensors{t.copy_(function(t)[0])}; }, method, part);
+        row.name, x, [&](const Tensor& t) { return Tensors{t.copy_(function(t)[0])}; }, method, part);
   }
 
   std::set<std::string> methods, covered;
@@ -268,9 +284,9 @@ class Methods : public ::testing::Test {
       [&](Indexed&& t) { return Tensors{std::move(t).name(__VA_ARGS__)}; })
 
 TEST_F(Methods, GiveTheResultsOfTheirOps) {
-#define WEFT_METHOD(result, name, parameters, location, ...)               \
-  check_row(static_cast<void(*) parameters>(nullptr), #name, #__VA_ARGS__, \
-            [](auto&& x, const auto&... a) { return static_cast<decltype(x)&&>(x).name(a...); });
+#define WEFT_METHOD(result, name, parameters, location, ...)                      \
+  check_row(row_of(static_cast<void(*) parameters>(nullptr), #name, #__VA_ARGS__, \
+                   [](auto&& x, const auto&... a) { return static_cast<decltype(x)&&>(x).name(a...); }));
 #define WEFT_WRITE(name, parameters, location, ...) WEFT_METHOD(Tensor, name, parameters, location, __VA_ARGS__)
 #define WEFT_OWN_METHOD WEFT_METHOD
 #include <weft_generated/methods.inc>
