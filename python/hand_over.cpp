@@ -1,5 +1,6 @@
 // Calls of ops with objects that compute ops themselves: of other classes, and of subclasses of Tensor.
 #include "caster.hpp"
+#include "object.hpp"
 #include "trampoline.hpp"
 
 namespace weft::python {
@@ -47,7 +48,16 @@ PyObject* hand_over(PyObject* op, PyObject* const* arguments, size_t count, PyOb
   return PyObject_CallFunctionObjArgs(handler, op, positional.get(), rest.get(), nullptr);
 }
 
+// A tensor of the subclass over the same memory, with the history of x.
+static nb::object as_subclass(const Tensor& x, nb::handle type) {
+  if (PyType_Check(type.ptr()) == 0) throw_type_error("as_subclass(): expected a class, got " + type_name(type.ptr()));
+  const Location where = here();
+  Tensor alias = x.requires_grad() ? x.view(x.shape(), where) : x.detach(where);
+  return nb::steal(wrap_as(reinterpret_cast<PyTypeObject*>(type.ptr()), std::move(alias)));
+}
+
 void bind_hand_over(nb::module_& m) {
+  m.def("_as_subclass", as_subclass);
   m.def("_let_subclasses_compute", [] { subclasses_compute.store(true, MemoryOrder::relaxed); });
   m.def("_compute_for_subclass", [](bool on) { return std::exchange(computes_for_subclass, on); });
 }

@@ -156,7 +156,7 @@ def to_dense(self, dtype=None, *, masked_grad=True):
 @_method
 def as_subclass(self, cls):
     """The tensor as an object of a subclass of Tensor, whose __init__ is not called."""
-    return Tensor.__new__(cls, self)
+    return _core._as_subclass(self, cls)
 
 
 @_method

@@ -275,7 +275,7 @@ class Module(Conversions):
             raise TypeError(f"name of a member: expected a str, got {type(name).__name__}")
         if not name or "." in name:
             raise KeyError(f"name of a member: expected a str without a dot, got {name!r}")
-        if self.__dict__.get(name) is not None:
+        if self.__dict__.get(name) is not None and self.__dict__[name] is not value:
             raise KeyError(f"'{name}' is an attribute of the module already: delete it, or take another name")
         if value is None:
             return self._forget(name)
