@@ -182,6 +182,8 @@ def broadcast_shapes(*shapes):
     result = []
     for shape in shapes:
         shape = [shape] if isinstance(shape, Integral) else list(shape)
+        if any(n < 0 for n in shape):
+            raise ValueError(f"broadcast_shapes(): a size is negative in {tuple(shape)}")
         result = [1] * (len(shape) - len(result)) + result
         shape = [1] * (len(result) - len(shape)) + shape
         for i, (a, b) in enumerate(zip(result, shape)):

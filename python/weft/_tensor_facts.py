@@ -196,7 +196,13 @@ for _name in ("alias", "as_strided", "detach", "diagonal", "expand", "permute", 
         _functions._need_tensors(_name + "_copy", input=input)
         result = input if _name == "alias" else getattr(Tensor, _name)(input, *args, **options)
         copies = result.clone() if isinstance(result, Tensor) else tuple(part.clone() for part in result)
-        return copies if out is None else out.copy_(copies)
+        if out is None:
+            return copies
+        if isinstance(copies, Tensor):
+            return out.resize_(copies.shape).copy_(copies)
+        if len(out) != len(copies):
+            raise RuntimeError(f"{_name}_copy(): argument 'out' has {len(out)} tensors for {len(copies)} results")
+        return tuple(target.resize_(part.shape).copy_(part) for target, part in zip(out, copies))
 
     _copy.__name__ = _copy.__qualname__ = _name + "_copy"
     functions[_copy.__name__] = _copy

@@ -9,7 +9,7 @@ def _assignable(name):
     def assign(self, value):
         target = part.__get__(self)
         if isinstance(value, Tensor):
-            target.copy_(value)
+            target.copy_(value.real if value.dtype.is_complex else value)
         else:
             target.fill_(value)
 
@@ -29,3 +29,12 @@ def _make_subclass(cls, data, require_grad=False, *_, **__):
 
 
 Tensor._make_subclass = staticmethod(_make_subclass)
+_conjugate = Tensor.conj
+
+
+def conj(self):
+    """The complex conjugate; a real tensor itself."""
+    return _conjugate(self) if self.dtype.is_complex else self
+
+
+Tensor.conj = conj

@@ -617,3 +617,14 @@ def test_lazy_modules_hold_uninitialized_tensors_and_load_states():
     assert weft.allclose(lazy(x), full(x)) and type(lazy) is torch.nn.BatchNorm1d and lazy.weight.tolist() == [2, 2, 2]
     with pytest.raises(RuntimeError, match="shape"):
         full.load_state_dict(torch.nn.LazyBatchNorm1d().state_dict())
+
+
+def test_copies_of_views_are_written_into_several_tensors():
+    x = weft.arange(4.0)
+    first, second = weft.empty(0), weft.empty(2)
+    assert torch.split_copy(x, 2, out=(first, second)) == (first, second) and first.tolist() == [0, 1]
+    with pytest.raises(RuntimeError, match="3 tensors"):
+        torch.split_copy(x, 2, out=(first, second, x))
+    assert x.conj() is x and torch.tensor([1j]).conj().tolist() == [-1j]
+    with pytest.raises(RuntimeError, match="negative"):
+        torch.broadcast_shapes((2, -1), (2, 1))
