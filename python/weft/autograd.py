@@ -143,9 +143,12 @@ class _Steps:
 
     def __init__(self, function, count, keywords):
         self.function, self.count, self.keywords, self.__name__ = function, count, keywords, function.__name__
+        self.like = ()  # the arguments that are differentiated, None for others; kept for a jvp without a backward
         self.others = None  # results that are no tensors, by position; None where all are tensors
 
     def forward(self, ctx, *args):
+        if hasattr(self.function, "jvp"):
+            self.like = [x.detach() if isinstance(x, Tensor) and x.dtype.is_floating_point else None for x in args]
         setup = getattr(self.function, "setup_context", None)
         if setup is None:
             output = self.function.forward(ctx, *args, **self.keywords)
@@ -169,12 +172,24 @@ class _Steps:
         tensors = iter(result)
         return tuple(next(tensors) if other is None else other[0] for other in self.others)
 
+    def _vjp(self, ctx, gradients):
+        """The results of backward; of a Function with jvp alone, its transpose."""
+        if self.function.backward is not Function.backward or not hasattr(self.function, "jvp"):
+            return self.function.backward(ctx, *gradients)
+        inputs = [_core._ops["zeros_like"](x).requires_grad_() if x is not None else None for x in self.like]
+        with enable_grad():
+            outputs = self.function.jvp(ctx, *inputs)
+            outputs = outputs if isinstance(outputs, tuple) else (outputs,)
+            wanted = [x for x in inputs if x is not None]
+            found = iter(grad(list(outputs), wanted, list(gradients), create_graph=True, allow_unused=True))
+        return tuple(None if x is None else next(found) for x in inputs)
+
     def backward(self, ctx, *gradients):
         """The gradients of backward; None for arguments that were left out may be missing or given."""
         if self.others is not None:
             given = iter(gradients)
             gradients = [next(given) if other is None else None for other in self.others]
-        returned = self.function.backward(ctx, *gradients)
+        returned = self._vjp(ctx, gradients)
         if isinstance(returned, (tuple, list)) and len(returned) > self.count:
             if all(g is None for g in returned[self.count:]):
                 return tuple(returned[:self.count])

@@ -274,6 +274,22 @@ def test_results_of_a_function_that_are_no_tensors():
     assert type("Number", (autograd.Function,), {"forward": staticmethod(lambda ctx, x: 3)}).apply(x) == 3
 
 
+def test_a_function_with_jvp_alone_is_differentiated():
+    class Scaled(autograd.Function):
+        @staticmethod
+        def forward(ctx, x, factor, y):
+            ctx.factor = factor
+            return x * factor + y
+
+        @staticmethod
+        def jvp(ctx, x, factor, y):
+            return x * ctx.factor + y
+
+    x, y = leaf(1.0), leaf(2.0)
+    Scaled.apply(x, 3, y).sum().backward()
+    assert x.grad.item() == 3 and y.grad.item() == 1
+
+
 def test_gradients_of_many_seeds_and_of_unused_inputs():
     x, other = leaf(1.0), leaf(2.0)
     y = weft.cat([x * 2, x * 3])
