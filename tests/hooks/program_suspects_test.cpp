@@ -261,7 +261,8 @@ TEST(ProgramSuspects, NameAHookOnAResultAndOneOfAModule) {
     line = __LINE__ + 1;
     h.register_hook([](const Tensor& g) { return -g; });
   });
-  EXPECT_THAT(turned, HasSubstr("a hook registered at " + here(line) + " changes the gradient of what linear at "));
+  EXPECT_THAT(turned,
+              HasSubstr("a hook registered at " + here(line) + " changes the gradient of the result of linear at "));
   EXPECT_THAT(turned, HasSubstr("it turns it round"));
   const std::string emptied = hooked_run([](const nn::Sequential& net) {
     nn::Module part = net.children()[2];
