@@ -22,6 +22,7 @@ EXEMPT = {
     "Config", "of", "wrap",  # braces of a caller that has one
     "metric", "requires",
     "WEFT_POOLS",    # a macro that adds it
+    "WEFT_KERNEL_ROW",  # kernels run inside of an op
 }
 
 

@@ -59,5 +59,5 @@ refuse 'counts(x);' 'write `Tensor forward(const Tensor& x) const`'
 refuse 'nn::Sequential(net, 3);' 'wrap other modules in a lambda'
 refuse 'nn::Sequential{two};' 'wrap other modules in a lambda'
 refuse 'nn::Sequential().append(reads);' 'wrap other modules in a lambda'
-refuse 'nn::Sequential(net)[0].as<int>();' 'names a class of modules'
+refuse 'nn::Sequential(net)[0].as<int>();' 'needs a class of modules'
 exit $failed
