@@ -3,7 +3,7 @@
 import random
 from numbers import Integral
 
-from weft import _core, _functions
+from weft import _core, _functions, _own_memory
 from weft._core import Tensor, _ops
 
 
@@ -98,6 +98,8 @@ def new(self, *data):
     """A tensor of sizes, or of data, with self's dtype and device."""
     if all(isinstance(n, Integral) for n in data) and data:
         return self.new_empty(*data)
+    if len(data) == 1 and isinstance(data[0], _own_memory.Size):
+        return self.new_empty(data[0])
     return self.new_empty(0) if not data else self.new_tensor(data[0])
 
 

@@ -243,7 +243,7 @@ class OneHotCategoricalStraightThrough(OneHotCategorical):
         return draws + (probs - probs.detach())
 
     def expand(self, batch_shape, _instance=None):
-        return type(self)(logits=self.logits.expand(*shape_of(batch_shape), *self.event_shape))
+        return type(self)(logits=self.logits.expand([*shape_of(batch_shape), *self.event_shape]))
 
 
 _registry = {}
@@ -283,6 +283,18 @@ def _usual(constraint, direct):
     if type(constraint) not in kinds:
         raise NotImplementedError(f"there is no transform from all numbers to {constraint!r}")
     return kinds[type(constraint)]()
+
+
+def _as_full(given):
+    """A normal distribution of low rank with its whole covariance matrix."""
+    return MultivariateNormal(given.loc, given.covariance_matrix) if isinstance(given, LowRankMultivariateNormal) else given
+
+
+@register_kl(LowRankMultivariateNormal, LowRankMultivariateNormal)
+@register_kl(LowRankMultivariateNormal, MultivariateNormal)
+@register_kl(MultivariateNormal, LowRankMultivariateNormal)
+def _low_rank(p, q):
+    return kl_divergence(_as_full(p), _as_full(q))
 
 
 biject_to, transform_to = _registered(True), _registered(False)

@@ -92,14 +92,14 @@ def test_divergences_are_registered():
     def _(p, q):
         return -q.log_prob(p.at)
 
-    near = D.kl_divergence(Point(weft.tensor(0.0)), D.Normal(0.0, 1.0))
+    near = weft.distributions.kl_divergence(Point(weft.tensor(0.0)), D.Normal(0.0, 1.0))
     assert near.item() == pytest.approx(0.5 * math.log(2 * math.pi))
     with pytest.raises(NotImplementedError, match="Point"):
-        D.kl_divergence(D.Normal(0.0, 1.0), Point(weft.tensor(0.0)))
+        weft.distributions.kl_divergence(D.Normal(0.0, 1.0), Point(weft.tensor(0.0)))
     base = D.Independent(D.Weibull(weft.ones(2), weft.ones(2)), 1)
-    assert D.kl_divergence(base, base).item() == 0
+    assert weft.distributions.kl_divergence(base, base).item() == 0
     with pytest.raises(NotImplementedError, match="transforms"):
-        D.kl_divergence(base, D.Independent(D.Weibull(weft.ones(2), 2 * weft.ones(2)), 1))
+        weft.distributions.kl_divergence(base, D.Independent(D.Weibull(weft.ones(2), 2 * weft.ones(2)), 1))
 
 
 def test_parameters_outside_their_constraints_are_refused():
@@ -123,3 +123,12 @@ def test_helpers_of_distributions():
     p = weft.tensor([0.2, 0.8])
     assert weft.allclose(more.logits_to_probs(more.probs_to_logits(p)), p)
     assert weft.allclose(more.logits_to_probs(more.probs_to_logits(p, True), True), p)
+
+
+def test_divergence_of_normal_distributions_of_low_rank():
+    p, q = (weft.distributions.LowRankMultivariateNormal(weft.zeros(3) + i, weft.ones(3, 1) * (i + 1), weft.ones(3)) for i in range(2))
+    full = [weft.distributions.MultivariateNormal(d.loc, d.covariance_matrix) for d in (p, q)]
+    expected = weft.distributions.kl_divergence(*full)
+    for pair in ((p, q), (p, full[1]), (full[0], q)):
+        assert weft.allclose(weft.distributions.kl_divergence(*pair), expected)
+    assert p.expand([]).batch_shape == weft.distributions.Wishart(4.0, weft.eye(2)).expand([]).batch_shape == ()

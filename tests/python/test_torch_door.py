@@ -628,3 +628,8 @@ def test_copies_of_views_are_written_into_several_tensors():
     assert x.conj() is x and torch.tensor([1j]).conj().tolist() == [-1j]
     with pytest.raises(RuntimeError, match="negative"):
         torch.broadcast_shapes((2, -1), (2, 1))
+
+
+def test_new_takes_a_size():
+    x = weft.zeros(2, 3)
+    assert x.new(x.size()).shape == (2, 3) and x.new([2, 3]).tolist() == [2, 3] and x.new(4).shape == (4,)

@@ -206,7 +206,7 @@ class MixtureSameFamily(_Composed):
             chosen = self.mixture_distribution.sample(sample_shape)
             draws, event = self.component_distribution.sample(sample_shape), len(self.event_shape)
             places = chosen.reshape(*chosen.shape, *[1] * (event + 1))
-            places = places.expand(*chosen.shape, 1, *self.event_shape)
+            places = places.expand([*chosen.shape, 1, *self.event_shape])
             return draws.gather(-1 - event, places).squeeze(-1 - event)
 
     def _expand(self, batch_shape):

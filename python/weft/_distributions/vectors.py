@@ -49,7 +49,7 @@ class ExpRelaxedCategorical(Distribution):
     logits, probs = property(lambda self: self._categorical.logits), property(lambda self: self._categorical.probs)
 
     def expand(self, batch_shape, _instance=None):
-        return ExpRelaxedCategorical(self.temperature, logits=self.logits.expand(*shape_of(batch_shape), *self.event_shape))
+        return ExpRelaxedCategorical(self.temperature, logits=self.logits.expand([*shape_of(batch_shape), *self.event_shape]))
 
     def rsample(self, sample_shape=()):
         eps = weft.finfo(self.logits.dtype).eps
@@ -76,7 +76,7 @@ class RelaxedOneHotCategorical(TransformedDistribution):
     probs = property(lambda self: self.base_dist.probs)
 
     def _expand(self, batch_shape):
-        return RelaxedOneHotCategorical(self.temperature, logits=self.logits.expand(*batch_shape, *self.event_shape))
+        return RelaxedOneHotCategorical(self.temperature, logits=self.logits.expand([*batch_shape, *self.event_shape]))
 
 
 class LowRankMultivariateNormal(Distribution):
@@ -90,8 +90,8 @@ class LowRankMultivariateNormal(Distribution):
         if loc.ndim < 1 or cov_factor.ndim < 2 or tuple(cov_factor.shape[-2:-1]) != tuple(loc.shape[-1:]):
             raise ValueError(f"LowRankMultivariateNormal(): a factor {tuple(cov_factor.shape)} and loc {tuple(loc.shape)}")
         batch = weft.broadcast_shapes(loc.shape[:-1], cov_factor.shape[:-2], cov_diag.shape[:-1])
-        self.loc, self.cov_diag = loc.expand(*batch, loc.shape[-1]), cov_diag.expand(*batch, loc.shape[-1])
-        self.cov_factor = cov_factor.expand(*batch, *cov_factor.shape[-2:])
+        self.loc, self.cov_diag = loc.expand([*batch, loc.shape[-1]]), cov_diag.expand([*batch, loc.shape[-1]])
+        self.cov_factor = cov_factor.expand([*batch, *cov_factor.shape[-2:]])
         super().__init__(batch, loc.shape[-1:], validate_args)
 
     mean = mode = property(lambda self: self.loc)
@@ -111,8 +111,8 @@ class LowRankMultivariateNormal(Distribution):
 
     def expand(self, batch_shape, _instance=None):
         batch = shape_of(batch_shape)
-        return LowRankMultivariateNormal(self.loc.expand(*batch, *self.event_shape), self.cov_factor.expand(
-            *batch, *self.cov_factor.shape[-2:]), self.cov_diag.expand(*batch, *self.event_shape))
+        return LowRankMultivariateNormal(self.loc.expand([*batch, *self.event_shape]), self.cov_factor.expand(
+            *batch, *self.cov_factor.shape[-2:]), self.cov_diag.expand([*batch, *self.event_shape]))
 
     def rsample(self, sample_shape=()):
         shape, like = self._extended_shape(sample_shape), {"dtype": self.loc.dtype, "device": self.loc.device}
@@ -189,7 +189,7 @@ class Wishart(Distribution):
         batch, n = weft.broadcast_shapes(df.shape, scale_tril.shape[:-2]), scale_tril.shape[-1]
         if not bool((df > n - 1).all()):
             raise ValueError(f"Wishart(): expected df above {n - 1}, got {df}")
-        self.df, self.scale_tril = df.expand(batch), scale_tril.expand(*batch, n, n)
+        self.df, self.scale_tril = df.expand(batch), scale_tril.expand([*batch, n, n])
         super().__init__(batch, (n, n), False)
 
     covariance_matrix = property(lambda self: self.scale_tril @ self.scale_tril.mT)
@@ -209,7 +209,7 @@ class Wishart(Distribution):
 
     def expand(self, batch_shape, _instance=None):
         batch = shape_of(batch_shape)
-        return Wishart(self.df.expand(*batch), scale_tril=self.scale_tril.expand(*batch, *self.event_shape))
+        return Wishart(self.df.expand([*batch]), scale_tril=self.scale_tril.expand([*batch, *self.event_shape]))
 
     def rsample(self, sample_shape=()):
         """By Bartlett's decomposition."""
