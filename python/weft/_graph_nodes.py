@@ -1,5 +1,6 @@
 """The graph as Python objects: the op behind a tensor, its successors in backward, and hooks on saved tensors."""
 
+import functools
 import weakref
 
 from weft import _core
@@ -7,7 +8,10 @@ from weft._core import Tensor
 
 
 class GraphNode:
-    """A recorded op and its call site; of a leaf the node that sums its gradient."""
+    """A recorded op and its call site; of a leaf the node that sums its gradient. Its class has PyTorch's name."""
+
+    def __new__(cls, node, tensor=None):
+        return object.__new__(_class_of("" if node.accumulates else node.op))
 
     def __init__(self, node, tensor=None):
         self._node, self._tensor = node, None if tensor is None else weakref.ref(tensor)
@@ -58,6 +62,14 @@ class GraphNode:
 
     def __repr__(self):
         return f"<{self.name()} at {self.file}:{self.line}>" if self.line else f"<{self.name()}>"
+
+
+@functools.cache
+def _class_of(op):
+    """AddBackward0 for an op, SquareBackward for a Function, AccumulateGrad without a name."""
+    words = "".join(word.capitalize() for word in op.split("_"))
+    name = f"{words}Backward0" if op in _core._ops else f"{op}Backward" if op else "AccumulateGrad"
+    return type(name, (GraphNode,), {"__module__": "weft"})
 
 
 def _grad_fn(self):

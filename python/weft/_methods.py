@@ -288,6 +288,9 @@ _backward = Tensor.backward
 def backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None):
     """Fills .grad of every leaf that this depends on, or of `inputs` alone."""
     if inputs is None:
+        if gradient is not None and isinstance(gradient, Tensor) and gradient.dtype is not self.dtype:
+            if self.dtype.is_complex or not gradient.dtype.is_complex:
+                gradient = gradient.to(self.dtype)
         return _backward(self, gradient, retain_graph, create_graph)
     from weft import autograd
 

@@ -21,6 +21,14 @@ def _seeds(seeds, function, argument):
     return [None if s is None else _several(s, function, argument)[0] for s in seeds]
 
 
+def _converted(seeds, outputs):
+    """Seeds in the dtypes of their outputs."""
+    if seeds is None or len(seeds) != len(outputs):
+        return seeds
+    return [seed if seed is None or seed.dtype is y.dtype or seed.dtype.is_complex and not y.dtype.is_complex else
+            seed.to(y.dtype) for seed, y in zip(seeds, outputs)]
+
+
 def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=False, only_inputs=True,
          allow_unused=None, is_grads_batched=False, materialize_grads=False):
     """Gradients of the outputs with respect to the inputs; .grad is not changed. With is_grads_batched the seeds have a
@@ -32,7 +40,7 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
     outputs, inputs = _several(outputs, "grad", "outputs"), _several(inputs, "grad", "inputs")
     if not inputs:
         raise ValueError("grad(): argument 'inputs': expected at least one tensor, got none")
-    seeds = _seeds(grad_outputs, "grad", "grad_outputs")
+    seeds = _converted(_seeds(grad_outputs, "grad", "grad_outputs"), outputs)
     allowed = bool(allow_unused or materialize_grads)
     if is_grads_batched:
         found = _batched_grad(outputs, inputs, seeds, retain_graph, create_graph, allowed)
@@ -61,10 +69,12 @@ def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, 
         found = grad(tensors, inputs, grad_tensors, retain_graph, create_graph, allow_unused=True)
         for tensor, gradient in zip(inputs, found):
             if gradient is not None:
+                if not tensor.is_leaf:
+                    tensor.retain_grad()
                 tensor.grad = gradient if tensor.grad is None else tensor.grad + gradient
         return
-    _core._backward(_several(tensors, "backward", "tensors"), _seeds(grad_tensors, "backward", "grad_tensors"),
-                    retain_graph, create_graph)
+    tensors = _several(tensors, "backward", "tensors")
+    _core._backward(tensors, _converted(_seeds(grad_tensors, "backward", "grad_tensors"), tensors), retain_graph, create_graph)
 
 
 def gradcheck(func, inputs, *, eps=1e-6, atol=1e-5, rtol=1e-3, raise_exception=True):
@@ -174,6 +184,10 @@ class _Steps:
 
     def _vjp(self, ctx, gradients):
         """The results of backward; of a Function with jvp alone, its transpose."""
+        if hasattr(self.function, "vjp"):
+            if self.function.backward is not Function.backward:
+                raise RuntimeError(f"{self.__name__} has both 'backward' and 'vjp', which are names of one function")
+            return self.function.vjp(ctx, *gradients)
         if self.function.backward is not Function.backward or not hasattr(self.function, "jvp"):
             return self.function.backward(ctx, *gradients)
         inputs = [_core._ops["zeros_like"](x).requires_grad_() if x is not None else None for x in self.like]

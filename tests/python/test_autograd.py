@@ -274,6 +274,72 @@ def test_results_of_a_function_that_are_no_tensors():
     assert type("Number", (autograd.Function,), {"forward": staticmethod(lambda ctx, x: 3)}).apply(x) == 3
 
 
+def test_nodes_of_the_graph_name_their_ops_and_lead_to_leaves():
+    x = leaf(2.0)
+    y = x * x + 1
+    node = y.grad_fn
+    assert type(node).__name__ == "AddBackward0" and node == y.grad_fn and hash(node) == hash(y.grad_fn) and node != 3
+    product = node.next_functions[0][0]
+    assert type(product).__name__ == "MulBackward0"
+    leaf_node = product.next_functions[0][0]
+    assert leaf_node.name() == "AccumulateGrad" and leaf_node.variable is x
+    seen = []
+    node.register_prehook(lambda gradients: seen.append(("before", gradients[0].item())))
+    handle = node.register_hook(lambda inputs, outputs: seen.append(("after", inputs[0].item(), outputs[0].item())))
+    y.backward()
+    handle.remove()
+    assert seen == [("before", 1), ("after", 1, 1)]
+    with pytest.raises(NotImplementedError, match="alive"):
+        product.register_hook(print)
+
+
+def test_saved_tensors_are_packed_and_unpacked():
+    from weft._graph_nodes import disable_saved_tensors_hooks, save_on_cpu, saved_tensors_hooks
+
+    x, packed = leaf(3.0), []
+    with saved_tensors_hooks(lambda t: packed.append(t) or ("packed", t.item()), lambda p: weft.tensor([p[1]], dtype=x.dtype)):
+        y = x * x
+    y.backward()
+    assert x.grad.item() == 6 and packed
+    with save_on_cpu():
+        y = x.exp()
+    y.backward()
+    with saved_tensors_hooks(lambda t: t, lambda t: "wrong"):
+        y = x * x
+    with pytest.raises(TypeError, match="unpack_hook"):
+        y.backward()
+    with disable_saved_tensors_hooks("not here"), pytest.raises(RuntimeError, match="not here"):
+        with saved_tensors_hooks(lambda t: t, lambda t: t):
+            pass
+
+
+def test_seeds_take_the_dtype_of_their_outputs_and_results_get_gradients():
+    x = leaf(2.0)
+    (x * 3).backward(weft.ones(1, dtype=weft.float32))
+    assert x.grad.item() == 3 and autograd.grad(x * 2, x, weft.ones(1, dtype=weft.int64))[0].item() == 2
+    middle = x * 2
+    (middle * middle).backward(inputs=[middle])
+    assert middle.grad.item() == 8 and x.grad.item() == 3
+
+
+def test_vjp_is_a_name_of_backward():
+    class Twice(autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def vjp(ctx, gradient):
+            return gradient * 2
+
+    x = leaf(1.0)
+    Twice.apply(x).backward()
+    assert x.grad.item() == 2
+    Twice.backward = staticmethod(lambda ctx, gradient: gradient)
+    with pytest.raises(RuntimeError, match="both"):
+        Twice.apply(x).backward()
+
+
 def test_a_function_with_jvp_alone_is_differentiated():
     class Scaled(autograd.Function):
         @staticmethod
