@@ -179,6 +179,7 @@ Geometric = _of_chances("Geometric", "Failures before the first success.", const
 Categorical = _of_chances("Categorical", "Class numbers.",
                           lambda self: constraints.integer_interval(0, self.probs.shape[-1] - 1))
 OneHotCategorical = _of_chances("OneHotCategorical", "Vectors of a 1 among zeros.", constraints.one_hot)
+OneHotCategorical._categorical = property(lambda self: Categorical(logits=self.logits), doc="The numbers of the ones.")
 
 
 @_public

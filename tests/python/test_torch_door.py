@@ -446,10 +446,12 @@ def test_the_door_changes_methods_of_tensors_only_while_it_is_installed():
         x.add_(-0.5, x)
     torch.install()
     try:
+        with pytest.raises(ValueError, match="expected a Tensor"):
+            weft.distributions.Normal(0.0, 1.0).log_prob(0.5)
         assert x.type() == "torch.FloatTensor" and x.add_(-0.5, x).tolist() == [0.5, 0.5]
     finally:
         torch.uninstall()
-    assert x.type() == "weft.FloatTensor"
+    assert x.type() == "weft.FloatTensor" and weft.distributions.Normal(0.0, 1.0).log_prob(0.5).ndim == 0
     with pytest.raises(TypeError):
         x.add_(-0.5, x)
 

@@ -5,7 +5,7 @@ import functools
 import warnings
 
 import weft
-from weft import _core
+from weft import _core, _methods
 from weft._distributions import constraints
 from weft.errors import ValueError
 
@@ -23,6 +23,17 @@ def broadcast_all(*values):
     tensors = [v for v in values if isinstance(v, weft.Tensor)]
     like = {"dtype": tensors[0].dtype, "device": tensors[0].device} if tensors else {"dtype": weft.get_default_dtype()}
     return weft.broadcast_tensors(*[v if isinstance(v, weft.Tensor) else weft.full((), v, **like) for v in values])
+
+
+def _of_tensors(log_prob):
+    """log_prob that takes no numbers while `import torch` means Weft, as PyTorch's."""
+    @functools.wraps(log_prob)
+    def checked(self, value):
+        if _methods.type_prefix == "torch" and not isinstance(value, weft.Tensor):
+            raise ValueError(f"log_prob(): argument 'value': expected a Tensor, got {type(value).__name__}")
+        return log_prob(self, value)
+
+    return checked
 
 
 class lazy_property:
@@ -64,6 +75,11 @@ class Distribution:
             value = self.__dict__[name]
             if isinstance(value, weft.Tensor) and not bool(constraint.check(value.detach()).all()):
                 raise ValueError(f"{type(self).__name__}(): parameter '{name}': expected values in {constraint!r}, got {value}")
+
+    def __init_subclass__(cls, **options):
+        super().__init_subclass__(**options)
+        if "log_prob" in cls.__dict__:
+            cls.log_prob = _of_tensors(cls.log_prob)
 
     @staticmethod
     def set_default_validate_args(value):

@@ -75,8 +75,13 @@ class _Composed(Distribution):
         """Whether values are possible."""
         return self._core.in_support(value) if self._core is not None else self.support.check(value)
 
-    batch_shape = property(lambda self: weft.Size(self._core.batch_shape()) if self._core is not None else self._batch_shape)
-    event_shape = property(lambda self: weft.Size(self._core.event_shape()) if self._core is not None else self._event_shape)
+    def _shape(self, name):
+        return weft.Size(getattr(self._core, name)()) if self._core is not None else self.__dict__["_" + name]
+
+    batch_shape = property(lambda self: self._shape("batch_shape"))
+    event_shape = property(lambda self: self._shape("event_shape"))
+    _batch_shape = property(lambda self: self.batch_shape, lambda self, shape: self.__dict__.update(_batch_shape=shape))
+    _event_shape = property(lambda self: self.event_shape, lambda self, shape: self.__dict__.update(_event_shape=shape))
 
     def expand(self, batch_shape, _instance=None):
         """The distribution with its parameters expanded to another batch shape."""
