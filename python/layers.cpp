@@ -1,4 +1,6 @@
 // The described layers of C++ for Python; weft/nn/described.py makes their classes.
+#include <algorithm>
+
 #include "../nn/description-inl.hpp"
 
 #include "module_object.hpp"
@@ -50,6 +52,7 @@ nb::list options_of(const nn::LayerInfo& layer) {
     if (facts.python_index < 0) options.append(described);
     else moved.emplace_back(facts.python_index, described);
   }
+  std::ranges::sort(moved, {}, &std::pair<int, nb::dict>::first);
   for (const auto& [index, described] : moved) options.insert(index, described);
   return options;
 }

@@ -28,7 +28,17 @@ BatchNorm2d(num_features: int, eps: float = 1e-05, momentum: float | None = 0.1,
 track_running_stats: bool = True, device=None, dtype=None)
 InstanceNorm1d(num_features: int, eps: float = 1e-05, momentum: float | None = 0.1, affine: bool = False, \
 track_running_stats: bool = False, device=None, dtype=None)
-""".replace("\\\n", "").strip().splitlines()
+Linear(in_features: int, out_features: int, bias: bool = True, device=None, dtype=None)
+Embedding(num_embeddings: int, embedding_dim: int, padding_idx: int | None = None, max_norm: float | None = None, \
+norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False, _weight: weft.Tensor | None = None, \
+_freeze: bool = False, device=None, dtype=None)
+RNN(input_size: int, hidden_size: int, num_layers: int = 1, nonlinearity: str = 'tanh', bias: bool = True, \
+batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False, device=None, dtype=None)
+CrossEntropyLoss(weight: weft.Tensor | None = None, *, ignore_index: int = -100, label_smoothing: float = 0.0, \
+reduction: str = 'mean', size_average=None, reduce=None)
+MultiMarginLoss(p: int = 1, margin: float = 1.0, weight: weft.Tensor | None = None, *, reduction: str = 'mean', \
+size_average=None, reduce=None)
+""".strip().splitlines()
 
 
 @pytest.mark.parametrize("line", SIGNATURES)
@@ -51,6 +61,9 @@ def test_signatures_come_from_the_descriptions(line):
     (lambda: nn.Threshold(1, None), "Threshold(): argument 'value': expected a number, got NoneType"),
     (lambda: nn.ReLU(False, 1), "ReLU(): too many positional arguments"),
     (lambda: nn.Tanh(inplace=True), "Tanh(): got an unexpected keyword argument 'inplace'"),
+    (lambda: nn.MultiMarginLoss(1.5), "MultiMarginLoss(): argument 'p': expected an int, got float"),
+    (lambda: nn.CrossEntropyLoss(1), "CrossEntropyLoss(): argument 'weight': expected a Tensor or None, got int"),
+    (lambda: nn.Conv2d(1, 1, 3, padding=0.5), "Conv2d(): argument 'padding': expected an int, ints or a str, got float"),
     (lambda: nn.FractionalMaxPool2d(2, 2, _random_samples=1),
      "FractionalMaxPool2d(): argument '_random_samples': expected a Tensor or None, got int")])
 def test_arguments_of_another_type_are_refused(make, text):
@@ -63,6 +76,11 @@ def test_values_out_of_range_are_refused_with_the_line_of_the_call():
     for make, text in ((lambda: nn.Dropout2d(2), "p: expected a number in [0, 1], got 2"),
                        (lambda: nn.PReLU(0), "num_parameters: expected at least 1, got 0"),
                        (lambda: nn.GELU("x"), "[GELU] argument 'approximate': expected 'none' or 'tanh', got 'x'"),
+                       (lambda: nn.HuberLoss(delta=0), "[nn::HuberLoss] delta: expected a number above 0, got 0"),
+                       (lambda: nn.MSELoss(reduction="x"),
+                        "[MSELoss] argument 'reduction': expected 'none', 'mean' or 'sum', got 'x'"),
+                       (lambda: nn.Linear(-1, 2), "[nn::Linear] in_features: expected at least 0, got -1"),
+                       (lambda: nn.Embedding(5, 3, 7), "padding_idx: expected one of 5 rows, got 7"),
                        (lambda: nn.ZeroPad2d((1, 2, 3)), "padding: expected 1 or 4 numbers")):
         with pytest.raises(weft.errors.ValueError) as error:
             make()
@@ -80,7 +98,9 @@ def test_attributes_are_read_by_each_call():
 
 @pytest.mark.parametrize("layer", [nn.UpsamplingNearest2d(3), nn.UpsamplingBilinear2d(scale_factor=2), nn.MaxPool2d(2),
                                    nn.AvgPool1d(2), nn.ConstantPad2d(1, 2), nn.Dropout2d(0.25), nn.Softmin(1),
-                                   nn.BatchNorm2d(3, affine=False), nn.AdaptiveAvgPool2d((None, 2))], ids=repr)
+                                   nn.BatchNorm2d(3, affine=False), nn.KLDivLoss(reduction="batchmean"),
+                                   nn.TripletMarginWithDistanceLoss(margin=2.0), nn.Conv2d(2, 3, 3, padding="same"),
+                                   nn.LSTM(2, 3, proj_size=1), nn.EmbeddingBag(4, 2, padding_idx=-1), nn.AdaptiveAvgPool2d((None, 2))], ids=repr)
 def test_layers_come_back_from_files_and_pickles(layer):
     assert repr(pickle.loads(pickle.dumps(layer))) == repr(layer)
     if not isinstance(layer, nn.AdaptiveAvgPool2d):

@@ -8,7 +8,6 @@ from weft.nn.layers import *  # noqa: F401, F403
 from weft.nn.adaptive_softmax import *  # noqa: F401, F403
 from weft.nn.convolution import *  # noqa: F401, F403
 from weft.nn.lazy import *  # noqa: F401, F403
-from weft.nn.pooling import *  # noqa: F401, F403
 from weft.nn.recurrent import *  # noqa: F401, F403
 from weft.nn.transformer import *  # noqa: F401, F403
 from weft.nn.moe import *  # noqa: F401, F403

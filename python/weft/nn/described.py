@@ -3,6 +3,7 @@
 import inspect
 import operator
 from collections.abc import Iterable
+from typing import Any
 
 from weft import _core
 from weft.nn import functional as F
@@ -33,7 +34,8 @@ def _parameter(option):
 class _Described(Module):
     """A layer whose options are attributes; by default a function of one tensor with these options."""
 
-    description, function = "", None
+    description = ""
+    function: Any = None
     options: dict[str, dict] = {}
     arguments: list[inspect.Parameter] = []  # of the constructor, behind the options
     adjusted: list[tuple] = []  # options with another's value if None, or kept as tuples of some size

@@ -9,7 +9,7 @@ from weft.nn import functional as F
 from weft.nn.described import _Described, _WithTensors, described
 from weft.nn.module import Module, NativeModule, Parameter
 
-__all__ = ["Linear", "Bilinear", "Embedding", "LayerNorm", "RMSNorm", "PReLU", "TransformerBlock", "CrossEntropyLoss",
+__all__ = ["Linear", "Bilinear", "Embedding", "EmbeddingBag", "LayerNorm", "RMSNorm", "PReLU", "TransformerBlock", "CrossEntropyLoss",
            "NLLLoss", "MSELoss", "L1Loss", "HuberLoss", "SmoothL1Loss", "BCEWithLogitsLoss", "BCELoss", "KLDivLoss",
            "GaussianNLLLoss", "PoissonNLLLoss", "CosineEmbeddingLoss", "HingeEmbeddingLoss", "MarginRankingLoss",
            "SoftMarginLoss", "MultiMarginLoss", "MultiLabelMarginLoss", "MultiLabelSoftMarginLoss", "TripletMarginLoss",
@@ -82,6 +82,31 @@ class Embedding(_WithTensors):
 
     def forward(self, input):
         return F.embedding(input, self.weight, self.padding_idx, self.max_norm, self.norm_type, sparse=self.sparse)
+
+
+@described
+class EmbeddingBag(_WithTensors):
+    """The sum, mean or maximum of the rows of weight [num_embeddings, embedding_dim] at each bag of indices."""
+
+    def _set_options(self, _weight=None, **options):
+        _refuse_scaled_gradients(self, options)
+        super()._set_options(**options)
+        _set_rows(self, _weight)
+
+    @classmethod
+    def from_pretrained(cls, embeddings, freeze=True, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, mode="mean",
+                        sparse=False, include_last_offset=False, padding_idx=None):
+        """A layer with these rows, which do not learn if frozen."""
+        rows, width = embeddings.shape
+        layer = cls(rows, width, max_norm, norm_type, scale_grad_by_freq, mode, sparse, embeddings, include_last_offset,
+                    padding_idx)
+        layer.weight.requires_grad_(not freeze)
+        return layer
+
+    def forward(self, input, offsets=None, per_sample_weights=None):
+        return F.embedding_bag(input, self.weight, offsets, self.max_norm, self.norm_type, mode=self.mode,
+                               per_sample_weights=per_sample_weights, include_last_offset=self.include_last_offset,
+                               padding_idx=self.padding_idx, sparse=self.sparse)
 
 
 @described
@@ -170,15 +195,19 @@ class KLDivLoss(_Loss):
 
 for _name in ("CrossEntropyLoss", "NLLLoss", "MSELoss", "L1Loss", "HuberLoss", "SmoothL1Loss", "BCEWithLogitsLoss", "BCELoss",
               "GaussianNLLLoss", "PoissonNLLLoss", "CosineEmbeddingLoss", "HingeEmbeddingLoss", "MarginRankingLoss",
-              "SoftMarginLoss", "MultiMarginLoss", "MultiLabelMarginLoss", "MultiLabelSoftMarginLoss", "TripletMarginLoss",
-              "CTCLoss"):
+              "SoftMarginLoss", "MultiMarginLoss", "MultiLabelMarginLoss", "MultiLabelSoftMarginLoss", "CTCLoss"):
     globals()[_name] = described(type(_name, (_Loss,), {"__module__": __name__}))
+
+
+@described
+class TripletMarginLoss(_Loss):
+    pass
 
 
 class TripletMarginWithDistanceLoss(_Loss):
     __doc__ = F.triplet_margin_with_distance_loss.__doc__
     function, description = staticmethod(F.triplet_margin_with_distance_loss), "TripletMarginLoss"
-    options = {name: TripletMarginLoss.options[name] for name in ("margin", "swap", "reduction")}  # noqa: F821
+    options = {name: TripletMarginLoss.options[name] for name in ("margin", "swap", "reduction")}
 
     def __init__(self, *, distance_function=None, margin=1.0, swap=False, reduction="mean", size_average=None, reduce=None):
         if distance_function is not None and not callable(distance_function):
