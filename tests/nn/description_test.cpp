@@ -108,7 +108,9 @@ std::vector<AnyModule> layers_with_defaults() {
 
 TEST(LayerDescriptions, DefaultsAreThoseOfTheConstructors) {
   std::set<std::string> described = {"Upsample", "FractionalMaxPool2d", "FractionalMaxPool3d"}, all;
-  for (const nn::LayerInfo& layer : nn::detail::described_layers().all()) all.insert(layer.name);
+  for (const nn::LayerInfo& layer : nn::detail::described_layers().all()) {
+    if (!layer.name.ends_with("Loss")) all.insert(layer.name);  // those have the defaults of their options struct
+  }
   for (const AnyModule& layer : layers_with_defaults()) {
     const nn::LayerInfo* info = nn::detail::described_layers().find(layer.class_name());
     ASSERT_NE(info, nullptr) << layer.class_name();
