@@ -96,7 +96,7 @@ def test_members_may_be_none_replaced_and_deleted():
         layer.me = layer
 
 
-def test_assigning_before_init_is_an_error_that_says_so():
+def test_assigning_before_init_raises_with_the_reason():
     class Early(nn.Module):
         def __init__(self):
             self.size = 3
@@ -120,7 +120,7 @@ def test_modules_mix_with_other_base_classes():
     assert Doubled()(weft.ones(1)).item() == 2
 
 
-def test_training_reaches_what_overrides_train():
+def test_training_calls_overrides_of_train():
     class Frozen(nn.Module):
         def train(self, mode=True):
             return super().train(False)
@@ -280,7 +280,7 @@ def test_a_forgotten_list_of_modules_gives_a_warning():
             Forgetful()(weft.ones(1, 2))
 
 
-def test_copies_and_pickles_keep_what_a_module_knows():
+def test_copies_and_pickles_keep_the_state_of_a_module():
     net = nn.Sequential(nn.Linear(2, 2), nn.Dropout(0.3), nn.LayerNorm(2, elementwise_affine=False), nn.GELU("tanh"))
     net[0].note = {"a": 1}
     net[1].eval()
@@ -395,7 +395,7 @@ def test_a_tied_parameter_is_one_in_all_that_a_module_gives():
     lambda net: net.__setitem__(-1, nn.Linear(3, 4)), lambda net: net.register_module("2", nn.Linear(3, 4)),
     lambda net: setattr(net[2], "weight", nn.Parameter(weft.ones(4, 3))) or setattr(net[2], "bias", None),
     lambda net: net[2].register_parameter("weight", nn.Parameter(weft.ones(4, 3))) or net[2].register_parameter("bias", None)])
-def test_what_is_replaced_is_what_parameters_states_and_calls_have(change):
+def test_replaced_members_are_in_parameters_states_and_calls(change):
     net = nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1)).eval()
     before = list(net.parameters())
     change(net)
@@ -514,3 +514,64 @@ def test_containers_repeat_and_count_their_modules():
     assert list(nn.ModuleDict([("a", nn.ReLU())])) == ["a"]
     with pytest.raises(TypeError):
         nn.ParameterList().extend(weft.ones(2))
+
+
+def test_names_of_members_that_exist_and_buffers_set_to_none():
+    module = nn.Module()
+    module.size = 3
+    for name in ("size", "forward"):
+        with pytest.raises(KeyError, match=name):
+            module.register_buffer(name, weft.ones(1))
+    module.register_buffer("mean", None, persistent=False)
+    module.mean = weft.ones(2)
+    assert [n for n, _ in module.named_buffers()] == ["mean"] and not module.state_dict()
+    module.mean = None
+    module.mean = weft.zeros(2)
+    assert [n for n, _ in module.named_buffers()] == ["mean"] and not module.state_dict()
+
+
+def test_extra_states_and_versions_of_states():
+    class Counted(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.count, self.inner = 0, nn.Linear(1, 1)
+
+        def get_extra_state(self):
+            return {"count": self.count}
+
+        def set_extra_state(self, state):
+            self.count = state["count"]
+
+    first, second = nn.Sequential(Counted()), nn.Sequential(Counted())
+    first[0].count = 5
+    state = first.state_dict()
+    assert state["0._extra_state"] == {"count": 5} and state._metadata["0.inner"] == {"version": 1}
+    second.load_state_dict(state)
+    assert second[0].count == 5
+    del state["0._extra_state"]
+    with pytest.raises(RuntimeError, match="extra states missing"):
+        second.load_state_dict(state)
+    assert second.load_state_dict(state, strict=False).missing_keys == ["0._extra_state"]
+    with pytest.raises(RuntimeError, match="unexpected"):
+        nn.Linear(1, 1).load_state_dict(nn.Linear(1, 1).state_dict() | {"_extra_state": 1})
+    with pytest.raises(TypeError, match="expected a dict"):
+        second.load_state_dict([])
+
+
+def test_hooks_of_all_modules():
+    from weft.nn import _global_hooks as hooks
+
+    seen = []
+    handles = [hooks.register_module_forward_pre_hook(lambda m, args: seen.append(("before", type(m).__name__))),
+               hooks.register_module_forward_hook(lambda m, args, output: output + 1),
+               hooks.register_module_full_backward_hook(lambda m, gi, go: seen.append(("backward", type(m).__name__)))]
+    net = nn.Sequential(nn.ReLU(), nn.Tanh())
+    x = weft.zeros(2, requires_grad=True)
+    y = net(x)
+    assert weft.allclose(y, weft.tanh(weft.ones(2)) + 2) and [name for _, name in seen] == ["Sequential", "ReLU", "Tanh"]
+    y.sum().backward()
+    assert ("backward", "Tanh") in seen and ("backward", "ReLU") in seen
+    for handle in handles:
+        handle.remove()
+    seen.clear()
+    assert weft.equal(net(x), weft.zeros(2)) and not seen and nn.Module.__call__ is hooks._plain_call

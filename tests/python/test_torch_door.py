@@ -635,3 +635,17 @@ def test_copies_of_views_are_written_into_several_tensors():
 def test_new_takes_a_size():
     x = weft.zeros(2, 3)
     assert x.new(x.size()).shape == (2, 3) and x.new([2, 3]).tolist() == [2, 3] and x.new(4).shape == (4,)
+
+
+def test_gradients_of_convolutions_by_name():
+    x, w, g = weft.randn(1, 2, 5, 5), weft.randn(3, 2, 3, 3), weft.randn(1, 3, 3, 3)
+    leaf_x, leaf_w = x.clone().requires_grad_(), w.clone().requires_grad_()
+    weft.nn.functional.conv2d(leaf_x, leaf_w).backward(g)
+    assert weft.allclose(torch.nn.grad.conv2d_input(x.shape, w, g), leaf_x.grad)
+    assert weft.allclose(torch.nn.functional.grad.conv2d_weight(x, w.shape, g), leaf_w.grad)
+
+
+def test_losses_of_two_outcomes_need_targets_of_the_inputs_size():
+    for loss in (torch.nn.BCEWithLogitsLoss(), torch.nn.functional.binary_cross_entropy_with_logits):
+        with pytest.raises(ValueError, match="size"):
+            loss(weft.zeros(5, 1), weft.zeros(5))

@@ -245,6 +245,8 @@ class Module(Conversions):
             _note_change(self, name, value)
             object.__setattr__(self, name, value)
         elif value is None:
+            if kind == "buffer":
+                self._empty_buffers[name] = state.is_saved(name)
             self._forget(name)
         else:
             raise TypeError(f"'{name}' is registered: expected a value of its kind or None, got {type(value).__name__}")
@@ -275,7 +277,8 @@ class Module(Conversions):
             raise TypeError(f"name of a member: expected a str, got {type(name).__name__}")
         if not name or "." in name:
             raise KeyError(f"name of a member: expected a str without a dot, got {name!r}")
-        if self.__dict__.get(name) is not None and self.__dict__[name] is not value:
+        known = self.__dict__.get(name)
+        if known is not None and known is not value or hasattr(Module, name):
             raise KeyError(f"'{name}' is an attribute of the module already: delete it, or take another name")
         if value is None:
             return self._forget(name)

@@ -1,9 +1,10 @@
 """Names of torch.nn.functional beside weft.nn.functional: in-place forms and old names."""
 
 from weft.nn import functional as F
+from weft.torch import _nn_grad as grad  # noqa: F401
 from weft.torch._losses import functions
 
-__all__ = ["adaptive_max_pool1d_with_indices", "gumbel_softmax", "hardsigmoid", "upsample", "upsample_bilinear", "upsample_nearest"]
+__all__ = ["grad", "adaptive_max_pool1d_with_indices", "gumbel_softmax", "hardsigmoid", "upsample", "upsample_bilinear", "upsample_nearest"]
 
 
 def _in_place(name):

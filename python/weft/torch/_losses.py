@@ -74,7 +74,18 @@ def _class(name, order):
     def __init__(self, *args, **options):
         base.__init__(self, **_translated(order, args, options))
 
-    return type(name, (base,), {"__init__": __init__, "__doc__": base.__doc__, "__module__": __name__})
+    members = {"__init__": __init__, "__doc__": base.__doc__, "__module__": __name__}
+    if name.startswith("BCE"):
+        members["forward"] = _with_same_size(base.forward)
+    return type(name, (base,), members)
+
+
+def _with_same_size(forward):
+    def checked(self, input, target):
+        _check_same_size(type(self).__name__, input, target)
+        return forward(self, input, target)
+
+    return checked
 
 
 functions = {name: _function(name, 2, order) for name, order in _FUNCTIONS.items()}

@@ -6,7 +6,8 @@ import weft
 
 __all__ = ["BasePruningMethod", "CustomFromMask", "Identity", "L1Unstructured", "LnStructured", "PruningContainer",
            "RandomStructured", "RandomUnstructured", "custom_from_mask", "global_unstructured", "identity", "is_pruned",
-           "l1_unstructured", "ln_structured", "random_structured", "random_unstructured", "remove"]
+           "l1_unstructured", "ln_structured", "random_structured", "random_unstructured", "remove", "_compute_nparams_toprune",
+           "_validate_pruning_amount", "_validate_pruning_amount_init", "_validate_structured_pruning"]
 
 
 def _checked(amount):
