@@ -19,7 +19,8 @@ struct PtEntry;
 /// One value of a .pt file, with its contents. Copies share them. An accessor of another type raises ValueError.
 class WEFT_API PtValue {
  public:
-  /// A torch.Size is a tuple. A torch.device is a string, such as "cuda:0".
+  /// A torch.Size is a tuple. A torch.device is a string, such as "cuda:0". An object is one of TorchScript, with its
+  /// attributes by name.
   enum class Kind : uint8_t {
     none,
     boolean,
@@ -33,7 +34,8 @@ class WEFT_API PtValue {
     dict,
     tensor,
     dtype,
-    device
+    device,
+    object
   };
 
   /// Constructs None.
@@ -54,15 +56,18 @@ class WEFT_API PtValue {
   size_t size(Location where = {}) const;
   /// The elements of a list, tuple or set, in file order.
   std::span<const PtValue> items(Location where = {}) const;
-  /// The entries of a dict, in file order. A key is a text, a number, a bool or None.
+  /// The entries of a dict or object, in file order. A key is a text, a number, a bool or None.
   std::span<const PtEntry> entries(Location where = {}) const;
-  /// The value of a dict under this key, or null.
+  /// The value of a dict or object under this key, or null.
   const PtValue* find(std::string_view key, Location where = {}) const;
   const PtValue* find(int64_t key, Location where = {}) const;
   /// The value of a dict under this key. Raises ValueError if it is missing.
   const PtValue& at(std::string_view key, Location where = {}) const;
   /// An element of a list or tuple, or the value of a dict under this integer. Raises ValueError if it is missing.
   const PtValue& at(int64_t key, Location where = {}) const;
+
+  /// The TorchScript type of an empty list, such as "List[int]"; empty for other values, and if the file has none.
+  std::string_view script_type() const;
 
   /// Equal for two values that are the same object in the file, such as tied weights or a list that is referenced
   /// twice.

@@ -32,10 +32,28 @@ enum class Global : uint8_t {
   rebuild_tensor_v2,
   rebuild_tensor_v3,
   rebuild_quantized,
-  rebuild_parameter
+  rebuild_parameter,
+  // Of TorchScript: a class of the program, torch.jit._pickle.build_…list and restore_type_tag.
+  script_class,
+  script_list,
+  script_type
 };
 
-enum class Kind : uint8_t { none, boolean, integer, floating, string, bytes, list, tuple, dict, global, call, storage };
+enum class Kind : uint8_t {
+  none,
+  boolean,
+  integer,
+  floating,
+  string,
+  bytes,
+  list,
+  tuple,
+  dict,
+  global,
+  call,
+  storage,
+  object
+};
 
 struct Node {
   Kind kind;
@@ -48,10 +66,11 @@ struct Node {
   /// The value of a boolean or an integer; the number of elements of a storage.
   int64_t integer = 0;
   double floating = 0;
-  /// A string or bytes, the name of a global, the key of a storage. Points into the pickle, which must outlive it.
+  /// A string or bytes, the name of a global or class, the key of a storage. Points into the pickle, which must outlive
+  /// it.
   std::string_view text = {};
   /// Elements of a list or tuple; alternating keys and values of a dict; the argument tuple of a call; the class of a
-  /// storage.
+  /// storage; the dict of an object's attributes.
   std::vector<uint32_t> parts = {};
 };
 
@@ -66,6 +85,8 @@ struct Source {
   const char* op;
   std::string path;
   Location where;
+  /// Whether objects of TorchScript are accepted.
+  bool script = false;
 
   /// Raises FormatError "data.pkl, byte N: …".
   [[noreturn]] void fail(size_t offset, std::string problem, std::string remedy = {}) const;

@@ -22,9 +22,9 @@ void Source::fail(size_t offset, std::string problem, std::string remedy) const 
 }
 
 std::string description(const Node& node) {
-  constexpr const char* names[] = {"None",   "a bool",  "an int", "a float", "a string",   "bytes",
-                                   "a list", "a tuple", "a dict", "",        "a call of ", "a storage"};
-  const bool named = node.kind == Kind::global || node.kind == Kind::call;
+  constexpr const char* names[] = {"None",    "a bool", "an int", "a float",    "a string",  "bytes",        "a list",
+                                   "a tuple", "a dict", "",       "a call of ", "a storage", "an object of "};
+  const bool named = node.kind == Kind::global || node.kind == Kind::call || node.kind == Kind::object;
   return names[static_cast<int>(node.kind)] + (named ? std::string(node.text) : "");
 }
 
@@ -135,6 +135,7 @@ class Machine {
   void push_long();
   void push_global();
   void reduce();
+  void new_object();
   void build();
   void persistent();
 
@@ -168,7 +169,7 @@ void Machine::push_long() {
 void Machine::push_global() {
   const std::string_view module = line(), name = line();
   const std::string full = fmt::format("{}.{}", module, name);
-  const auto known = known_global(full);
+  const auto known = source_.script ? known_script_global(full) : known_global(full);
   if (!known) {
     const bool legacy = full == "torch.storage._load_from_bytes";
     fail(fmt::format("the global {} is refused", quoted(full)),
@@ -182,7 +183,8 @@ void Machine::reduce() {
   const uint32_t arguments = pop(), function = pop();
   const Node& callee = node(function);
   if (callee.kind != Kind::global || callee.global == Global::dtype || callee.global == Global::quantizer ||
-      callee.global == Global::storage || callee.global == Global::untyped_storage) {
+      callee.global == Global::storage || callee.global == Global::untyped_storage ||
+      callee.global == Global::script_class) {
     fail(fmt::format("REDUCE calls {}", callee.kind == Kind::global ? callee.text : description(callee)));
   }
   if (node(arguments).kind != Kind::tuple) fail("REDUCE has no tuple of arguments");
@@ -194,10 +196,28 @@ void Machine::reduce() {
   push({.kind = Kind::call, .global = callee.global, .text = callee.text, .parts = {arguments}});
 }
 
+// Constructs an object of TorchScript, whose attributes follow in BUILD.
+void Machine::new_object() {
+  const uint32_t arguments = pop();
+  const Node& type = node(pop());
+  if (type.kind != Kind::global || type.global != Global::script_class) {
+    fail(fmt::format("NEWOBJ of {}", description(type)));
+  }
+  if (node(arguments).kind != Kind::tuple || !node(arguments).parts.empty()) fail("an object is made with arguments");
+  push({.kind = Kind::object, .text = type.text});
+}
+
 // Ignores attributes of an OrderedDict, such as a state_dict's _metadata.
 void Machine::build() {
-  pop();
-  const Node& target = node(top());
+  const uint32_t state = pop();
+  Node& target = node(top());
+  if (target.kind == Kind::object) {
+    if (node(state).kind != Kind::dict)
+      fail(fmt::format("the attributes of an object are {}", description(node(state))));
+    if (!target.parts.empty()) fail("an object gets attributes twice");
+    target.parts = {state};
+    return;
+  }
   if (target.global != Global::ordered_dict || target.kind != Kind::dict) {
     fail(fmt::format("BUILD of {} is refused", description(target)));
   }
@@ -332,6 +352,10 @@ bool Machine::step() {
       break;
     case 'R':
       reduce();
+      break;
+    case 0x81:
+      if (!source_.script) fail("the opcode NEWOBJ is refused");
+      new_object();
       break;
     case 'b':
       build();

@@ -123,6 +123,12 @@ constexpr NamedGlobal globals[] = {{"collections.OrderedDict", {Global::ordered_
                                    {"torch.per_channel_symmetric", {Global::quantizer}},
                                    {"torch.per_channel_affine_float_qparams", {Global::quantizer}}};
 
+constexpr NamedGlobal script_globals[] = {{"torch.jit._pickle.build_intlist", {Global::script_list}},
+                                          {"torch.jit._pickle.build_doublelist", {Global::script_list}},
+                                          {"torch.jit._pickle.build_boollist", {Global::script_list}},
+                                          {"torch.jit._pickle.build_tensorlist", {Global::script_list}},
+                                          {"torch.jit._pickle.restore_type_tag", {Global::script_type}}};
+
 // PyTorch dtypes that Weft lacks.
 constexpr std::string_view other_dtypes[] = {"complex32", "qint8",
                                              "quint8",    "qint32",
@@ -155,6 +161,20 @@ std::optional<KnownGlobal> known_global(std::string_view name) {
   found.dtype = find_dtype(name);
   const bool known = found.dtype || std::ranges::find(other_dtypes, name) != std::end(other_dtypes);
   return known ? std::optional(found) : std::nullopt;
+}
+
+std::optional<KnownGlobal> known_script_global(std::string_view name) {
+  if (name.starts_with("__torch__.")) return KnownGlobal{Global::script_class};
+  const auto* found = std::ranges::find(script_globals, name, &NamedGlobal::name);
+  return found != std::end(script_globals) ? found->known : known_global(name);
+}
+
+std::string_view storage_class(DType dtype) {
+  for (const NamedGlobal& entry : globals) {
+    if (entry.known.global == Global::storage && entry.known.dtype == dtype)
+      return entry.name.substr(entry.name.find('.') + 1);
+  }
+  return {};
 }
 
 }  // namespace weft::io::pickle

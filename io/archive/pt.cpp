@@ -11,6 +11,7 @@
 #include "../../tensor/error.hpp"
 #include "../file.hpp"
 #include "pickle-inl.hpp"
+#include "pt_read-inl.hpp"
 #include "pt_storage-inl.hpp"
 #include "pt_value-inl.hpp"
 #include "../json/utf8-inl.hpp"
@@ -34,7 +35,7 @@ bool is_legacy(std::span<const std::byte> bytes) {
 }
 
 // The root folder of the entries is the file's name or "archive".
-std::string root_of(const ZipReader& archive) {
+std::string root_of(const ZipReader& archive, bool script) {
   constexpr std::string_view pickle = "/data.pkl";
   std::string root;
   for (const ZipEntry& entry : archive.entries()) {
@@ -44,7 +45,7 @@ std::string root_of(const ZipReader& archive) {
     root = name.substr(0, name.size() - pickle.size());
   }
   if (root.empty()) archive.fail("no file of torch.save: the archive has no data.pkl");
-  if (archive.find(root + "/constants.pkl") != nullptr) {
+  if (!script && archive.find(root + "/constants.pkl") != nullptr) {
     archive.fail("the file is a TorchScript program", "save its state_dict with torch.save");
   }
   return root;
@@ -108,6 +109,7 @@ class PtBuilder {
   }
 
   PtValue value(uint32_t index);
+  PtValue typed(const Node& n);
   void fill(Contents& out, const Node& n);
   void add_items(Contents& out, const Node& n);
   void add_entries(Contents& out, const Node& n);
@@ -146,12 +148,30 @@ PtValue PtBuilder::value(uint32_t index) {
   if (depth_ == deepest) fail(n, fmt::format("values are nested more than {} deep", deepest));
   states_[index] = State::open;
   ++depth_;
-  auto contents = Shared<Contents>::make();
-  fill(*contents, n);
+  if (n.kind == Part::call && n.global == Global::script_type) {
+    values_[index] = typed(n);
+  } else {
+    auto contents = Shared<Contents>::make();
+    fill(*contents, n);
+    if (n.kind != Part::none) values_[index].contents_ = std::move(contents);
+  }
   --depth_;
-  if (n.kind != Part::none) values_[index].contents_ = std::move(contents);
   states_[index] = State::done;
   return values_[index];
+}
+
+// A list or dict with the text of its TorchScript type.
+PtValue PtBuilder::typed(const Node& n) {
+  const std::vector<uint32_t>& arguments = node(n.parts[0]).parts;
+  if (arguments.size() != 2 || node(arguments[1]).kind != Part::string) fail(n, "a type tag has the wrong arguments");
+  PtValue out = value(arguments[0]);
+  if (!out.is(PtValue::Kind::list) || !out.contents_->items.empty()) return out;
+  auto contents = Shared<Contents>::make();
+  contents->kind = PtValue::Kind::list;
+  contents->text = node(arguments[1]).text;
+  copy(n, contents->text.size());
+  out.contents_ = std::move(contents);
+  return out;
 }
 
 void PtBuilder::fill(Contents& out, const Node& n) {
@@ -192,6 +212,12 @@ void PtBuilder::fill(Contents& out, const Node& n) {
       break;
     case Part::call:
       call(out, n);
+      break;
+    case Part::object:
+      out.kind = Kind::object;
+      if (n.parts.empty()) break;
+      copy(n, node(n.parts[0]).parts.size());
+      add_entries(out, node(n.parts[0]));
       break;
     case Part::storage:
       fail(n, "a storage without a tensor");
@@ -235,6 +261,14 @@ void PtBuilder::add_entries(Contents& out, const Node& n) {
   }
 }
 
+namespace {
+const char* element_type(std::string_view builder) {
+  if (builder == "build_intlist") return "List[int]";
+  if (builder == "build_doublelist") return "List[float]";
+  return builder == "build_boollist" ? "List[bool]" : "List[Tensor]";
+}
+}  // namespace
+
 void PtBuilder::call(Contents& out, const Node& n) {
   using Kind = PtValue::Kind;
   const std::vector<uint32_t>& arguments = node(n.parts[0]).parts;
@@ -251,6 +285,12 @@ void PtBuilder::call(Contents& out, const Node& n) {
       out.kind = Kind::bytes;
       out.text = latin1(n, arguments);
       return;
+    case Global::script_list:
+      if (sole_argument == nullptr || sole_argument->kind != Part::list) fail(n, fmt::format("{} has no list", n.text));
+      copy(n, sole_argument->parts.size());
+      out.kind = Kind::list;
+      if (sole_argument->parts.empty()) out.text = element_type(n.text);
+      return add_items(out, *sole_argument);
     case Global::size:
       if (sole_argument == nullptr || sole_argument->kind != Part::tuple) fail(n, "a torch.Size is made of one tuple");
       copy(n, sole_argument->parts.size());
@@ -378,25 +418,29 @@ Tensor PtBuilder::parameter(const Node& n, const std::vector<uint32_t>& argument
   return out;
 }
 
-PtValue load_pt(const Path& path, Device device, Location where) {
-  const CallScope call("load_pt", where);
+PtValue read_pt(const ZipReader& archive, Device device, bool script) {
   const NoGradGuard unrecorded;
-  const ReadScope reading;
-  const pickle::Source source{"load_pt", path.string(), where};
-  if (is_legacy(MappedFile::open(path, source.op, where).bytes())) {
-    raise<FormatError>({.op = source.op,
-                        .problem = "the file was written by PyTorch before 1.6, or in its old format",
-                        .details = source.path,
-                        .remedy = "in PyTorch: torch.save(torch.load(name), name)"},
-                       where);
-  }
-  const ZipReader archive(path, source.op, where);
-  const std::string root = root_of(archive);
+  const pickle::Source source{archive.op(), archive.path(), archive.where(), script};
+  const std::string root = root_of(archive, script);
   const std::string bytes = archive.read(*archive.find(root + "/data.pkl"));
   const pickle::Pickle pickle = pickle::parse(bytes, source);
   PtStorages storages(archive, root, device);
-  PtValue out = PtBuilder(pickle, source, storages, bytes.size()).build();
-  reading.check(source.op, where);
+  return PtBuilder(pickle, source, storages, bytes.size()).build();
+}
+
+PtValue load_pt(const Path& path, Device device, Location where) {
+  constexpr const char* op = "load_pt";
+  const CallScope call(op, where);
+  const ReadScope reading;
+  if (is_legacy(MappedFile::open(path, op, where).bytes())) {
+    raise<FormatError>({.op = op,
+                        .problem = "the file was written by PyTorch before 1.6, or in its old format",
+                        .details = path.string(),
+                        .remedy = "in PyTorch: torch.save(torch.load(name), name)"},
+                       where);
+  }
+  PtValue out = read_pt(ZipReader(path, op, where), device, /*script=*/false);
+  reading.check(op, where);
   return out;
 }
 

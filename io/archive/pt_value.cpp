@@ -11,8 +11,8 @@ namespace weft::io {
 namespace {
 
 const char* name_of(PtValue::Kind kind) {
-  constexpr const char* names[] = {"None",    "a bool", "an int", "a float",  "a string", "bytes",   "a list",
-                                   "a tuple", "a set",  "a dict", "a tensor", "a dtype",  "a device"};
+  constexpr const char* names[] = {"None",    "a bool", "an int", "a float",  "a string", "bytes",    "a list",
+                                   "a tuple", "a set",  "a dict", "a tensor", "a dtype",  "a device", "an object"};
   return names[static_cast<int>(kind)];
 }
 
@@ -40,15 +40,20 @@ const std::string& PtValue::string(Location where) const {
 const Tensor& PtValue::tensor(Location where) const { return as(Kind::tensor, where).tensor; }
 DType PtValue::dtype(Location where) const { return as(Kind::dtype, where).dtype; }
 
-size_t PtValue::size(Location where) const { return is(Kind::dict) ? contents_->entries.size() : items(where).size(); }
+size_t PtValue::size(Location where) const {
+  return is(Kind::dict) || is(Kind::object) ? contents_->entries.size() : items(where).size();
+}
 
 std::span<const PtValue> PtValue::items(Location where) const {
   return is(Kind::tuple) || is(Kind::set) ? contents_->items : as(Kind::list, where).items;
 }
-std::span<const PtEntry> PtValue::entries(Location where) const { return as(Kind::dict, where).entries; }
+std::span<const PtEntry> PtValue::entries(Location where) const {
+  return is(Kind::object) ? contents_->entries : as(Kind::dict, where).entries;
+}
+std::string_view PtValue::script_type() const { return is(Kind::list) ? contents_->text : std::string_view(); }
 
 const PtValue* PtValue::find(std::string_view key, Location where) const {
-  const Contents& dict = as(Kind::dict, where);
+  const Contents& dict = is(Kind::object) ? *contents_ : as(Kind::dict, where);
   if (dict.index == nullptr) return nullptr;
   const auto found = dict.index->by_name.find(key);
   return found == dict.index->by_name.end() ? nullptr : &dict.entries[found->second].value;

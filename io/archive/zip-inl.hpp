@@ -1,4 +1,4 @@
-// Zip archives by libzip: stored or deflated entries, no encryption. Not public.
+// Zip archives by libzip: stored or deflated entries, no encryption. Not public; exported for libtorch/.
 //
 // Archives are written sequentially into an `AtomicFile`. A tensor is on the CPU and contiguous only while its entry
 // is written.
@@ -26,10 +26,12 @@ struct ZipEntry {
 
 /// An archive open for reading. Opening validates the directory: names are unique, stored entries are within the file,
 /// no entry claims a size that deflate cannot reach, and together the entries are no larger than the file.
-class ZipReader {
+class WEFT_API ZipReader {
  public:
   /// Raises IoError if the file cannot be read or Weft was built without libzip, and FormatError if it is damaged.
   ZipReader(const Path& path, const char* op, Location where);
+  /// Reads the bytes of a file, which must outlive it. `name` is for errors.
+  ZipReader(std::span<const std::byte> bytes, std::string name, const char* op, Location where);
   ZipReader(const ZipReader&) = delete;
 
   /// In the order of the archive's directory.
@@ -40,12 +42,14 @@ class ZipReader {
   /// Raises FormatError with the archive's path.
   [[noreturn]] void fail(std::string problem, std::string remedy = {}) const;
 
+  const std::string& path() const { return path_; }
   const char* op() const { return op_; }
   Location where() const { return where_; }
 
  private:
   friend class ZipStream;
   struct Archive;
+  void open();
   void check_entries();
 
   std::string path_;
@@ -75,7 +79,7 @@ class ZipStream {
   void* file_ = nullptr;
 };
 
-/// Contents of one entry: `head`, then the tensor's elements in row-major order.
+/// Contents of one entry: `head`, then the elements of the tensor, if there is one, in row-major order.
 struct ZipItem {
   std::string name, head;
   Tensor tensor;
@@ -83,6 +87,9 @@ struct ZipItem {
 
 /// Replaces the file by an archive of these entries, atomically; equal items give equal bytes. Tensors are copied to
 /// the CPU one at a time. Raises IoError.
-void write_zip(const Path& path, std::span<const ZipItem> items, bool compressed, const char* op, Location where);
+WEFT_API void write_zip(const Path& path, std::span<const ZipItem> items, bool compressed, const char* op,
+                        Location where);
+/// Returns the bytes of the archive.
+WEFT_API std::string zip_bytes(std::span<const ZipItem> items, bool compressed, const char* op, Location where);
 
 }  // namespace weft::io

@@ -45,6 +45,9 @@ struct ZipReader::Archive {};
 ZipReader::ZipReader(const Path&, const char* op, Location where) : op_(op), where_(where) {
   raise_without_libzip(op, where);
 }
+ZipReader::ZipReader(std::span<const std::byte>, std::string, const char* op, Location where) : op_(op), where_(where) {
+  raise_without_libzip(op, where);
+}
 ZipStream::ZipStream(const ZipReader& archive, const ZipEntry& entry) : archive_(archive), entry_(entry) {
   raise_without_libzip(archive.op(), archive.where());
 }
@@ -52,6 +55,9 @@ ZipStream::~ZipStream() = default;
 void ZipStream::read(void*, size_t) { raise_without_libzip(archive_.op(), archive_.where()); }
 void ZipStream::finish() { raise_without_libzip(archive_.op(), archive_.where()); }
 void write_zip(const Path&, std::span<const ZipItem>, bool, const char* op, Location where) {
+  raise_without_libzip(op, where);
+}
+std::string zip_bytes(std::span<const ZipItem>, bool, const char* op, Location where) {
   raise_without_libzip(op, where);
 }
 

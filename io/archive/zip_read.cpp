@@ -15,10 +15,12 @@ namespace weft::io {
 
 // libzip reads from the mapped file, so a stored entry is copied only once, into its tensor.
 struct ZipReader::Archive {
-  MappedFile file;
+  MappedFile file;  ///< unless the bytes are the caller's
+  std::span<const std::byte> bytes;
   zip_t* zip = nullptr;
 
-  explicit Archive(MappedFile mapped) : file(std::move(mapped)) {}
+  explicit Archive(MappedFile mapped) : file(std::move(mapped)), bytes(file.bytes()) {}
+  explicit Archive(std::span<const std::byte> bytes_) : bytes(bytes_) {}
   ~Archive() {
     if (zip != nullptr) zip_discard(zip);
   }
@@ -36,7 +38,7 @@ std::string problem_of(zip_error_t& error) {
   return fmt::format("not a valid zip archive: {}", zip_error_strerror(&error));
 }
 
-zip_t* open_zip(std::span<std::byte> bytes, std::string& problem) {
+zip_t* open_zip(std::span<const std::byte> bytes, std::string& problem) {
   // libzip would accept an empty file as an empty archive.
   if (bytes.empty()) {
     problem = "not a valid zip archive: the file is empty";
@@ -71,8 +73,17 @@ const char* problem_of(const zip_stat_t& entry, size_t file_size) {
 
 ZipReader::ZipReader(const Path& path, const char* op, Location where) : path_(path.string()), op_(op), where_(where) {
   archive_ = Shared<Archive>::make(MappedFile::open(path, op, where));
+  open();
+}
+
+ZipReader::ZipReader(std::span<const std::byte> bytes, std::string name, const char* op, Location where)
+    : path_(std::move(name)), op_(op), where_(where), archive_(Shared<Archive>::make(bytes)) {
+  open();
+}
+
+void ZipReader::open() {
   std::string problem;
-  archive_->zip = open_zip(archive_->file.bytes(), problem);
+  archive_->zip = open_zip(archive_->bytes, problem);
   if (archive_->zip == nullptr) fail(problem);
   check_entries();
   for (const ZipEntry& entry : entries_) {
@@ -81,7 +92,7 @@ ZipReader::ZipReader(const Path& path, const char* op, Location where) : path_(p
 }
 
 void ZipReader::check_entries() {
-  const size_t file_size = archive_->file.bytes().size();
+  const size_t file_size = archive_->bytes.size();
   const auto count = static_cast<zip_uint64_t>(zip_get_num_entries(archive_->zip, 0));
   Checked packed = 0;
   for (zip_uint64_t i = 0; i < count; ++i) {

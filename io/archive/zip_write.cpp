@@ -56,7 +56,7 @@ class ItemSource {
       case ZIP_SOURCE_OPEN:
         at_ = 0;
         return failure_.guard([&] {
-          dense_ = item_.tensor.to(Device(), where_).contiguous(where_);
+          if (item_.tensor.defined()) dense_ = item_.tensor.to(Device(), where_).contiguous(where_);
           return zip_int64_t{0};
         });
       case ZIP_SOURCE_READ:
@@ -68,7 +68,7 @@ class ItemSource {
         auto* status = static_cast<zip_stat_t*>(data);
         zip_stat_init(status);
         status->valid = ZIP_STAT_SIZE;
-        status->size = item_.head.size() + static_cast<size_t>(item_.tensor.nbytes());
+        status->size = item_.head.size() + bytes_of(item_.tensor);
         return sizeof(*status);
       }
       case ZIP_SOURCE_ERROR:
@@ -79,12 +79,13 @@ class ItemSource {
         return 0;
     }
   }
+  static size_t bytes_of(const Tensor& tensor) { return tensor.defined() ? static_cast<size_t>(tensor.nbytes()) : 0; }
   zip_int64_t read(char* to, size_t room) {
     const std::string& head = item_.head;
     const size_t first = std::min(room, head.size() - std::min(at_, head.size()));
     if (first != 0) std::memcpy(to, head.data() + at_, first);
     at_ += first;
-    const size_t rest = std::min(room - first, head.size() + static_cast<size_t>(dense_.nbytes()) - at_);
+    const size_t rest = std::min(room - first, head.size() + bytes_of(dense_) - at_);
     if (rest != 0) std::memcpy(to + first, static_cast<const char*>(dense_.data_ptr()) + (at_ - head.size()), rest);
     at_ += rest;
     return static_cast<zip_int64_t>(first + rest);
@@ -97,10 +98,19 @@ class ItemSource {
   size_t at_ = 0;
 };
 
-// The output file. libzip seeks back to write sizes and checksums into headers.
+// The bytes of an archive in memory, with the methods of AtomicFile.
+struct ByteTarget {
+  std::string bytes;
+
+  void write(const char* data, size_t count) { bytes.append(data, count); }
+  void write_over(size_t at, const char* data, size_t count) { bytes.replace(at, count, data, count); }
+};
+
+// The output. libzip seeks back to write sizes and checksums into headers.
+template <class Output>
 class ArchiveTarget {
  public:
-  ArchiveTarget(AtomicFile& file, Failure& failure) : file_(file), failure_(failure) {}
+  ArchiveTarget(Output& file, Failure& failure) : file_(file), failure_(failure) {}
 
   static zip_int64_t call(void* self, void* data, zip_uint64_t length, zip_source_cmd_t command) {
     return static_cast<ArchiveTarget*>(self)->run(data, length, command);
@@ -138,7 +148,7 @@ class ArchiveTarget {
     return static_cast<zip_int64_t>(bytes);
   }
 
-  AtomicFile& file_;
+  Output& file_;
   Failure& failure_;
   size_t at_ = 0, size_ = 0;
 };
@@ -147,8 +157,9 @@ class ArchiveTarget {
 struct NewArchive {
   zip_t* zip = nullptr;
 
-  NewArchive(ArchiveTarget& target, Failure& failure) {
-    zip_source_t* source = zip_source_function_create(ArchiveTarget::call, &target, &failure.code);
+  template <class Output>
+  NewArchive(ArchiveTarget<Output>& target, Failure& failure) {
+    zip_source_t* source = zip_source_function_create(ArchiveTarget<Output>::call, &target, &failure.code);
     if (source != nullptr) zip = zip_open_from_source(source, ZIP_CREATE | ZIP_TRUNCATE, &failure.code);
     if (zip != nullptr) return;
     if (source != nullptr) zip_source_free(source);
@@ -176,17 +187,12 @@ void add_item(zip_t* zip, const ZipItem& item, ItemSource& bytes, bool compresse
   }
 }
 
-}  // namespace
-
-void write_zip(const Path& path, std::span<const ZipItem> items, bool compressed, const char* op, Location where) {
-  const CallScope call(op, where);
+template <class Output>
+void write_items(Output& file, std::span<const ZipItem> items, bool compressed, const std::string& name,
+                 Location where) {
   NoGradGuard unrecorded;
-  AtomicFile file(path, op, where);
   // libzip would remove an archive without entries.
-  if (items.empty()) {
-    file.write("PK\5\6\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 22);
-    return file.commit();
-  }
+  if (items.empty()) return file.write("PK\5\6\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 22);
   Failure failure;
   ArchiveTarget target(file, failure);
   std::vector<ItemSource> sources;
@@ -196,10 +202,25 @@ void write_zip(const Path& path, std::span<const ZipItem> items, bool compressed
   const bool closed = zip_close(archive.zip) == 0;
   if (failure.cause) std::rethrow_exception(failure.cause);
   if (!closed) {
-    raise<IoError>({.problem = fmt::format("cannot write {}", path.string()), .details = zip_strerror(archive.zip)});
+    raise<IoError>({.problem = fmt::format("cannot write {}", name), .details = zip_strerror(archive.zip)});
   }
   archive.zip = nullptr;
+}
+
+}  // namespace
+
+void write_zip(const Path& path, std::span<const ZipItem> items, bool compressed, const char* op, Location where) {
+  const CallScope call(op, where);
+  AtomicFile file(path, op, where);
+  write_items(file, items, compressed, path.string(), where);
   file.commit();
+}
+
+std::string zip_bytes(std::span<const ZipItem> items, bool compressed, const char* op, Location where) {
+  const CallScope call(op, where);
+  ByteTarget target;
+  write_items(target, items, compressed, "an archive in memory", where);
+  return std::move(target.bytes);
 }
 
 }  // namespace weft::io
