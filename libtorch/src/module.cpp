@@ -139,8 +139,12 @@ void Module::zero_grad(bool set_to_none) {
 
 // ---- files and text ----
 void Module::save(serialize::OutputArchive& archive) const {
-  for (const auto& entry : parameters_) archive.write(entry.key(), entry.value());
-  for (const auto& entry : buffers_) archive.write(entry.key(), entry.value(), /*is_buffer=*/true);
+  for (const auto& entry : parameters_) {
+    if (entry->defined()) archive.write(entry.key(), entry.value());
+  }
+  for (const auto& entry : buffers_) {
+    if (entry->defined()) archive.write(entry.key(), entry.value(), /*is_buffer=*/true);
+  }
   for (const auto& child : children_) {
     if (!child.value()->is_serializable()) continue;
     serialize::OutputArchive below;
@@ -149,8 +153,12 @@ void Module::save(serialize::OutputArchive& archive) const {
   }
 }
 void Module::load(serialize::InputArchive& archive) {
-  for (auto& entry : parameters_) archive.read(entry.key(), entry.value());
-  for (auto& entry : buffers_) archive.read(entry.key(), entry.value(), /*is_buffer=*/true);
+  for (auto& entry : parameters_) {
+    if (entry->defined()) archive.read(entry.key(), entry.value());
+  }
+  for (auto& entry : buffers_) {
+    if (entry->defined()) archive.read(entry.key(), entry.value(), /*is_buffer=*/true);
+  }
   for (auto& child : children_) {
     if (!child.value()->is_serializable()) continue;
     serialize::InputArchive below;

@@ -3,6 +3,8 @@
 
 #include <weft/optim/optimizers.hpp>
 
+#include "optimizer_files.h"
+
 namespace torch::optim {
 
 namespace wo = weft::optim;
@@ -130,9 +132,11 @@ class EngineOf : public Engine {
   Tensor step(Optimizer& owner, const Optimizer::LossClosure& closure) override {
     if (inner_ == nullptr || !same_parameters(owner)) build(owner);
     else set_options(owner);
-    if constexpr (std::is_same_v<State, void>) {
+    if constexpr (has_history) {
       TORCH_CHECK(closure != nullptr, "LBFGS requires a closure function");
-      return inner_->step(wo::Closure([&]() -> weft::Tensor { return closure(); }));
+      const Tensor loss = inner_->step(wo::Closure([&]() -> weft::Tensor { return closure(); }));
+      if (!seen_.empty()) take_history(owner, inner_->state_dict());
+      return loss;
     } else {
       Tensor loss;
       if (closure) {
@@ -147,6 +151,8 @@ class EngineOf : public Engine {
   }
 
  private:
+  static constexpr bool has_history = std::is_same_v<State, LBFGSParamState>;
+
   static const Options& options_of(const OptimizerParamGroup& group) {
     return static_cast<const Options&>(group.options());
   }
@@ -192,14 +198,17 @@ class EngineOf : public Engine {
     return found == owner.state().end() ? nullptr : static_cast<State*>(found->second.get());
   }
   void give_states(Optimizer& owner) {
-    if constexpr (!std::is_same_v<State, void>) {
+    if constexpr (has_history) {
+      const State* state = seen_.empty() ? nullptr : state_of(owner, 0);
+      if (state != nullptr && state->prev_flat_grad().defined()) give_history(*state);
+    } else {
       wo::Optimizer::StateDict values = inner_->state_dict();
       steps_.assign(seen_.size(), 0);
       bool any = false;
       for (size_t i = 0; i < seen_.size(); ++i) {
         const State* state = state_of(owner, i);
         if (state == nullptr || (steps_[i] = step_of(*state)) == 0) continue;
-        values.insert_or_assign(key(i, "step"), weft::Tensor(at::tensor(steps_[i])));
+        values.insert_or_assign(key(i, "step"), weft::Tensor(at::scalar_tensor(steps_[i], at::kLong)));
         for (const Field& field : StateFields<State>::get(*state)) {
           if (field.tensor.defined()) values.insert_or_assign(key(i, field.name), weft::Tensor(field.tensor));
         }
@@ -210,27 +219,23 @@ class EngineOf : public Engine {
   }
   /// A program may have changed the number of steps of a state.
   void give_steps(Optimizer& owner) {
-    if constexpr (!std::is_same_v<State, void>) {
-      for (size_t i = 0; i < seen_.size(); ++i) {
-        const State* state = state_of(owner, i);
-        if (state != nullptr && steps_[i] != 0 && step_of(*state) != steps_[i]) return build(owner);
-      }
+    for (size_t i = 0; i < seen_.size(); ++i) {
+      const State* state = state_of(owner, i);
+      if (state != nullptr && steps_[i] != 0 && step_of(*state) != steps_[i]) return build(owner);
     }
   }
   void take_states(Optimizer& owner) {
-    if constexpr (!std::is_same_v<State, void>) {
-      bool fresh = false;
-      for (size_t i = 0; i < seen_.size(); ++i) {
-        if (!seen_[i].grad().defined()) continue;
-        fresh |= steps_[i] == 0;
-        ++steps_[i];
-        State* state = state_of(owner, i);
-        if (state == nullptr) continue;
-        if constexpr (requires { state->step(); }) state->step(steps_[i]);
-        else steps_[i] = 1;
-      }
-      if (fresh) read_states(owner);
+    bool fresh = false;
+    for (size_t i = 0; i < seen_.size(); ++i) {
+      if (!seen_[i].grad().defined()) continue;
+      fresh |= steps_[i] == 0;
+      ++steps_[i];
+      State* state = state_of(owner, i);
+      if (state == nullptr) continue;
+      if constexpr (requires { state->step(); }) state->step(steps_[i]);
+      else steps_[i] = 1;
     }
+    if (fresh) read_states(owner);
   }
   void read_states(Optimizer& owner) {
     for (auto& [name, tensor] : inner_->state_dict()) {
@@ -245,6 +250,52 @@ class EngineOf : public Engine {
       if (field != "step") StateFields<State>::set(own, field, tensor);
       else if constexpr (requires { own.step(); }) own.step(Tensor(tensor).item<int64_t>());
     }
+  }
+
+  // ---- the history of LBFGS, which Weft stores with the first parameter, too ----
+  static Tensor stacked(const std::deque<Tensor>& rows, const Tensor& like) {
+    if (rows.empty()) return like.new_zeros({0, like.numel()});
+    return at::stack(TensorVector(rows.begin(), rows.end()));
+  }
+  static std::deque<Tensor> unstacked(const Tensor& rows) {
+    const TensorVector parts = rows.size(0) == 0 ? TensorVector() : rows.unbind(0);
+    return {parts.begin(), parts.end()};
+  }
+  void give_history(const State& s) {
+    std::vector<double> inverse;  // libtorch before 1.5 did not save it
+    for (size_t i = 0; i < s.old_dirs().size(); ++i) {
+      inverse.push_back(i < s.ro().size() ? s.ro()[i].template item<double>()
+                                          : 1 / s.old_dirs()[i].dot(s.old_stps().at(i)).template item<double>());
+    }
+    const Tensor& g = s.prev_flat_grad();
+    const auto number = [](double value) { return at::scalar_tensor(value, at::kDouble); };
+    wo::Optimizer::StateDict values = inner_->state_dict();
+    const auto give = [&](const char* name, const Tensor& value) { values.insert_or_assign(key(0, name), value); };
+    give("func_evals", at::scalar_tensor(s.func_evals(), at::kLong));
+    give("n_iter", at::scalar_tensor(s.n_iter(), at::kLong));
+    give("t", number(s.t())), give("prev_loss", number(s.prev_loss()));
+    give("d", s.d()), give("prev_flat_grad", g);
+    give("H_diag", number(s.H_diag().defined() ? s.H_diag().template item<double>() : 1));
+    give("old_dirs", stacked(s.old_dirs(), g)), give("old_stps", stacked(s.old_stps(), g));
+    give("ro", weft::tensor(std::span<const double>(inverse), {std::ssize(inverse)}, weft::f64));
+    inner_->load_state_dict(values);
+  }
+  void take_history(Optimizer& owner, const wo::Optimizer::StateDict& values) {
+    auto& state = owner.state()[seen_[0].unsafeGetTensorImpl()];
+    if (state == nullptr) state = std::make_unique<State>();
+    auto& s = static_cast<State&>(*state);
+    const auto take = [&](const char* name) {
+      const auto found = values.find(key(0, name));
+      return found == values.end() ? Tensor() : Tensor(found->second);
+    };
+    if (const Tensor count = take("func_evals"); count.defined()) {
+      s.func_evals(count.item<int64_t>()), s.n_iter(take("n_iter").template item<int64_t>());
+    }
+    if (!take("prev_flat_grad").defined()) return;
+    s.t(take("t").template item<double>()), s.prev_loss(take("prev_loss").template item<double>());
+    s.d(take("d")), s.prev_flat_grad(take("prev_flat_grad"));
+    s.H_diag(take("H_diag"));
+    s.old_dirs(unstacked(take("old_dirs"))), s.old_stps(unstacked(take("old_stps"))), s.ro(unstacked(take("ro")));
   }
 
   std::vector<Tensor> seen_;
@@ -327,34 +378,13 @@ void prepare(O&) {}
     const NoGradGuard unrecorded;                                                                   \
     return engine_->step(*this, closure);                                                           \
   }
-#define LOADS(Name, State)                                       \
-  void Name::load(serialize::InputArchive& archive) {            \
-    for (OptimizerParamGroup & group : param_groups_) {          \
-      for (const Tensor& parameter : group.params()) {           \
-        auto& state = state_[parameter.unsafeGetTensorImpl()];   \
-        if (state == nullptr) state = std::make_unique<State>(); \
-      }                                                          \
-    }                                                            \
-    Optimizer::load(archive);                                    \
-    engine_->forget();                                           \
-  }
 OPTIMIZER(SGD, SGDParamState)
 OPTIMIZER(Adam, AdamParamState)
 OPTIMIZER(AdamW, AdamWParamState)
 OPTIMIZER(Adagrad, AdagradParamState)
 OPTIMIZER(RMSprop, RMSpropParamState)
-OPTIMIZER(LBFGS, void)
-LOADS(SGD, SGDParamState)
-LOADS(Adam, AdamParamState)
-LOADS(AdamW, AdamWParamState)
-LOADS(Adagrad, AdagradParamState)
-LOADS(RMSprop, RMSpropParamState)
+OPTIMIZER(LBFGS, LBFGSParamState)
 #undef OPTIMIZER
-#undef LOADS
-void LBFGS::load(serialize::InputArchive& archive) {
-  Optimizer::load(archive);
-  engine_->forget();
-}
 
 // ---- files ----
 namespace {
@@ -373,7 +403,13 @@ void write(serialize::OutputArchive& archive, const char* name, int64_t value) {
   archive.write(name, c10::IValue(value));
 }
 void write(serialize::OutputArchive& archive, const char* name, const Betas& value) {
-  archive.write(name, c10::IValue(std::vector<double>{std::get<0>(value), std::get<1>(value)}));
+  archive.write(name, c10::IValue(value));
+}
+void write(serialize::OutputArchive& archive, const char* name, const std::deque<Tensor>& value) {
+  archive.write(name, c10::IValue(std::vector<Tensor>(value.begin(), value.end())));
+}
+void write(serialize::OutputArchive& archive, const char* name, const optional<std::vector<Tensor>>& value) {
+  archive.write(name, c10::IValue(value));
 }
 void write(serialize::OutputArchive& archive, const char* name, const optional<int64_t>& value) {
   archive.write(name, c10::IValue(value));
@@ -386,8 +422,12 @@ void read(serialize::InputArchive& archive, const char* name, T& value) {
   c10::IValue found;
   archive.read(name, found);
   if constexpr (std::is_same_v<T, Betas>) {
-    const std::vector<double> both = found.toDoubleVector();
-    value = {both.at(0), both.at(1)};
+    const auto both = found.toTuple();
+    TORCH_CHECK_VALUE(both->size() == 2, "the entry ", name, " has ", both->size(), " elements, expected 2");
+    value = {(*both)[0].toDouble(), (*both)[1].toDouble()};
+  } else if constexpr (std::is_same_v<T, std::deque<Tensor>>) {
+    const std::vector<Tensor> all = found.toTensorVector();
+    value = {all.begin(), all.end()};
   } else if constexpr (requires { value.has_value(); }) {
     if (found.isNone()) value = nullopt;
     else value = found.to<typename T::value_type>();
@@ -397,6 +437,14 @@ void read(serialize::InputArchive& archive, const char* name, T& value) {
 }
 bool same(const Tensor& a, const Tensor& b) {
   return a.defined() == b.defined() && (!a.defined() || a.is_same(b) || a.equal(b));
+}
+template <class List>
+bool same_list(const List& a, const List& b) {
+  return std::ranges::equal(a, b, [](const Tensor& x, const Tensor& y) { return same(x, y); });
+}
+bool same(const std::deque<Tensor>& a, const std::deque<Tensor>& b) { return same_list(a, b); }
+bool same(const optional<std::vector<Tensor>>& a, const optional<std::vector<Tensor>>& b) {
+  return a.has_value() == b.has_value() && (!a || same_list(*a, *b));
 }
 template <class T>
 bool same(const T& a, const T& b) {
@@ -422,6 +470,8 @@ bool same(const T& a, const T& b) {
 #define ADAM_STATE(X) X(step) X(exp_avg) X(exp_avg_sq) X(max_exp_avg_sq)
 #define ADAGRAD_STATE(X) X(step) X(sum)
 #define RMSPROP_STATE(X) X(step) X(square_avg) X(momentum_buffer) X(grad_avg)
+#define LBFGS_STATE(X) \
+  X(func_evals) X(n_iter) X(t) X(prev_loss) X(d) X(H_diag) X(prev_flat_grad) X(old_dirs) X(old_stps) X(ro) X(al)
 FILES(SGDOptions, SGD_OPTIONS)
 FILES(AdamOptions, ADAM_OPTIONS)
 FILES(AdamWOptions, ADAM_OPTIONS)
@@ -433,5 +483,90 @@ FILES(AdamParamState, ADAM_STATE)
 FILES(AdamWParamState, ADAM_STATE)
 FILES(AdagradParamState, ADAGRAD_STATE)
 FILES(RMSpropParamState, RMSPROP_STATE)
+FILES(LBFGSParamState, LBFGS_STATE)
+
+// ---- files of libtorch before 1.5 ----
+namespace {
+
+/// A list of tensors for each field of the states, in the order of the parameters. The number of steps is a field, too.
+struct OldField {
+  const char *field, *list;
+};
+
+template <class State>
+void load_old(Optimizer& optimizer, serialize::InputArchive& archive, std::initializer_list<OldField> fields) {
+  for (const OldField& field : fields) {
+    const std::vector<Tensor> values = detail::old_list(archive, field.list);
+    const std::vector<Tensor>& parameters = optimizer.param_groups().at(0).params();
+    TORCH_CHECK(values.size() <= parameters.size(), "the file has ", values.size(), " ", field.list,
+                ", and the optimizer ", parameters.size(), " parameters");
+    for (size_t i = 0; i < values.size(); ++i) {
+      auto& state = optimizer.state()[parameters[i].unsafeGetTensorImpl()];
+      if (state == nullptr) state = std::make_unique<State>();
+      auto& own = static_cast<State&>(*state);
+      if (std::string_view(field.field) != "step") StateFields<State>::set(own, field.field, values[i]);
+      else if constexpr (requires { own.step(); }) own.step(values[i].item<int64_t>());
+    }
+  }
+}
+template <class State>
+void load_old_adam(Optimizer& optimizer, serialize::InputArchive& archive) {
+  load_old<State>(optimizer, archive,
+                  {{"step", "step_buffers"},
+                   {"exp_avg", "exp_average_buffers"},
+                   {"exp_avg_sq", "exp_average_sq_buffers"},
+                   {"max_exp_avg_sq", "max_exp_average_sq_buffers"}});
+}
+
+void load_old(SGD& optimizer, serialize::InputArchive& archive) {
+  load_old<SGDParamState>(optimizer, archive, {{"momentum_buffer", "momentum_buffers"}});
+}
+void load_old(Adam& optimizer, serialize::InputArchive& archive) { load_old_adam<AdamParamState>(optimizer, archive); }
+void load_old(AdamW& optimizer, serialize::InputArchive& archive) {
+  load_old_adam<AdamWParamState>(optimizer, archive);
+}
+void load_old(Adagrad& optimizer, serialize::InputArchive& archive) {
+  load_old<AdagradParamState>(optimizer, archive, {{"step", "step_buffers"}, {"sum", "sum_buffers"}});
+}
+void load_old(RMSprop& optimizer, serialize::InputArchive& archive) {
+  load_old<RMSpropParamState>(optimizer, archive,
+                              {{"square_avg", "square_average_buffers"},
+                               {"momentum_buffer", "momentum_buffers"},
+                               {"grad_avg", "grad_average_buffers"}});
+}
+void load_old(LBFGS& optimizer, serialize::InputArchive& archive) {
+  auto state = std::make_unique<LBFGSParamState>();
+  Tensor t, loss;
+  archive.read("d", state->d(), true);
+  archive.read("t", t, true);
+  archive.read("H_diag", state->H_diag(), true);
+  archive.read("prev_flat_grad", state->prev_flat_grad(), true);
+  archive.read("prev_loss", loss, true);
+  state->t(t.item<double>()), state->prev_loss(loss.item<double>());
+  const std::vector<Tensor> changes = detail::old_list(archive, "old_dirs"),
+                            steps = detail::old_list(archive, "old_stps");
+  state->old_dirs({changes.begin(), changes.end()}), state->old_stps({steps.begin(), steps.end()});
+  optimizer.state()[optimizer.param_groups().at(0).params().at(0).unsafeGetTensorImpl()] = std::move(state);
+}
+
+}  // namespace
+
+#define LOADS(Name)                                                                                                \
+  void Name::load(serialize::InputArchive& archive) {                                                              \
+    if (detail::is_old(archive)) {                                                                                 \
+      load_old(*this, archive);                                                                                    \
+    } else {                                                                                                       \
+      detail::load(*this, archive,                                                                                 \
+                   []() -> std::unique_ptr<OptimizerParamState> { return std::make_unique<Name##ParamState>(); }); \
+    }                                                                                                              \
+    engine_->forget();                                                                                             \
+  }
+LOADS(SGD)
+LOADS(Adam)
+LOADS(AdamW)
+LOADS(Adagrad)
+LOADS(RMSprop)
+LOADS(LBFGS)
+#undef LOADS
 
 }  // namespace torch::optim

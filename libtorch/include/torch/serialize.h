@@ -1,6 +1,4 @@
-// torch::save and torch::load.
-//
-// The files are Weft's own (torch/serialize/archive.h), not yet libtorch's TorchScript archives.
+// torch::save, torch::load and torch::pickle_save.
 #pragma once
 
 #include <sstream>
@@ -65,5 +63,10 @@ void load(std::vector<Tensor>& tensors, Source&&... source) {
     value = Tensor();
   }
 }
+
+/// The bytes of a value as Python's torch.save writes them.
+std::vector<char> pickle_save(const c10::IValue& ivalue);
+/// Reads the bytes of a file of torch.save. Raises FormatError.
+c10::IValue pickle_load(const std::vector<char>& data);
 
 }  // namespace torch

@@ -1,6 +1,7 @@
 // SGD, Adam, AdamW, Adagrad, RMSprop, LBFGS: libtorch's classes, computed by Weft's optimizers.
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <tuple>
 
@@ -143,6 +144,23 @@ struct RMSpropParamState : public OptimizerCloneableParamState<RMSpropParamState
 
  public:
   TORCH_STATE_METHODS(RMSpropParamState)
+};
+/// Stored under the first parameter.
+struct LBFGSParamState : public OptimizerCloneableParamState<LBFGSParamState> {
+  TORCH_ARG(int64_t, func_evals) = 0;
+  TORCH_ARG(int64_t, n_iter) = 0;
+  TORCH_ARG(double, t) = 0;
+  TORCH_ARG(double, prev_loss) = 0;
+  TORCH_ARG(Tensor, d) = {};
+  TORCH_ARG(Tensor, H_diag) = {};
+  TORCH_ARG(Tensor, prev_flat_grad) = {};
+  TORCH_ARG(std::deque<Tensor>, old_dirs);
+  TORCH_ARG(std::deque<Tensor>, old_stps);
+  TORCH_ARG(std::deque<Tensor>, ro);
+  TORCH_ARG(optional<std::vector<Tensor>>, al) = nullopt;
+
+ public:
+  TORCH_STATE_METHODS(LBFGSParamState)
 };
 #undef TORCH_STATE_METHODS
 

@@ -9,12 +9,18 @@
 #include <torch/ordered_dict.h>
 #include <torch/types.h>
 
+namespace torch::jit {
+/// libtorch's archives belong to one. Weft's do not need it.
+struct CompilationUnit {};
+}  // namespace torch::jit
+
 namespace torch::serialize {
 
 /// Collects tensors, values and archives by name, and writes them as a TorchScript module without code.
 class OutputArchive final {
  public:
   OutputArchive();
+  explicit OutputArchive(const std::shared_ptr<jit::CompilationUnit>&) : OutputArchive() {}
   OutputArchive(OutputArchive&&) noexcept;
   OutputArchive& operator=(OutputArchive&&) noexcept;
   OutputArchive(const OutputArchive&) = delete;
@@ -23,18 +29,22 @@ class OutputArchive final {
   void write(const std::string& key, const c10::IValue& value);
   void write(const std::string& key, const Tensor& tensor, bool is_buffer = false);
   void write(const std::string& key, OutputArchive& nested_archive);
-  // Raise IoError if the system rejects the write.
+  std::shared_ptr<jit::CompilationUnit> compilation_unit() const { return nullptr; }
+  // Raise IoError if the system rejects the write, DTypeError for a dtype that PyTorch lacks.
   void save_to(const std::string& filename);
   void save_to(std::ostream& stream);
   void save_to(const std::function<size_t(const void*, size_t)>& func);
+  template <class... A>
+  void operator()(A&&... arguments) {
+    write(std::forward<A>(arguments)...);
+  }
 
  private:
-  friend class InputArchive;
   struct Entries;
   std::shared_ptr<Entries> entries_;
 };
 
-/// Reads what libtorch or OutputArchive wrote.
+/// Reads files of libtorch and of OutputArchive.
 class InputArchive final {
  public:
   InputArchive();
@@ -51,7 +61,7 @@ class InputArchive final {
   void read(const std::string& key, c10::IValue& value);
   void read(const std::string& key, Tensor& tensor, bool is_buffer = false);
   void read(const std::string& key, InputArchive& archive);
-  // Raise FormatError for other files.
+  // Tensors are loaded onto the CPU, unless there is a device. Raise FormatError for other files.
   void load_from(const std::string& filename, optional<Device> device = nullopt);
   void load_from(std::istream& stream, optional<Device> device = nullopt);
   void load_from(const char* data, size_t size, optional<Device> device = nullopt);
@@ -64,7 +74,8 @@ class InputArchive final {
   }
 
  private:
-  std::shared_ptr<OutputArchive::Entries> entries_;
+  struct Object;
+  std::shared_ptr<Object> object_;
   std::string path_;
 };
 
