@@ -649,3 +649,17 @@ def test_losses_of_two_outcomes_need_targets_of_the_inputs_size():
     for loss in (torch.nn.BCEWithLogitsLoss(), torch.nn.functional.binary_cross_entropy_with_logits):
         with pytest.raises(ValueError, match="size"):
             loss(weft.zeros(5, 1), weft.zeros(5))
+
+
+def test_jacobians_by_differences_and_by_backward():
+    from weft.torch.autograd.gradcheck import get_analytical_jacobian, get_numerical_jacobian
+
+    a, b = (weft.rand(2, dtype=weft.float64, requires_grad=True) for _ in range(2))
+    with pytest.warns(UserWarning, match="private"):
+        found = get_numerical_jacobian(lambda inputs: 2 * inputs[0] + inputs[1], (a, b), eps=1e-6)
+    assert weft.allclose(found[0], 2 * weft.eye(2, dtype=weft.float64)) and weft.allclose(found[1], weft.eye(2, dtype=weft.float64))
+    with pytest.warns(UserWarning, match="private"):
+        jacobians, repeatable, sizes, dtypes = get_analytical_jacobian((a, b), 2 * a + b)
+    assert weft.equal(jacobians[0], 2 * weft.eye(2, dtype=weft.float64)) and repeatable and sizes and dtypes
+    with pytest.warns(UserWarning), pytest.raises(ValueError, match="1.0"):
+        get_numerical_jacobian(lambda inputs: inputs[0], (a,), grad_out=2.0)

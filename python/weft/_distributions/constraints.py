@@ -7,7 +7,7 @@ __all__ = ["Constraint", "boolean", "cat", "corr_cholesky", "dependent", "depend
            "half_open_interval", "independent", "integer_interval", "interval", "is_dependent", "less_than",
            "lower_cholesky", "lower_triangular", "multinomial", "nonnegative", "nonnegative_integer", "one_hot", "positive",
            "positive_definite", "positive_integer", "positive_semidefinite", "real", "real_vector", "simplex", "square", "stack",
-           "symmetric", "unit_interval"]
+           "symmetric", "unit_interval", "_IntegerGreaterThan", "_PositiveDefinite", "_PositiveSemidefinite"]
 
 
 class Constraint:
@@ -202,6 +202,13 @@ class _Mixture(Constraint):
         return self.base.check(value.unsqueeze(-1 - self.event_dim)).all(-1)
 
 
+class _IntegerGreaterThan(_Bounds):
+    """Integers from a bound on; PyTorch's tests name it."""
+
+    def __init__(self, lower_bound):
+        super().__init__(lower_bound, integer=True)
+
+
 def greater_than(lower_bound):
     return _Bounds(lower_bound, open_lower=True)
 
@@ -230,7 +237,7 @@ dependent = _Dependent()
 independent, multinomial, cat, stack = _Independent, _Multinomial, _Cat, _Stack
 boolean, one_hot = _Boolean(), _OneHot()
 real, positive, nonnegative, unit_interval = _Bounds(), greater_than(0.0), greater_than_eq(0.0), interval(0.0, 1.0)
-nonnegative_integer, positive_integer = _Bounds(0, integer=True), _Bounds(1, integer=True)
+nonnegative_integer, positive_integer = _IntegerGreaterThan(0), _IntegerGreaterThan(1)
 real_vector, simplex = independent(real, 1), _Simplex()
 lower_triangular, lower_cholesky, corr_cholesky = _LowerTriangular(), _LowerCholesky(), _CorrCholesky()
 square, symmetric = _Square(), _Symmetric()

@@ -1,6 +1,8 @@
 """Names of torch.func beside weft.func."""
 
-__all__ = ["functionalize"]
+from weft.func import vmap as _vmap
+
+__all__ = ["_vmap", "functionalize"]
 
 
 def functionalize(func, *, remove="mutations"):

@@ -5,10 +5,13 @@ Re<v, difference quotient along u>. Fast mode draws v and u by chance; the other
 forward mode and of batches follow from backward on Weft, so their options are taken and not checked apart.
 """
 
+import warnings
+
 import weft
 from weft import autograd
 
-__all__ = ["GradcheckError", "_get_numerical_jacobian", "_iter_tensors", "gradcheck", "gradgradcheck"]
+__all__ = ["GradcheckError", "_get_numerical_jacobian", "_iter_tensors", "get_analytical_jacobian", "get_numerical_jacobian",
+           "gradcheck", "gradgradcheck"]
 
 
 class GradcheckError(RuntimeError):
@@ -92,8 +95,7 @@ class _Check:
 
     def quotients(self, x, direction):
         def at(moved):
-            with weft.no_grad():
-                return _differentiable(self.func(*(moved if given is x else given for given in self.inputs)))
+            return _differentiable(self.func(*(moved if given is x else given for given in self.inputs)))
 
         return _quotients(at, x, direction, self.options["eps"])
 
@@ -210,3 +212,29 @@ def _get_numerical_jacobian(fn, inputs, outputs=None, target=None, eps=1e-3, is_
         data.copy_(kept)
         jacobians.append(tuple(weft.stack(rows).to(x.dtype) for rows in zip(*columns)))
     return jacobians
+
+
+def _warn_private(name, grad_out):
+    warnings.warn(f"{name} was part of PyTorch's private API and not meant to be exposed: use gradcheck", stacklevel=3)
+    if grad_out != 1.0:
+        raise ValueError(f"{name}(): Expected grad_out to be 1.0, got {grad_out}")
+
+
+def get_numerical_jacobian(fn, inputs, target=None, eps=1e-3, grad_out=1.0):
+    """For each input the Jacobian of the first result of fn(inputs), by differences."""
+    _warn_private("get_numerical_jacobian", grad_out)
+    return [columns[0] for columns in _get_numerical_jacobian(lambda *given: fn(given), inputs, None, target, eps)]
+
+
+def get_analytical_jacobian(inputs, output, nondet_tol=0.0, grad_out=1.0):
+    """For each input the Jacobian of a result by backward, and whether it is repeatable and of the right sizes and dtypes."""
+    _warn_private("get_analytical_jacobian", grad_out)
+    checked = list(_iter_tensors(inputs, True))
+    runs = [[autograd.grad([output], checked, [_like(_unit(_count(output), j), output)], retain_graph=True, allow_unused=True)
+             for j in range(_count(output))] for _ in range(2)]
+    columns = [[weft.zeros_like(x) if g is None else g for x, g in zip(checked, row)] for row in runs[0]]
+    again = [[weft.zeros_like(x) if g is None else g for x, g in zip(checked, row)] for row in runs[1]]
+    same = all(bool(((a - b).abs() <= nondet_tol).all()) for one, two in zip(columns, again) for a, b in zip(one, two))
+    jacobians = [weft.stack([row[i].reshape(-1) for row in columns], 1) for i in range(len(checked))]
+    sizes = all(row[i].shape == x.shape for row in columns for i, x in enumerate(checked))
+    return jacobians, same, sizes, all(row[i].dtype is x.dtype for row in columns for i, x in enumerate(checked))

@@ -50,6 +50,7 @@ _TABLE = {
     "torch.autograd.profiler": "weft.torch._tools:profiler",
     "torch.autograd.variable": "weft.torch._legacy",
     "torch.func": "weft.torch._func weft.func",
+    "torch._vmap_internals": "weft.torch._func weft.func",
     "torch.linalg": "weft.linalg",
     "torch.fft": "weft.fft",
     "torch.special": "weft.special",
