@@ -1,12 +1,18 @@
 # find_package(Torch) with Weft in libtorch's place: TORCH_LIBRARIES, TORCH_INCLUDE_DIRS and TORCH_CXX_FLAGS as libtorch
-# sets them.
+# sets them. A project asks for it by -DTorch_DIR=<folder of this file>.
 include(CMakeFindDependencyMacro)
+if(NOT DEFINED weft_DIR)
+  get_filename_component(weft_DIR "${CMAKE_CURRENT_LIST_DIR}/.." ABSOLUTE)
+endif()
 find_dependency(weft CONFIG COMPONENTS torch)
 set(TORCH_FOUND TRUE)
 set(Torch_FOUND TRUE)
 set(TORCH_LIBRARIES weft::torch)
+set(TORCH_LIBRARY weft::torch)
 get_target_property(TORCH_INCLUDE_DIRS weft::torch INTERFACE_INCLUDE_DIRECTORIES)
-# Weft's headers are C++20; programs of libtorch often set C++14 or 17.
+get_target_property(weft_include_dirs weft::weft INTERFACE_INCLUDE_DIRECTORIES)
+list(APPEND TORCH_INCLUDE_DIRS ${weft_include_dirs})
+# Weft's headers are C++20. Programs of libtorch often set C++14 or 17, which CMake raises for weft::torch.
 set(TORCH_CXX_FLAGS "-std=c++20")
 if(NOT TARGET torch)
   add_library(torch INTERFACE IMPORTED)
