@@ -395,11 +395,6 @@ void bind_sequence_layers(nb::module_& m) {
 
 void bind_layers(nb::module_& m) {
   nb::class_<Layer>(m, "_Layer");
-  m.def("_transformer_block", [](int64_t width, int64_t heads, int64_t hidden, bool causal, double dropout, bool bias) {
-    const nn::TransformerBlock block(width, heads,
-                                     {.hidden = hidden, .causal = causal, .dropout = dropout, .bias = bias}, here());
-    return Layer{block, block};
-  });
   bind_described(m);
   bind_moe(m);
   bind_attention(m);
@@ -475,7 +470,7 @@ void bind_modules(nb::module_& m) {
       "_own",
       [](nb::handle tensor) {
         const Tensor owned = OpenModule::own(checked_tensor(tensor), here());
-        reinterpret_cast<TensorObject*>(tensor.ptr())->tensor = owned;
+        replace_tensor(tensor.ptr(), owned);
       },
       "Gives the object a tensor that modules move in place; for one that nothing else holds yet.");
   m.def("_module_text", [](std::string name, std::string extra,

@@ -48,6 +48,9 @@ PyObject* wrap(Tensor tensor);
 /// A new object of a subclass of weft.Tensor, without calling __new__ and __init__. It takes the place of an older one.
 PyObject* wrap_as(PyTypeObject* type, Tensor tensor);
 
+/// Gives an object another tensor.
+void replace_tensor(PyObject* object, Tensor tensor);
+
 /// The collector of cycles looks at this tensor from now on, for hooks that hold their leaf.
 void track_hooks(PyObject* tensor);
 /// Does nothing for a holder that is added already.

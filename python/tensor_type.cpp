@@ -36,6 +36,13 @@ PyObject* wrap(Tensor tensor) {
   return &self->ob_base;
 }
 
+void replace_tensor(PyObject* object, Tensor tensor) {
+  Tensor& held = reinterpret_cast<TensorObject*>(object)->tensor;
+  if (held.impl()->foreign == object) held.impl()->foreign = nullptr;
+  held = std::move(tensor);
+  held.impl()->foreign = object;
+}
+
 void track_hooks(PyObject* tensor) {
   if (!PyObject_GC_IsTracked(tensor)) PyObject_GC_Track(tensor);
 }

@@ -24,6 +24,7 @@ struct PrintOptions {
   bool pytorch_names = false;
 };
 
+/// The options of this process.
 WEFT_API PrintOptions print_options();
 /// Applies to all threads. Raises ValueError for negative numbers.
 WEFT_API void set_print_options(const PrintOptions& options, Location where = {});
