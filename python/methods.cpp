@@ -80,21 +80,6 @@ constexpr OpRecord functions[] = {
                Location w) -> Tensor { return x.as_strided_(size, stride, offset, w); }>},
     {"detach_", "detach_(x)", "Drops the history. AutogradError for a view.", false, OpRecord::Domain::any, nullptr,
      nullptr, boxed<+[](const Tensor& x, Location w) -> Tensor { return x.detach_(w); }>},
-    {"_resize_", "resize_(x, *shape|size)",
-     "Makes x contiguous with these sizes. Elements that the storage has already keep their values; a larger storage "
-     "is "
-     "new memory.",
-     false, OpRecord::Domain::any, nullptr, nullptr,
-     boxed<+[](const Tensor& x, const Dims& size, Location w) -> Tensor { return x.resize_(size, w); }>},
-    {"_set_", "set_(x, source)", "Shares the memory of source, with its sizes and strides.", false,
-     OpRecord::Domain::any, nullptr, nullptr,
-     boxed<+[](const Tensor& x, const Tensor& source, Location w) -> Tensor { return x.set_(source, w); }>},
-    {"_set_data", "data(x, source)",
-     "Shares the memory of source, with its sizes, dtype and device; the history stays.", false, OpRecord::Domain::any,
-     nullptr, nullptr, boxed<+[](const Tensor& x, const Tensor& source, Location w) -> Tensor {
-       x.set_data(source, w);
-       return x;
-     }>},
     {"pin_memory", "pin_memory(x, device=None)",
      "x, or a copy of it, in memory of the CPU that devices of that kind, or of the first one, reach without a detour.",
      false, OpRecord::Domain::any, nullptr, nullptr,

@@ -57,6 +57,12 @@ void print_as(int precision, int64_t threshold, int64_t edge_items, int64_t line
 }  // namespace
 
 void bind_own_memory(nb::module_& m) {
+  // By object: a copy of the handle would keep the old memory alive.
+  m.def("_set_data",
+        [](nb::handle x, nb::handle source) { tensor_of(x.ptr()).set_data(tensor_of(source.ptr()), here()); });
+  m.def("_set", [](nb::handle x, nb::handle source) { tensor_of(x.ptr()).set_(tensor_of(source.ptr()), here()); });
+  m.def("_resize",
+        [](nb::handle x, const std::vector<int64_t>& sizes) { tensor_of(x.ptr()).resize_(Dims(sizes), here()); });
   m.def("_storage", storage_of);
   m.def("_is_shared", is_shared);
   m.def("_retains_grad", retains_gradient);

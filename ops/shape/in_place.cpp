@@ -94,6 +94,7 @@ const Tensor& Tensor::resize_(const Dims& shape, Location where) const {
                           .details = this->shape().text() + " to " + shape.text(),
                           .remedy = "resize detach()ed memory, or make a new tensor"});
   }
+  if (this->shape() == shape) return *this;
   const NoGradGuard unrecorded;
   check_sizes(shape, dtype());
   const Tensor memory = storage_of(*this);

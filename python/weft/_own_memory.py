@@ -5,7 +5,7 @@ import math
 from numbers import Integral
 
 from weft import _core
-from weft._core import Tensor, _ops
+from weft._core import DTypeError, Tensor
 
 
 class Size(tuple):
@@ -198,34 +198,42 @@ def storage(self):
 def resize_(self, *sizes, memory_format=None):
     """Makes self contiguous with these sizes. Elements that the storage has already keep their values; a larger storage is
     new memory, and earlier views keep the old one."""
-    sizes = tuple(sizes[0]) if len(sizes) == 1 and not isinstance(sizes[0], Integral) else sizes
-    return _ops["_resize_"](self, sizes)
+    sizes = sizes[0] if len(sizes) == 1 and not isinstance(sizes[0], Integral) else sizes
+    _core._resize(self, [int(n) for n in sizes])
+    return self
 
 
 @_method
 def resize_as_(self, the_template, memory_format=None):
     """resize_ to the sizes of another tensor."""
-    return _ops["_resize_"](self, tuple(the_template.shape))
+    return self.resize_(the_template.shape)
 
 
 @_method
 def set_(self, source=None, storage_offset=0, size=None, stride=None):
     """Shares the memory of a tensor or a storage, with its sizes and strides or these; an empty tensor without source."""
+    _core._set(self, _source_of(self, source, storage_offset, size, stride))
+    return self
+
+
+def _source_of(tensor, source, storage_offset, size, stride):
+    """The memory that set_ names, as a tensor."""
     if source is None:
-        return _ops["_set_"](self, self.detach().new_empty(0))
+        return tensor.detach().new_empty(0)
     if isinstance(source, (UntypedStorage, TypedStorage)):
+        if isinstance(source, TypedStorage) and source.dtype is not tensor.dtype:
+            raise DTypeError(f"set_(): source: expected {tensor.dtype.name}, got {source.dtype.name}")
         untyped = source if isinstance(source, UntypedStorage) else source.untyped()
-        if isinstance(source, TypedStorage) and source.dtype is not self.dtype:
-            raise _core.DTypeError(f"set_(): source: expected {self.dtype.name}, got {source.dtype.name}")
-        source = TypedStorage(untyped._bytes, self.dtype)._elements
+        source = TypedStorage(untyped._bytes, tensor.dtype)._elements
         size = (source.numel() - storage_offset,) if size is None else size
+    if not isinstance(source, Tensor):
+        raise TypeError(f"set_(): source: expected a Tensor or a storage, got {type(source).__name__}")
     if size is None:
-        return _ops["_set_"](self, source)
+        return source
     size = (size,) if isinstance(size, Integral) else tuple(size)
     if stride is None:
         stride = tuple(math.prod(max(n, 1) for n in size[d + 1:]) for d in range(len(size)))
-    stride = (stride,) if isinstance(stride, Integral) else tuple(stride)
-    return _ops["_set_"](self, source.as_strided(size, stride, storage_offset))
+    return source.as_strided(size, (stride,) if isinstance(stride, Integral) else tuple(stride), storage_offset)
 
 
 @_method
@@ -247,7 +255,7 @@ _core_data = Tensor.__dict__["data"]
 def _set_data(self, value):
     if not isinstance(value, Tensor):
         raise TypeError(f"data: expected a Tensor, got {type(value).__name__}")
-    _ops["_set_data"](self, value)
+    _core._set_data(self, value)
 
 
 Tensor.data = property(_core_data.__get__, _set_data,

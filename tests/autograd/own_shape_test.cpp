@@ -177,6 +177,7 @@ TEST(OwnShape, DetachInPlaceMakesALeaf) {
 
 TEST(OwnShape, ResizeKeepsTheElementsOfTheStorage) {
   const Tensor x = arange(0, 6, 1, f32), odd = x.slice(0, 1, 6, 2);
+  EXPECT_EQ(values(odd.resize_({3})), (Floats{1, 3, 5}));  // no change
   odd.resize_({2, 2});
   EXPECT_EQ(values(odd), (Floats{1, 2, 3, 4}));
   EXPECT_TRUE(odd.shares_storage(x));
