@@ -301,7 +301,7 @@ def test_mixed_precision_scaler_and_generators(tmp_path):
 
     trainer.fit(loader, loss)
     assert types == {weft.bfloat16} and len(reduced) == 4
-    assert "loss_scale" in json.dumps(weft.io.read_run_state(tmp_path).documents)
+    assert weft.io.read_run_state(tmp_path).documents["loop"]["scaler"] == {"scale": 1024.0, "growth_tracker": 4}
 
 
 class Kept:
