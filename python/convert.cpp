@@ -152,7 +152,28 @@ bool to_value(PyObject* object, Value& out) {
 
 namespace {
 
-PyTypeObject* size_type = &PyTuple_Type;
+PyTypeObject* size_type = nullptr;
+
+// As a tuple's: a class in Python would cost twice the time.
+void size_dealloc(PyObject* self) {
+  PyTypeObject* const type = Py_TYPE(self);
+  PyObject_GC_UnTrack(self);
+  for (Py_ssize_t i = 0; i < Py_SIZE(self); ++i) Py_XDECREF(PyTuple_GET_ITEM(self, i));
+  type->tp_free(self);
+  Py_DECREF(type);
+}
+
+// An index gives an integer, a slice a Size.
+PyObject* size_part(PyObject* self, PyObject* key) {
+  PyObject* const found = PyTuple_Type.tp_as_mapping->mp_subscript(self, key);
+  if (found == nullptr || !PySlice_Check(key)) return found;
+  PyObject* const part = size_type->tp_alloc(size_type, PyTuple_GET_SIZE(found));
+  for (Py_ssize_t i = 0; part != nullptr && i < PyTuple_GET_SIZE(found); ++i) {
+    PyTuple_SET_ITEM(part, i, Py_NewRef(PyTuple_GET_ITEM(found, i)));
+  }
+  Py_DECREF(found);
+  return part;
+}
 
 PyObject* filled(Ref tuple, std::span<const int64_t> numbers) {
   for (size_t i = 0; i < numbers.size(); ++i) {
@@ -167,10 +188,18 @@ PyObject* from_dims(std::span<const int64_t> dims) {
   return filled(Ref(PyTuple_New(static_cast<Py_ssize_t>(dims.size()))), dims);
 }
 PyObject* from_sizes(std::span<const int64_t> sizes) {
-  if (size_type == &PyTuple_Type) return from_dims(sizes);
   return filled(Ref(size_type->tp_alloc(size_type, static_cast<Py_ssize_t>(sizes.size()))), sizes);
 }
-void set_size_type(PyObject* type) { size_type = reinterpret_cast<PyTypeObject*>(Py_NewRef(type)); }
+void add_size_type(PyObject* module) {
+  static PyType_Slot slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(size_dealloc)},
+                                {Py_mp_subscript, reinterpret_cast<void*>(size_part)},
+                                {Py_tp_doc, const_cast<char*>("The sizes of a tensor: a tuple of integers.")},
+                                {}};
+  static PyType_Spec spec = {"weft.Size", 0, 0, Py_TPFLAGS_DEFAULT, slots};
+  const Ref bases(PyTuple_Pack(1, &PyTuple_Type));
+  size_type = reinterpret_cast<PyTypeObject*>(Ref(PyType_FromSpecWithBases(&spec, bases.get())).release());
+  if (PyModule_AddObjectRef(module, "Size", reinterpret_cast<PyObject*>(size_type)) < 0) throw PythonError();
+}
 
 PyObject* from_scalar(Scalar value) {
   if (value.is_bool()) return PyBool_FromLong(value.to<bool>());

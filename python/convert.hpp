@@ -39,8 +39,8 @@ bool to_long_list(PyObject* object, Value& out);
 PyObject* from_dims(std::span<const int64_t> dims);
 /// As a weft.Size.
 PyObject* from_sizes(std::span<const int64_t> sizes);
-/// Sets the class of weft.Size, a subclass of tuple.
-void set_size_type(PyObject* type);
+/// Adds weft.Size, a subclass of tuple that weft/_own_memory.py gives its methods.
+void add_size_type(PyObject* module);
 PyObject* from_scalar(Scalar value);
 /// Undefined tensors are None.
 Ref tuple_of(std::span<const Tensor> tensors);

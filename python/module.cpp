@@ -143,6 +143,7 @@ NB_MODULE(_core, m) {
   try {
     add_errors(m.ptr());
     add_dtypes(m.ptr());
+    add_size_type(m.ptr());
     add_tensor_type(m.ptr());
     add_interop(m.ptr());
     add_ops(m.ptr());

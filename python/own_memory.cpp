@@ -69,7 +69,6 @@ void bind_own_memory(nb::module_& m) {
   m.def("_base", [](const Tensor& x) { return x.impl()->base != nullptr ? Tensor::share(x.impl()->base) : Tensor(); });
   m.def("_print_options", printed_as);
   m.def("_set_print_options", print_as, nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg().none());
-  m.def("_set_size_type", [](nb::handle type) { set_size_type(type.ptr()); });
   m.def("_use_pytorch_forms", [](bool on) {
     pytorch_forms = on;
     PrintOptions options = print_options();

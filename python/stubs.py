@@ -135,6 +135,8 @@ def of_class(name, value):
         return (f"class {name}({', '.join(b.__name__ for b in value.__bases__)}):\n" + document(value.__doc__ or "", 4) +
                 "    def __getattr__(self, name: _str) -> Any: ...\n")
     bases = [b.__name__ for b in value.__mro__[1:] if b.__module__.startswith("weft") and "._" not in f"{b.__module__}.{b.__name__}"][:1]
+    if issubclass(value, tuple):
+        bases = ["tuple[_int, ...]"]
     lines = [f"class {name}({', '.join(bases)}):\n" if bases else f"class {name}:\n",
              document((inspect.getdoc(value) or "").replace("\\", "\\\\"), 4)]
     lines += [of_function(n, f, "    ") for n, f in vars(value).items()

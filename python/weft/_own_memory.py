@@ -5,50 +5,63 @@ import math
 from numbers import Integral
 
 from weft import _core
-from weft._core import DTypeError, Tensor
+from weft._core import DTypeError, Size, Tensor
 
 
-class Size(tuple):
-    """The sizes of a tensor: a tuple of integers."""
+# ---- sizes: a class in C++, whose methods are here ----
 
-    __slots__ = ()
-    __module__ = "weft"
-    name = None  # weft.torch sets "torch.Size"; else it is printed as the tuple it is
-
-    def __new__(cls, sizes=()):
-        made = super().__new__(cls, sizes)
-        for i, n in enumerate(made):
-            if not isinstance(n, Integral):
-                raise TypeError(f"torch.Size() takes an iterable of 'int' (item {i} is '{type(n).__name__}')")
-        return made
-
-    def numel(self):
-        """The number of elements: the product of the sizes."""
-        return math.prod(self)
-
-    def __repr__(self):
-        return f"{Size.name}({list(self)})" if Size.name else super().__repr__()
-
-    def __getitem__(self, index):
-        found = super().__getitem__(index)
-        return Size(found) if isinstance(index, slice) else found
-
-    def __add__(self, other):
-        return Size(tuple(self) + other) if isinstance(other, tuple) else NotImplemented
-
-    def __radd__(self, other):
-        return Size(other + tuple(self)) if isinstance(other, tuple) else NotImplemented
-
-    def __mul__(self, count):
-        return Size(tuple(self) * count)
-
-    __rmul__ = __mul__
-
-    def __reduce__(self):
-        return Size, (tuple(self),)
+_package = None  # "torch" while PyTorch's texts are in use; else a Size is printed as the tuple it is
 
 
-_core._set_size_type(Size)
+def _size_method(function):
+    setattr(Size, function.__name__, function)
+    function.__qualname__ = f"Size.{function.__name__}"
+    function.__module__ = "weft"
+
+
+@_size_method
+def __new__(cls, sizes=()):
+    made = tuple.__new__(cls, sizes)
+    for i, n in enumerate(made):
+        if not isinstance(n, Integral):
+            raise TypeError(f"torch.Size() takes an iterable of 'int' (item {i} is '{type(n).__name__}')")
+    return made
+
+
+@_size_method
+def numel(self):
+    """The number of elements: the product of the sizes."""
+    return math.prod(self)
+
+
+@_size_method
+def __repr__(self):
+    return f"{_package}.Size({list(self)})" if _package else tuple.__repr__(self)
+
+
+@_size_method
+def __add__(self, other):
+    return Size(tuple(self) + other) if isinstance(other, tuple) else NotImplemented
+
+
+@_size_method
+def __radd__(self, other):
+    return Size(other + tuple(self)) if isinstance(other, tuple) else NotImplemented
+
+
+@_size_method
+def __mul__(self, count):
+    return Size(tuple(self) * count)
+
+
+@_size_method
+def __rmul__(self, count):
+    return Size(tuple(self) * count)
+
+
+@_size_method
+def __reduce__(self):
+    return Size, (tuple(self),)
 
 
 # ---- storages ----
@@ -109,7 +122,7 @@ class UntypedStorage:
 
     def __repr__(self):
         numbers = "\n".join(f" {n}" for n in self.tolist())
-        return f"{numbers}\n[{Size.name[:-5] if Size.name else 'weft'}.storage.UntypedStorage(device={self.device}) of size {self.nbytes()}]"
+        return f"{numbers}\n[{_package or 'weft'}.storage.UntypedStorage(device={self.device}) of size {self.nbytes()}]"
 
 
 class TypedStorage:
@@ -170,7 +183,7 @@ class TypedStorage:
 
     def __repr__(self):
         numbers = "\n".join(f" {n}" for n in self.tolist())
-        return f"{numbers}\n[{Size.name[:-5] if Size.name else 'weft'}.storage.TypedStorage(dtype={self.dtype!r}, device={self.device}) of size {len(self)}]"
+        return f"{numbers}\n[{_package or 'weft'}.storage.TypedStorage(dtype={self.dtype!r}, device={self.device}) of size {len(self)}]"
 
 
 # ---- methods of Tensor ----
@@ -319,7 +332,8 @@ def printoptions(**options):
 
 def use_pytorch_forms(on=True):
     """Prints sizes, dtypes and gradient functions as PyTorch does, and takes uint8 tensors as masks in indices."""
-    Size.name = "torch.Size" if on else None
+    global _package
+    _package = "torch" if on else None
     _core._use_pytorch_forms(on)
 
 
