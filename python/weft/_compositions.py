@@ -216,9 +216,9 @@ def norm_except_dim(v, pow=2, dim=0):
     return _ops["vector_norm"](v.unsqueeze(-1), pow, rest, True).squeeze(-1)
 
 
-_svd = collections.namedtuple("svd", "U S V")
-_triangular_solve = collections.namedtuple("triangular_solve", "solution cloned_coefficient")
-_lu_unpack = collections.namedtuple("lu_unpack", "P L U")
+_svd = collections.namedtuple("svd", "U S V")  # type: ignore[name-match]
+_triangular_solve = collections.namedtuple("triangular_solve", "solution cloned_coefficient")  # type: ignore[name-match]
+_lu_unpack = collections.namedtuple("lu_unpack", "P L U")  # type: ignore[name-match]
 
 
 def svd(input, some=True, compute_uv=True):

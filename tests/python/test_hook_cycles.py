@@ -9,6 +9,11 @@ import weft
 from weft import nn, optim
 
 
+def collect():
+    weft._core.live_tensors()  # drops what C++ has released since the last call
+    gc.collect()
+
+
 class Net(nn.Module):
     def __init__(self):
         super().__init__()
@@ -56,7 +61,7 @@ def test_a_hook_that_holds_the_module_is_collected(name):
     tensors = [weakref.ref(p) for p in net.parameters()]
     module = weakref.ref(net)
     del net
-    gc.collect()
+    collect()
     assert module() is None and all(t() is None for t in tensors)
 
 
@@ -69,7 +74,7 @@ def test_a_hook_that_holds_the_optimizer_is_collected(kind):
     net(weft.ones(1, 3)).sum().backward()
     refs = [weakref.ref(net), weakref.ref(optimizer), weakref.ref(net.scale)]
     del net, optimizer
-    gc.collect()
+    collect()
     assert [r() for r in refs] == [None] * 3
 
 
@@ -86,7 +91,7 @@ def test_an_optimizer_for_each_parameter_is_collected():
     net(weft.ones(1, 3)).sum().backward()
     refs = [weakref.ref(o) for o in optimizers.values()] + [weakref.ref(net)]
     del net, optimizers, update, p
-    gc.collect()
+    collect()
     assert all(r() is None for r in refs)
 
 
@@ -100,10 +105,10 @@ def test_the_hook_runs_while_the_parameter_is_held():
     net = hooked(Net())
     p, calls, module = net.scale, net.seen, weakref.ref(net)
     del net
-    gc.collect()
+    collect()
     assert module() is not None and runs(p, calls) == 1
     del p
-    gc.collect()
+    collect()
     assert module() is None
 
 
@@ -111,11 +116,11 @@ def test_the_hook_runs_while_the_optimizer_is_held():
     net = hooked(Net())
     optimizer, calls, module = optim.SGD(net.parameters(), lr=0.1), net.seen, weakref.ref(net)
     del net
-    gc.collect()
+    collect()
     assert module() is not None
     assert runs(optimizer.param_groups[0]["params"][0], calls) == 1
     del optimizer
-    gc.collect()
+    collect()
     assert module() is None
 
 
@@ -142,7 +147,7 @@ def test_the_hook_runs_while_something_else_holds_the_tensors(holder):
         other = net(weft.ones(1, 3)).sum()
         read = lambda: None  # noqa: E731
     del net
-    gc.collect()
+    collect()
     if holder == "graph":
         other.backward()
         assert len(calls) == 5 and module() is not None
@@ -151,9 +156,9 @@ def test_the_hook_runs_while_something_else_holds_the_tensors(holder):
     elif read() is not None:
         assert runs(read(), calls) == 1
     del other, read
-    gc.collect()
+    collect()
     if holder != "recorder":
-        gc.collect()
+        collect()
         assert module() is None
 
 
@@ -161,14 +166,14 @@ def test_a_replaced_parameter_counts_no_more():
     net = hooked(Net())
     old, calls = net.scale, net.seen
     net.scale = nn.Parameter(weft.zeros(2))
-    gc.collect()
+    collect()
     assert runs(old, calls) == 1
     module = weakref.ref(net)
     del net
-    gc.collect()
+    collect()
     assert module() is not None and runs(old, calls) == 1
     del old
-    gc.collect()
+    collect()
     assert module() is None
 
 
@@ -180,7 +185,7 @@ def test_shared_parameters_are_collected():
     hooked(net)
     module, weight = weakref.ref(net), weakref.ref(a.weight)
     del net, a, b
-    gc.collect()
+    collect()
     assert module() is None and weight() is None
 
 
@@ -193,9 +198,9 @@ def test_many_rounds_need_no_more_memory():
         optimizer.step()
 
     one()
-    gc.collect()
+    collect()
     before = weft._core.live_tensors()
     for _ in range(20):
         one()
-    gc.collect()
+    collect()
     assert weft._core.live_tensors() == before

@@ -23,6 +23,7 @@ poisson_nll_loss smooth_l1_loss soft_margin_loss triplet_margin_loss""".split()
 
 # Functions and keywords that are not compared, with the reason.
 NOT_COMPARED = [
+    ("x.set_", "stride", "the memory of another tensor: test_own_memory.py"),
     ("F.embedding F.embedding_bag m.embedding m.embedding_bag", "max_norm scale_grad_by_freq sparse",
      "refused, or a gradient in rows"),
     (" ".join("F." + name for name in LOSSES), "size_average reduce", "refused: PyTorch gave them up"),
@@ -98,7 +99,7 @@ def test_every_keyword_of_pytorchs_is_called_or_listed():
     wanted = {(f, k) for f, keywords in FIRST["keywords"].items() if place_of(f) for k in keywords}
     assert len(wanted) >= 1300
     assert sorted(wanted - called_keywords() - SKIPPED) == []
-    assert len(wanted & SKIPPED) == 135
+    assert len(wanted & SKIPPED) == 136
 
 
 def test_keywords_that_share_a_name_with_an_in_place_form_are_its_own():

@@ -94,7 +94,7 @@ def test_results_and_gradients_are_pytorchs(inputs, case):
     tolerance = {"rtol": 1e-9, "atol": 1e-11} if wide else {"rtol": 1e-5, "atol": 1e-6}
     wanted = case["gradients"]
     total = sum(map(weighted, outputs))
-    grads = weft.autograd.grad(total, [leaves[name] for name in wanted], allow_unused=True)
+    grads = weft.autograd.grad(total, [leaves[name] for name in wanted], allow_unused=True) if wanted else ()
     for name, g in zip(wanted, grads):
         expected = np.asarray(wanted[name])
         if g is not None and g.is_complex():

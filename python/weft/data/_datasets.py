@@ -16,7 +16,7 @@ class DatasetError(TypeError, AssertionError):
 class Dataset:
     """A map-style dataset: `dataset[i]` is sample i; a loader also needs `len(dataset)`."""
 
-    __class_getitem__ = classmethod(types.GenericAlias)
+    __class_getitem__: classmethod = classmethod(types.GenericAlias)
 
     def __getitem__(self, index):
         raise NotImplementedError(f"{type(self).__name__} has no __getitem__")

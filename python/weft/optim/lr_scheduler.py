@@ -15,7 +15,7 @@ from weft import _core
 
 
 EPOCH_DEPRECATION_WARNING = "step(epoch) is deprecated: step() goes on by one"
-_loaded = weakref.WeakSet()  # schedulers whose next rates follow from the state that was loaded, not from the optimizer
+_loaded: weakref.WeakSet = weakref.WeakSet()  # schedulers whose next rates follow from the state that was loaded, not from the optimizer
 
 
 def _check_optimizer(optimizer):
@@ -173,7 +173,8 @@ class _Pure(LRScheduler):
     """A function of the step with options, which are attributes: a change of one changes the rates from then on. States
     hold them; a state without them leaves them as they are."""
 
-    _make, _options = "", ()
+    _make: str = ""
+    _options: tuple = ()
 
     def __init__(self, optimizer, last_epoch, **options):
         _check_optimizer(optimizer)
