@@ -8,6 +8,10 @@ from weft._core import Tensor
 from weft.nn.module import Module, Parameter
 
 
+class ElementError(TypeError, AssertionError):
+    """An element that is no module; PyTorch's insert raises AssertionError."""
+
+
 class _Numbered(Module):
     """Base of Sequential and ModuleList: modules by position, which can be replaced, inserted and removed."""
 
@@ -22,7 +26,7 @@ class _Numbered(Module):
     def insert(self, index, module):
         modules = list(self)
         if not isinstance(module, Module):
-            raise AssertionError(f"{type(self).__name__}(): expected a module, got {type(module).__name__}")
+            raise ElementError(f"{type(self).__name__}(): expected a module, got {type(module).__name__}")
         if not -len(modules) <= index <= len(modules):
             raise IndexError(f"there is no position {index} in {len(modules)} modules")
         modules.insert(index, module)
