@@ -663,3 +663,13 @@ def test_jacobians_by_differences_and_by_backward():
     assert weft.equal(jacobians[0], 2 * weft.eye(2, dtype=weft.float64)) and repeatable and sizes and dtypes
     with pytest.warns(UserWarning), pytest.raises(ValueError, match="1.0"):
         get_numerical_jacobian(lambda inputs: inputs[0], (a,), grad_out=2.0)
+
+
+def test_masked_reductions_of_complex_numbers_scalars_and_all_dimensions():
+    z = torch.tensor([1 + 1j, 3 - 1j])
+    assert torch.masked.var(z).item() == pytest.approx(2) and torch.masked.prod(torch.tensor(3.0)).item() == 3
+    x = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
+    assert torch.masked.logsumexp(x).item() == pytest.approx(x.exp().sum().log().item())
+    assert torch.masked._reduction_identity("masked.amax", x).item() == -float("inf")
+    assert torch.masked._reduction_identity("masked.mean", x) is None
+    assert torch.masked._reduction_identity("prod", torch.tensor([2])).item() == 1

@@ -6,7 +6,7 @@ import weft
 from weft.nn import functional as F
 
 __all__ = ["amax", "amin", "argmax", "argmin", "cumprod", "cumsum", "log_softmax", "logsumexp", "mean", "norm", "normalize", "prod",
-           "softmax", "softmin", "std", "sum", "var"]
+           "softmax", "softmin", "std", "sum", "var", "_reduction_identity"]
 
 
 def _filled(input, mask, value):
@@ -15,6 +15,23 @@ def _filled(input, mask, value):
 
 def _lowest(dtype):
     return -math.inf if dtype.is_floating_point else weft.iinfo(dtype).min
+
+
+def _highest(dtype):
+    return math.inf if dtype.is_floating_point else weft.iinfo(dtype).max
+
+
+def _reduction_identity(op_name, input, *args):
+    """The element that a reduction ignores, in the input's dtype; None where there is none."""
+    op, dtype = op_name.rpartition(".")[2], input.dtype
+    found = {"sum": 0, "cumsum": 0, "prod": 1, "cumprod": 1, "norm": 0}.get(op)
+    if op in ("amax", "argmax", "logsumexp"):
+        found = _lowest(dtype)
+    elif op in ("amin", "argmin"):
+        found = _highest(dtype)
+    elif op == "norm" and args and args[0] == -math.inf:
+        found = math.inf
+    return None if found is None else weft.tensor(found, dtype=dtype, device=input.device)
 
 
 def _dims(dim, input):
@@ -31,6 +48,8 @@ def sum(input, dim=None, *, keepdim=False, dtype=None, mask=None):
 
 def prod(input, dim=None, *, keepdim=False, dtype=None, mask=None):
     result = _filled(_converted(input, dtype), mask, 1)
+    if not input.ndim:
+        return result.prod()
     for d in sorted((d % input.ndim for d in _dims(dim, input)), reverse=True):
         result = result.prod(d, keepdim)
     return result
@@ -41,8 +60,7 @@ def amax(input, dim=None, *, keepdim=False, dtype=None, mask=None):
 
 
 def amin(input, dim=None, *, keepdim=False, dtype=None, mask=None):
-    highest = math.inf if input.dtype.is_floating_point else weft.iinfo(input.dtype).max
-    return _filled(_converted(input, dtype), mask, highest).amin(_dims(dim, input), keepdim)
+    return _filled(_converted(input, dtype), mask, _highest(input.dtype)).amin(_dims(dim, input), keepdim)
 
 
 def argmax(input, dim=None, *, keepdim=False, dtype=None, mask=None):
@@ -50,8 +68,7 @@ def argmax(input, dim=None, *, keepdim=False, dtype=None, mask=None):
 
 
 def argmin(input, dim=None, *, keepdim=False, dtype=None, mask=None):
-    highest = math.inf if input.dtype.is_floating_point else weft.iinfo(input.dtype).max
-    return _filled(_converted(input, dtype), mask, highest).argmin(dim, keepdim)
+    return _filled(_converted(input, dtype), mask, _highest(input.dtype)).argmin(dim, keepdim)
 
 
 def _count(input, dim, keepdim, mask):
@@ -67,14 +84,15 @@ def var(input, dim=None, unbiased=False, *, keepdim=False, dtype=None, mask=None
     input = _converted(input, dtype)
     deviations = input - mean(input, dim, keepdim=True, mask=mask)
     count = _count(input, dim, keepdim, mask) - int(bool(unbiased))
-    return sum(deviations * deviations, dim, keepdim=keepdim, mask=mask) / count
+    squares = (deviations * deviations.conj()).real if input.dtype.is_complex else deviations * deviations
+    return sum(squares, dim, keepdim=keepdim, mask=mask) / count
 
 
 def std(input, dim=None, unbiased=False, *, keepdim=False, dtype=None, mask=None):
     return var(input, dim, unbiased, keepdim=keepdim, dtype=dtype, mask=mask).sqrt()
 
 
-def logsumexp(input, dim, *, keepdim=False, dtype=None, mask=None):
+def logsumexp(input, dim=None, *, keepdim=False, dtype=None, mask=None):
     return _filled(_converted(input, dtype), mask, -math.inf).logsumexp(_dims(dim, input), keepdim)
 
 
