@@ -120,10 +120,11 @@ def follow(process, out, options, tally):
         time.sleep(0.2)
 
 
-def run_file(name, options):
+def run_file(name, options, save):
     tally = Tally()
     while not run_child(options.sources / "test" / (name + ".py"), options, tally):
-        pass
+        save(name, tally)  # an interrupted run keeps what it has
+    save(name, tally)
     return tally
 
 
@@ -168,13 +169,15 @@ def chosen_files(only):
 def main():
     options = arguments()
     results = {}
-    for name in chosen_files(options.only):
-        tally = run_file(name, options)
-        print_tally(name, tally, options)
+
+    def save(name, tally):
         results[name] = {"counts": tally.counts(), "outcomes": tally.outcomes, "reasons": tally.reasons,
                          "other_texts": tally.other_texts, "broken": tally.broken}
         if options.json:
             options.json.write_text(json.dumps(results, indent=1))
+
+    for name in chosen_files(options.only):
+        print_tally(name, run_file(name, options, save), options)
     print_counts("all", *(sum(column) for column in zip(*(result["counts"] for result in results.values()))))
 
 
