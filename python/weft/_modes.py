@@ -1,9 +1,11 @@
 """Modes of autograd and numerics: context managers that also work as decorators."""
 
 import functools
-import inspect
 
 from weft import _core
+
+
+_GENERATOR = 0x20  # inspect.CO_GENERATOR; importing inspect takes longer than the rest of weft's Python
 
 
 class _Mode:
@@ -25,7 +27,7 @@ class _Mode:
         _core._set_grad_mode(*self._saved.pop())
 
     def __call__(self, function):
-        if inspect.isgeneratorfunction(function):
+        if getattr(getattr(function, "__code__", None), "co_flags", 0) & _GENERATOR:
             return _generator_inside(function, self._again)
 
         @functools.wraps(function)
