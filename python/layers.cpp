@@ -147,9 +147,9 @@ bool has_no_default(const nn::OptionInfo& option) {
   return !option.facts.is_required && option.otherwise.type() == Attribute::Type::none;
 }
 
-/// The layer with these options, which are checked. None where one is missing that C++ requires and Python does not.
-/// Raises TypeError for a value of another type; the errors of the constructor.
-std::optional<Layer> make_described(const std::string& name, const nb::dict& given) {
+/// The layer with these options, which are checked; with its forward if it is `native`. None where one is missing that
+/// C++ requires and Python does not. Raises TypeError for a value of another type; the errors of the constructor.
+std::optional<Layer> make_described(const std::string& name, const nb::dict& given, bool native) {
   const nn::LayerInfo& layer = *nn::detail::described_layers().find(name);
   nn::Config config;
   for (const nn::OptionInfo& option : layer.options) {
@@ -167,7 +167,8 @@ std::optional<Layer> make_described(const std::string& name, const nb::dict& giv
     if (option.kind == Kind::text) check_choice(name, option.facts, attribute->to<std::string>());
     if (option.role != nn::OptionRole::python) config.set(key, *attribute);
   }
-  return Layer{layer.make(config, here()), {}};
+  const nn::AnyModule made = layer.make(config, here());
+  return Layer{made, native ? std::optional(made) : std::nullopt};
 }
 
 }  // namespace
@@ -180,7 +181,7 @@ void bind_described(nb::module_& m) {
     }
     return layers;
   });
-  m.def("_described_layer", make_described);
+  m.def("_described_layer", make_described, nb::arg("name"), nb::arg("options"), nb::arg("native") = false);
 }
 
 }  // namespace weft::python

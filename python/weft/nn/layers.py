@@ -134,7 +134,8 @@ class TransformerBlock(NativeModule):
     x is [batch, length, width]; `hidden` is 4 * width where it is 0."""
 
     def __init__(self, width, heads, hidden=0, causal=True, dropout=0.0, bias=True, *, device=None, dtype=None):
-        super().__init__(_core._transformer_block(width, heads, hidden, causal, dropout, bias))
+        options = {"width": width, "heads": heads, "hidden": hidden, "causal": causal, "dropout": dropout, "bias": bias}
+        super().__init__(_core._described_layer("TransformerBlock", options, native=True))
         if device is not None or dtype is not None:
             self.to(device, dtype)
 
