@@ -2,6 +2,8 @@
 #include <cstdio>
 #include <sstream>
 
+#include <weft/nn/registry.hpp>
+#include <weft/train/evaluation.hpp>
 #include <weft/weft.hpp>
 
 using namespace weft;
