@@ -19,7 +19,8 @@ WEFT_API const char* version();
 // Containers have another layout: linking fails with this name unless Weft was compiled with the macro as well.
 namespace detail {
 extern WEFT_API const char compile_weft_with_GLIBCXX_DEBUG_or_use_GLIBCXX_ASSERTIONS;
-[[gnu::used]] static const char* const same_containers = &compile_weft_with_GLIBCXX_DEBUG_or_use_GLIBCXX_ASSERTIONS;
+[[gnu::used, gnu::retain]] static const char* const same_containers =
+    &compile_weft_with_GLIBCXX_DEBUG_or_use_GLIBCXX_ASSERTIONS;
 }  // namespace detail
 #endif
 
