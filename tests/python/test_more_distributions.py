@@ -132,3 +132,12 @@ def test_divergence_of_normal_distributions_of_low_rank():
     for pair in ((p, q), (p, full[1]), (full[0], q)):
         assert weft.allclose(weft.distributions.kl_divergence(*pair), expected)
     assert p.expand([]).batch_shape == weft.distributions.Wishart(4.0, weft.eye(2)).expand([]).batch_shape == ()
+
+
+def test_the_inverse_of_composed_transforms_composes_inverses():
+    chain = D.transforms.ComposeTransform([D.transforms.ExpTransform(), D.transforms.AffineTransform(1.0, 2.0)])
+    assert chain.inv.inv is chain and isinstance(chain.inv, D.transforms.ComposeTransform)
+    x = weft.tensor([0.5, -1.0])
+    assert weft.allclose(chain.inv(chain(x)), x)
+    empty = D.transforms.ComposeTransform([])
+    assert empty == empty.inv

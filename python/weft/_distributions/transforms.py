@@ -507,6 +507,15 @@ class ComposeTransform(Transform):
     bijective = property(lambda self: all(part.bijective for part in self.parts))
 
     @property
+    def inv(self):
+        """The inverses of the transforms in the opposite order."""
+        made = None if self._inverse_of is None else self._inverse_of()
+        if made is None:
+            made = ComposeTransform([part.inv for part in reversed(self.parts)], self._cache_size)
+            made._inverse_of, self._inverse_of = weakref.ref(self), weakref.ref(made)
+        return made
+
+    @property
     def sign(self):
         sign = 1
         for part in self.parts:
