@@ -33,14 +33,11 @@ Slice slice_of(PyObject* object) {
 
 bool is_numpy_bool(PyObject* object) { return std::strncmp(Py_TYPE(object)->tp_name, "numpy.bool", 10) == 0; }
 
-// Under weft.torch a uint8 tensor is a mask, as in PyTorch, which warns of it once.
+// Under weft.torch a uint8 tensor is a mask, as in PyTorch, which warns of it. Python shows it once per line.
 Tensor mask_of(const Tensor& index, Location where) {
-  static bool warned = false;
-  if (!std::exchange(warned, true) &&
-      PyErr_WarnEx(PyExc_UserWarning,
-                   "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead", 1) < 0) {
-    throw PythonError();
-  }
+  constexpr const char* text =
+      "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead";
+  if (PyErr_WarnEx(PyExc_UserWarning, text, 1) < 0) throw PythonError();
   return index.to(DType::boolean, where);
 }
 
