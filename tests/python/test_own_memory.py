@@ -298,5 +298,7 @@ def test_uint8_tensors_are_masks_while_pytorch_is_installed(installed):
         x[mask] = 9
     assert x.tolist() == [0, 9, 9, 3] and len(caught) == 2
     assert all("uint8" in str(warning.message) for warning in caught)
+    assert x.index_put_((mask,), weft.tensor([1.0, 2.0])) is x and x.tolist() == [0, 1, 2, 3]
+    assert x.index_put((mask,), weft.tensor([1.0]), accumulate=True).tolist() == [0, 2, 3, 3]
     torch.uninstall()
-    assert x[mask].tolist() == [0, 9, 9, 0]
+    assert x[mask].tolist() == [0, 1, 1, 0]

@@ -125,6 +125,18 @@ def _with_number_first(name, keyword, count):
     return apply
 
 
+def _with_byte_masks(name):
+    """The method with uint8 tensors as masks among its indices."""
+    method = getattr(weft.Tensor, name)
+
+    def apply(self, indices, values, accumulate=False):
+        masks = [i.bool() if isinstance(i, weft.Tensor) and i.dtype is weft.uint8 else i for i in indices]
+        return method(self, masks, values, accumulate)
+
+    apply.__name__, apply.__doc__ = name, method.__doc__
+    return apply
+
+
 _plain_methods: dict = {}
 
 
@@ -136,6 +148,9 @@ def change_methods():
         for full in (name, name + "_"):
             _plain_methods[full] = getattr(weft.Tensor, full)
             setattr(weft.Tensor, full, _with_number_first(full, keyword, count))
+    for name in ("index_put", "index_put_"):
+        _plain_methods[name] = getattr(weft.Tensor, name)
+        setattr(weft.Tensor, name, _with_byte_masks(name))
 
 
 def restore_methods():
