@@ -64,16 +64,16 @@ void TransformerDecoderLayerImpl::reset() {
   const double p = options.dropout();
   const MultiheadAttentionOptions attention = MultiheadAttentionOptions(width, options.nhead()).dropout(p);
   self_attn = register_module("self_attn", MultiheadAttention(attention));
-  dropout1 = register_module("dropout1", Dropout(p));
-  norm1 = register_module("norm1", LayerNorm(LayerNormOptions({width})));
   multihead_attn = register_module("multihead_attn", MultiheadAttention(attention));
-  dropout2 = register_module("dropout2", Dropout(p));
-  norm2 = register_module("norm2", LayerNorm(LayerNormOptions({width})));
   linear1 = register_module("linear1", Linear(width, inner));
   dropout = register_module("dropout", Dropout(p));
   linear2 = register_module("linear2", Linear(inner, width));
-  dropout3 = register_module("dropout3", Dropout(p));
+  norm1 = register_module("norm1", LayerNorm(LayerNormOptions({width})));
+  norm2 = register_module("norm2", LayerNorm(LayerNormOptions({width})));
   norm3 = register_module("norm3", LayerNorm(LayerNormOptions({width})));
+  dropout1 = register_module("dropout1", Dropout(p));
+  dropout2 = register_module("dropout2", Dropout(p));
+  dropout3 = register_module("dropout3", Dropout(p));
 }
 void TransformerDecoderLayerImpl::reset_parameters() {
   linear1->reset_parameters();

@@ -351,8 +351,10 @@ Tensor cross_entropy_loss(const Tensor& self, const Tensor& target, const option
 }
 Tensor binary_cross_entropy(const Tensor& self, const Tensor& target, const optional<Tensor>& weight, int64_t reduction,
                             Location where) {
-  return weft::binary_cross_entropy(self, target, {.weight = given(weight), .reduction = reduction_of(reduction)},
-                                    where);
+  // libtorch's function compares shapes without dimensions of size 1; the one in nn::functional is strict.
+  const bool same = self.shape() == target.shape() || self.squeeze().shape() != target.squeeze().shape();
+  return weft::binary_cross_entropy(self, same ? target : target.reshape(self.shape()),
+                                    {.weight = given(weight), .reduction = reduction_of(reduction)}, where);
 }
 Tensor binary_cross_entropy_with_logits(const Tensor& self, const Tensor& target, const optional<Tensor>& weight,
                                         const optional<Tensor>& pos_weight, int64_t reduction, Location where) {

@@ -6,10 +6,9 @@ namespace {
 
 [[noreturn]] void refuse(const std::string& name) {
   throw weft::NotImplementedError("[torch::jit] " + name +
-                                  ": Weft does not execute TorchScript.\n"
-                                  "  write the model with torch::nn, and load its weights: save model.state_dict() "
-                                  "from Python as safetensors, and read "
-                                  "the file with weft::io::load_file (docs/from_pytorch.md)");
+                                  ": Weft does not execute TorchScript\n"
+                                  "  write the model with torch::nn; torch::load(model, file) reads the weights that "
+                                  "torch.jit.save wrote (docs/libtorch.md)");
 }
 
 }  // namespace

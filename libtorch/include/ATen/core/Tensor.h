@@ -408,7 +408,9 @@ inline Storage Tensor::storage() const { return Storage(*this); }
 class GradReference : public Tensor {
  public:
   explicit GradReference(const Tensor& owner) : Tensor(owner.grad()), owner_(owner) {}
+  /// Weft keeps gradients of leaves that require them, so a leaf that gets one requires it from then on.
   GradReference& operator=(const Tensor& gradient) {
+    if (gradient.defined() && owner_.is_leaf()) owner_.requires_grad_(true);
     owner_.set_grad(gradient);
     return *this;
   }
@@ -452,7 +454,8 @@ std::ostream& print(std::ostream& out, const Tensor& tensor, int64_t line_size);
 AT_REUSING_OPERATOR(+)
 AT_REUSING_OPERATOR(-)
 AT_REUSING_OPERATOR(*)
-AT_REUSING_OPERATOR(/) AT_COMPARISON(==) AT_COMPARISON(!=) AT_OPERATOR(<) AT_OPERATOR(<=) AT_OPERATOR(>) AT_OPERATOR(>=)
+AT_REUSING_OPERATOR(/)
+AT_COMPARISON(==) AT_COMPARISON(!=) AT_OPERATOR(<) AT_OPERATOR(<=) AT_OPERATOR(>) AT_OPERATOR(>=)
 #undef AT_OPERATOR
 #undef AT_REUSING_OPERATOR
 #undef AT_COMPARISON
