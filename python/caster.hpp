@@ -110,6 +110,12 @@ nn::Config config_from(const nb::dict& options);
 /// The C++ module under a weft.nn.Module's `_state`.
 nn::Module& module_of(nb::handle state);
 
+/// The tensor of an object. Raises TypeError for another object.
+inline const Tensor& checked_tensor(nb::handle object) {
+  if (!is_tensor(object.ptr())) throw_type_error("expected a Tensor, got " + type_name(object.ptr()));
+  return tensor_of(object.ptr());
+}
+
 /// The result of a hook: nothing for None, else one or several tensors, undefined for a None among them. Raises
 /// TypeError.
 std::optional<std::vector<Tensor>> tensors_from(PyObject* returned);

@@ -72,11 +72,6 @@ nb::object find(ModuleObject& self, nb::str name) {
   return face;
 }
 
-const Tensor& checked_tensor(nb::handle object) {
-  if (!is_tensor(object.ptr())) throw_type_error("expected a Tensor, got " + type_name(object.ptr()));
-  return tensor_of(object.ptr());
-}
-
 void set_parameter(ModuleObject& self, nb::str name, nb::handle parameter) {
   self.module.set_parameter(name.c_str(), checked_tensor(parameter), here());
   self.set_face(name, parameter);
@@ -409,7 +404,7 @@ struct SummaryRun {
 
   void leave(size_t layer, nb::handle outputs) {
     std::vector<Tensor> tensors;
-    for (nb::handle t : outputs) tensors.push_back(tensor_of(t.ptr()));
+    for (nb::handle t : outputs) tensors.push_back(checked_tensor(t));
     if (recorder) recorder->leave(layer, tensors);
   }
   void finish() {

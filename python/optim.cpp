@@ -68,6 +68,7 @@ void bind_common(nb::module_& m) {
           "add",
           [](const References& self, const nb::list& parameters) {
             for (const nb::handle p : parameters) {
+              (void)checked_tensor(p);
               add_holder(reinterpret_cast<TensorObject*>(p.ptr())->holders, self.holder);
             }
           },

@@ -59,10 +59,10 @@ void print_as(int precision, int64_t threshold, int64_t edge_items, int64_t line
 void bind_own_memory(nb::module_& m) {
   // By object: a copy of the handle would keep the old memory alive.
   m.def("_set_data",
-        [](nb::handle x, nb::handle source) { tensor_of(x.ptr()).set_data(tensor_of(source.ptr()), here()); });
-  m.def("_set", [](nb::handle x, nb::handle source) { tensor_of(x.ptr()).set_(tensor_of(source.ptr()), here()); });
+        [](nb::handle x, nb::handle source) { checked_tensor(x).set_data(checked_tensor(source), here()); });
+  m.def("_set", [](nb::handle x, nb::handle source) { checked_tensor(x).set_(checked_tensor(source), here()); });
   m.def("_resize",
-        [](nb::handle x, const std::vector<int64_t>& sizes) { tensor_of(x.ptr()).resize_(Dims(sizes), here()); });
+        [](nb::handle x, const std::vector<int64_t>& sizes) { checked_tensor(x).resize_(Dims(sizes), here()); });
   m.def("_storage", storage_of);
   m.def("_is_shared", is_shared);
   m.def("_retains_grad", retains_gradient);
