@@ -109,6 +109,8 @@ DTYPES["torch.chalf"] = DTYPES["torch.complex32"]
 class InternalModule(types.ModuleType):
     """A module of PyTorch's machinery."""
 
+    __all__: list = []
+
     def __getattr__(self, name):
         if name.startswith("__"):
             raise AttributeError(name)
