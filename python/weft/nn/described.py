@@ -37,6 +37,7 @@ class _Described(Module):
     description = ""
     function: Any = None
     options: dict[str, dict] = {}
+    passed: list[str] = []  # the options that the function always gets
     arguments: list[inspect.Parameter] = []  # of the constructor, behind the options
     adjusted: list[tuple] = []  # options with another's value if None, or kept as tuples of some size
 
@@ -56,12 +57,14 @@ class _Described(Module):
 
     def _given(self):
         attributes = self.__dict__
-        given = {name: attributes[name] for name in self.options}
-        if not given.get("inplace", True):
-            del given["inplace"]
+        given = {name: attributes[name] for name in self.passed}
+        if attributes.get("inplace"):
+            given["inplace"] = True
         return given
 
     def forward(self, input):
+        if not self.passed and not self.__dict__.get("inplace"):
+            return type(self).function(input)
         return type(self).function(input, **self._given())
 
     def get_config(self):
@@ -121,6 +124,7 @@ def described(cls):
     parameters = [inspect.Parameter("self", _BY_POSITION), *parameters]
     cls.__init__ = _constructor(inspect.Signature(parameters))
     cls.description, cls.options = cls.__name__, {option["name"]: option for option in options}
+    cls.passed = [name for name in cls.options if name != "inplace"]
     cls.adjusted = [(o["name"], o["or_as"], o["tuple_size"]) for o in options if o["or_as"] or o["tuple_size"]]
     if function:
         cls.function = staticmethod(getattr(F, function, None) or _core._ops[function])
