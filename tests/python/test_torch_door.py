@@ -673,3 +673,11 @@ def test_masked_reductions_of_complex_numbers_scalars_and_all_dimensions():
     assert torch.masked._reduction_identity("masked.amax", x).item() == -float("inf")
     assert torch.masked._reduction_identity("masked.mean", x) is None
     assert torch.masked._reduction_identity("prod", torch.tensor([2])).item() == 1
+
+
+def test_modules_list_their_names_for_star_imports():
+    names = torch.nn.modules.__all__
+    assert "Linear" in names and "functional" not in names and not any(isinstance(getattr(torch.nn.modules, n), dict) for n in names)
+    space: dict = {}
+    exec("from weft.torch.nn.functional import *", space)
+    assert space["relu"] is weft.nn.functional.relu

@@ -5,12 +5,14 @@ import collections.abc
 
 from weft import nn
 from weft.nn import convolution
+from weft.nn.lazy import _Lazy as LazyModuleMixin
 from weft.nn.module import Module
 from weft.torch._losses import reduction_of
 
 __all__ = ["_AdaptiveAvgPoolNd", "_AvgPoolNd", "_BatchNorm", "_ConvNd", "_ConvTransposeNd", "_DropoutNd", "_InstanceNorm",
            "_LazyNormBase", "_Loss", "_MaxPoolNd", "_NormBase", "_WeightedLoss", "_ntuple", "_pair", "_quadruple",
-           "_reverse_repeat_tuple", "_single", "_triple", "consume_prefix_in_state_dict_if_present"]
+           "_reverse_repeat_tuple", "_single", "_triple", "consume_prefix_in_state_dict_if_present",
+           "LazyModuleMixin"]
 
 _BatchNorm, _InstanceNorm, _NormBase = convolution._BatchNorm, convolution._InstanceNorm, convolution._ChannelNorm
 _LazyNormBase = _NormBase

@@ -18,7 +18,8 @@ class _Facade(types.ModuleType):
     def __getattr__(self, name):
         path = self.__dict__.get("_path")
         if name == "__all__" and path is not None:
-            return [name for name in dir(self) if f"{path}.{name}" not in PATHS]
+            names = [name for name in dir(self) if f"{path}.{name}" not in PATHS]
+            return [name for name in names if not isinstance(getattr(self, name), (dict, list))]
         if path is None or name.startswith("__") and name not in ("__config__", "__future__"):
             raise AttributeError(f"module has no attribute '{name}'")
         below = f"{path}.{name}"

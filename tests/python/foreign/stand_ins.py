@@ -22,6 +22,8 @@ loading = True
 class Internal:
     """A name of PyTorch's machinery."""
 
+    __all__: tuple = ()
+
     def __init__(self, name):
         self.__dict__["_name"] = name
 
