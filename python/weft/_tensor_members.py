@@ -1,6 +1,7 @@
 """Members of tensors that PyTorch's own tools use: assignable parts of complex tensors, and facts about views."""
 
 from weft._core import Tensor
+from weft.errors import ValueError
 
 
 def _assignable(name):
@@ -38,3 +39,23 @@ def conj(self):
 
 
 Tensor.conj = conj
+
+
+def _of_scalars_too(name):
+    """The transposed tensor; without dimensions the scalar itself, or its conjugate, as PyTorch has it."""
+    member = Tensor.__dict__[name]
+    get = member.__get__ if hasattr(member, "__set__") else member
+
+    def transposed(self):
+        if not self.ndim:
+            return self if name == "mT" else self.conj()
+        if self.ndim == 1 or name == "H" and self.ndim > 2:
+            raise ValueError(f"{name} is only supported on matrices{' or batches of them' * (name != 'H')}, got rank {self.ndim}")
+        return get(self)
+
+    transposed.__name__, transposed.__doc__ = name, member.__doc__
+    setattr(Tensor, name, transposed if get is member else property(transposed, doc=member.__doc__))
+
+
+for _name in ("mT", "H", "mH", "adjoint"):
+    _of_scalars_too(_name)

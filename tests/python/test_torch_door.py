@@ -681,3 +681,11 @@ def test_modules_list_their_names_for_star_imports():
     space: dict = {}
     exec("from weft.torch.nn.functional import *", space)
     assert space["relu"] is weft.nn.functional.relu
+
+
+def test_transposes_of_scalars_are_the_scalars():
+    x, z = weft.tensor(2.0), weft.tensor(1 + 2j)
+    assert x.mT is x and x.mH is x and x.adjoint() is x and z.mH.item() == z.adjoint().item() == 1 - 2j and z.mT is z
+    assert weft.ones(2, 3).mT.shape == weft.ones(2, 3).mH.shape == weft.ones(2, 3).adjoint().shape == (3, 2)
+    with pytest.raises(RuntimeError):
+        weft.ones(2).mT
