@@ -270,7 +270,8 @@ class WEFT_API Tensor {
   /// Another shape for the same elements, as the method without the underscore; returns x. Gradients flow back through
   /// the change, also under NoGradGuard. Views keep their shapes. The version increases, so saved tensors of the old
   /// shape are detected. Raises AutogradError for a leaf that requires a gradient, and views of one, unless under
-  /// NoGradGuard; then a gradient of the old shape is dropped. A step with such a change is not captured (NotImplementedError).
+  /// NoGradGuard; then a gradient of the old shape is dropped. A step with such a change is not captured
+  /// (NotImplementedError).
   const Tensor& squeeze_(Location where = {}) const;
   const Tensor& squeeze_(int dim, Location where = {}) const;
   const Tensor& squeeze_(const Dims& dims, Location where = {}) const;

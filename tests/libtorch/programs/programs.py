@@ -1,9 +1,9 @@
 """Compares the programs of this folder, compiled with Weft, with what libtorch computes.
 
-  programs.py compare PROGRAM EXPECTED          runs the program and compares its numbers with the recorded ones
-  programs.py check TORCH [--weft-files F]      compiles the programs with libtorch and compares with the recorded ones;
-                                                with F, the program files of Weft, both read the files of the other
-  programs.py record TORCH                      the same, but writes expected/
+  programs.py compare PROGRAM EXPECTED          Runs the program and compares its numbers with the recorded ones.
+  programs.py check TORCH [--weft-files F]      Compiles the programs with libtorch and compares with the recorded ones.
+                                                With F, the program files of Weft, both read the files of the other.
+  programs.py record TORCH                      The same, but writes expected/.
 
 TORCH is the folder of an installed PyTorch, <site-packages>/torch.
 """
