@@ -112,7 +112,7 @@ check_kernel() {
 compile_changes() {
   local sources=(backends/cpu/pointwise/loops_unary.cpp ops/pointwise/unary.cpp)
   [[ $walk == pointwise ]] ||
-    sources=(backends/table.cpp backends/cpu/rows/norm.cpp backends/portable/host/host_rows.cpp ops/network/norm.cpp)
+    sources=(backends/table.cpp backends/cpu/rows/norm.cpp ops/network/norm.cpp)
   configure "$build" -DWEFT_WITH_CUDA=OFF -DWEFT_WITH_HPU=OFF "$@"
   sources=("${sources[@]/#/$tree/}")
   compile "$build" "${sources[@]/%/^}"
