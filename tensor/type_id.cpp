@@ -10,10 +10,11 @@ std::string_view TypeId::name() const {
   return text.substr(first, text.size() - first - 1);
 }
 
+// Names of types in functions, of lambdas and of types in anonymous namespaces have a parenthesis or a brace.
 bool TypeId::has_name_of(TypeId other) const {
   const std::string_view own = name();
-  const bool is_of_one_file = own.find("{anonymous}") != own.npos || own.find("(anonymous") != own.npos;
-  return !is_of_one_file && own == other.name();
+  const bool is_ambiguous = own.find_first_of("({") != own.npos || own.find("<unnamed") != own.npos;
+  return !is_ambiguous && own == other.name();
 }
 
 }  // namespace weft

@@ -20,7 +20,7 @@ class TypeId {
 
  private:
   TypeId(const void* tag, const char* signature) : tag_(tag), signature_(signature) {}
-  /// False for types of one source file: those of another file may have the same name.
+  /// False for types without linkage to other files, and for local types: several may have one name.
   WEFT_API bool has_name_of(TypeId other) const;
 
   template <class T>

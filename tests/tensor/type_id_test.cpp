@@ -25,6 +25,31 @@ TEST(TypeId, DistinguishesTypesOfOneNameInTwoFiles) {
   EXPECT_FALSE(of_one_file == TypeId::of<OfOneFile>());
 }
 
+template <class T>
+TypeId type_of(const T&) {
+  return TypeId::of<T>();
+}
+
+TEST(TypeId, DistinguishesTypesOfOneNameInOneFunction) {
+  auto twice = [](const Tensor& x) { return x * 2; };
+  auto thrice = [](const Tensor& x) { return x * 3; };
+  EXPECT_FALSE(type_of(twice) == type_of(thrice));
+  EXPECT_FALSE(TypeId::of<nn::Function<decltype(twice)>>() == TypeId::of<nn::Function<decltype(thrice)>>());
+  const nn::Sequential net(twice);
+  EXPECT_THROW((void)net[0].as<nn::Function<decltype(thrice)>>(), ValueError);
+  std::vector<TypeId> of_blocks;
+  {
+    struct Net {};
+    of_blocks.push_back(TypeId::of<Net>());
+  }
+  {
+    struct Net {};
+    of_blocks.push_back(TypeId::of<Net>());
+  }
+  EXPECT_EQ(of_blocks[0].name(), of_blocks[1].name());
+  EXPECT_FALSE(of_blocks[0] == of_blocks[1]);
+}
+
 TEST(TypeId, HasTheNameOfTheClass) {
   struct Local : nn::Layer<Local> {
     Tensor forward(const Tensor& x) const { return x; }
