@@ -8,7 +8,7 @@ void ModuleObject::set_face(nb::handle name, nb::handle face) {
   faces[name] = face;
   if (holder == nullptr) holder = std::make_shared<ModuleHolder>(this);
   if (is_tensor(face.ptr())) {
-    add_holder(reinterpret_cast<TensorObject*>(face.ptr())->holders, holder);
+    add_holder(face.ptr(), holder);
     return;
   }
   ModuleObject& child = state_of(face);

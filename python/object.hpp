@@ -23,14 +23,14 @@ struct TensorHolder {
   /// The references to the tensor of `object`; none if this holder itself has owners that the collector does not see.
   virtual int64_t references(PyObject* object) const = 0;
 };
-using TensorHolders = std::vector<std::weak_ptr<const TensorHolder>>;
 
 /// weft.Tensor: a handle. One object at a time holds a tensor (TensorImpl::foreign): while it lives, `wrap` returns it.
 struct TensorObject {
   PyObject ob_base;
   PyObject* weak_references;
   Tensor tensor;
-  std::unique_ptr<TensorHolders> holders;
+  /// Those that are gone are expired. Null without any.
+  std::unique_ptr<std::vector<std::weak_ptr<const TensorHolder>>> holders;
 };
 extern PyTypeObject* tensor_type;
 
@@ -53,10 +53,8 @@ void replace_tensor(PyObject* object, Tensor tensor);
 
 /// The collector of cycles looks at this tensor from now on, for hooks that hold their leaf.
 void track_hooks(PyObject* tensor);
-/// Does nothing for a holder that is added already.
-void add_holder(std::unique_ptr<TensorHolders>& holders, const std::shared_ptr<const TensorHolder>& holder);
-/// The references of all that still exist.
-int64_t references_of(const std::unique_ptr<TensorHolders>& holders, PyObject* object);
+/// Does nothing if the tensor has this holder already.
+void add_holder(PyObject* tensor, const std::shared_ptr<const TensorHolder>& holder);
 
 /// Python's error indicator is set.
 struct PythonError {};

@@ -54,9 +54,9 @@ class OptimizerHolder final : public TensorHolder {
  private:
   const Optimizer* optimizer_;
 };
-using SharedHolder = std::shared_ptr<const OptimizerHolder>;
+/// A Python object that keeps the holder.
 struct References {
-  SharedHolder holder;
+  std::shared_ptr<const OptimizerHolder> holder;
 };
 
 void bind_common(nb::module_& m) {
@@ -68,8 +68,8 @@ void bind_common(nb::module_& m) {
           "add",
           [](const References& self, const nb::list& parameters) {
             for (const nb::handle p : parameters) {
-              (void)checked_tensor(p);
-              add_holder(reinterpret_cast<TensorObject*>(p.ptr())->holders, self.holder);
+              checked_tensor(p);
+              add_holder(p.ptr(), self.holder);
             }
           },
           "For the collector of cycles: these tensors' objects live as long as this object.");

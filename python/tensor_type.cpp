@@ -28,7 +28,7 @@ PyObject* wrap(Tensor tensor) {
   if (self == nullptr) return PyErr_NoMemory();
   self->weak_references = nullptr;
   new (&self->tensor) Tensor(std::move(tensor));
-  new (&self->holders) std::unique_ptr<TensorHolders>();
+  new (&self->holders) decltype(TensorObject::holders)();
   self->tensor.impl()->foreign = self;
   if (const TensorImpl* impl = self->tensor.impl(); WEFT_UNLIKELY(impl->accumulates)) {
     if (impl->node->hooks.load(MemoryOrder::acquire) != nullptr) track_hooks(&self->ob_base);
@@ -47,27 +47,18 @@ void track_hooks(PyObject* tensor) {
   if (!PyObject_GC_IsTracked(tensor)) PyObject_GC_Track(tensor);
 }
 
-void add_holder(std::unique_ptr<TensorHolders>& holders, const std::shared_ptr<const TensorHolder>& holder) {
-  if (holders == nullptr) holders = std::make_unique<TensorHolders>();
-  std::erase_if(*holders, [](const auto& known) { return known.expired(); });
-  const bool is_known = std::ranges::any_of(*holders, [&](const auto& known) { return known.lock() == holder; });
-  if (!is_known) holders->push_back(holder);
-}
-
-int64_t references_of(const std::unique_ptr<TensorHolders>& holders, PyObject* object) {
-  int64_t count = 0;
-  if (holders == nullptr) return count;
-  for (const auto& held : *holders) {
-    if (const auto holder = held.lock()) count += holder->references(object);
-  }
-  return count;
+void add_holder(PyObject* tensor, const std::shared_ptr<const TensorHolder>& holder) {
+  auto& holders = reinterpret_cast<TensorObject*>(tensor)->holders;
+  if (holders == nullptr) holders = std::make_unique<std::vector<std::weak_ptr<const TensorHolder>>>();
+  std::erase_if(*holders, [&](const auto& known) { return known.expired() || known.lock() == holder; });
+  holders->push_back(holder);
 }
 
 PyObject* wrap_as(PyTypeObject* type, Tensor tensor) {
   PyObject* self = type->tp_alloc(type, 0);
   if (self == nullptr) return nullptr;
   new (&reinterpret_cast<TensorObject*>(self)->tensor) Tensor(std::move(tensor));
-  new (&reinterpret_cast<TensorObject*>(self)->holders) std::unique_ptr<TensorHolders>();
+  new (&reinterpret_cast<TensorObject*>(self)->holders) decltype(TensorObject::holders)();
   if (TensorImpl* const impl = tensor_of(self).impl()) impl->foreign = self;
   return self;
 }
@@ -103,7 +94,14 @@ void tensor_dealloc(PyObject* self) {
 }
 
 /// The references to a tensor that the collector follows: this object's own, and those of modules and optimizers.
-int64_t followed_references(PyObject* self) { return 1 + references_of(of(self)->holders, self); }
+int64_t followed_references(PyObject* self) {
+  int64_t count = 1;
+  if (of(self)->holders == nullptr) return count;
+  for (const auto& weak : *of(self)->holders) {
+    if (const auto holder = weak.lock()) count += holder->references(self);
+  }
+  return count;
+}
 
 // A hook on a tensor may hold the tensor, or a module or an optimizer of it: cycles that the collector sees through the
 // tensor's hooks.
