@@ -69,7 +69,7 @@ namespace {
 
 /// The planned changes of a sequence's blocks by an append.
 struct Growth {
-  std::vector<int64_t> taken;  ///< free blocks, the first of which stands in place of the last one where `copies`
+  std::vector<int64_t> taken;  ///< free blocks; if `copies`, the first replaces the last block of the sequence
   bool copies = false;
 };
 

@@ -105,7 +105,6 @@ double Stepper::divisor_of_step(double own, double unit) const {
   return unit > 0 ? mean / unit : mean;
 }
 
-// Gradients accumulate as sums of weight · gradient / accumulate, in units of the first weight, so equal weights are 1.
 namespace {
 
 // Other processes may wait in this backward, for example for the gradients of experts on this rank.
@@ -116,6 +115,7 @@ void backward_without_weight(const Tensor& loss, Location where) {
 
 }  // namespace
 
+// Gradients accumulate as sums of weight · gradient / accumulate, in units of the first weight, so equal weights are 1.
 void Stepper::backward(const Callback<BatchLoss()>& loss_of, Location where) {
   generators_.clear();
   for (const Device device : devices_with_generators()) {
