@@ -395,26 +395,11 @@ void write(serialize::OutputArchive& archive, const char* name, const Tensor& va
 void read(serialize::InputArchive& archive, const char* name, Tensor& value) {
   archive.try_read(name, value, /*is_buffer=*/true);
 }
-void write(serialize::OutputArchive& archive, const char* name, double value) {
-  archive.write(name, c10::IValue(value));
-}
-void write(serialize::OutputArchive& archive, const char* name, bool value) { archive.write(name, c10::IValue(value)); }
-void write(serialize::OutputArchive& archive, const char* name, int64_t value) {
-  archive.write(name, c10::IValue(value));
-}
-void write(serialize::OutputArchive& archive, const char* name, const Betas& value) {
-  archive.write(name, c10::IValue(value));
-}
 void write(serialize::OutputArchive& archive, const char* name, const std::deque<Tensor>& value) {
   archive.write(name, c10::IValue(std::vector<Tensor>(value.begin(), value.end())));
 }
-void write(serialize::OutputArchive& archive, const char* name, const optional<std::vector<Tensor>>& value) {
-  archive.write(name, c10::IValue(value));
-}
-void write(serialize::OutputArchive& archive, const char* name, const optional<int64_t>& value) {
-  archive.write(name, c10::IValue(value));
-}
-void write(serialize::OutputArchive& archive, const char* name, const optional<std::string>& value) {
+template <class T>
+void write(serialize::OutputArchive& archive, const char* name, const T& value) {
   archive.write(name, c10::IValue(value));
 }
 template <class T>
