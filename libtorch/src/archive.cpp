@@ -2,8 +2,6 @@
 // attributes in data.pkl, the class of each (nested) archive in code/, and the storages in data/.
 #include <torch/serialize.h>
 
-#include <filesystem>
-#include <fstream>
 #include <iterator>
 
 #include "../../io/archive/pickle_writer-inl.hpp"
@@ -27,8 +25,15 @@ namespace {
 constexpr const char* save_op = "torch::save";
 constexpr const char* load_op = "torch::load";
 constexpr const char* root = "archive";
-/// TorchScript's text of the file format that libtorch writes since 1.6.
-constexpr const char* format_version = "3\n";
+
+void add_item(std::vector<weft::io::ZipItem>& items, const char* name, std::string bytes) {
+  items.push_back({std::string(root) + name, std::move(bytes), {}});
+}
+/// Adds the entries of every archive that libtorch writes since 1.6.
+void add_format(std::vector<weft::io::ZipItem>& items) {
+  add_item(items, "/version", "3\n");
+  add_item(items, "/byteorder", "little");
+}
 
 /// A text of Python's source.
 std::string quoted(const std::string& text) {
@@ -48,13 +53,9 @@ class ScriptWriter {
   std::vector<weft::io::ZipItem> items(const Entries& entries) && {
     object(entries);
     std::vector<weft::io::ZipItem> out = std::move(pickle_).items(root);
-    const auto add = [&](const char* name, std::string bytes) {
-      out.push_back({std::string(root) + name, std::move(bytes), {}});
-    };
-    add("/code/__torch__.py", std::move(code_));
-    add("/constants.pkl", std::string("\x80\x02).", 4));
-    add("/version", format_version);
-    add("/byteorder", "little");
+    add_item(out, "/code/__torch__.py", std::move(code_));
+    add_item(out, "/constants.pkl", std::string("\x80\x02).", 4));
+    add_format(out);
     return out;
   }
 
@@ -240,9 +241,8 @@ namespace torch {
 std::vector<char> pickle_save(const c10::IValue& ivalue) {
   weft::io::PickleWriter pickle;
   serialize::detail::write(pickle, ivalue, "torch::pickle_save");
-  std::vector<weft::io::ZipItem> items = std::move(pickle).items("archive");
-  items.push_back({"archive/version", serialize::format_version, {}});
-  items.push_back({"archive/byteorder", "little", {}});
+  std::vector<weft::io::ZipItem> items = std::move(pickle).items(serialize::root);
+  serialize::add_format(items);
   const std::string bytes = weft::io::zip_bytes(items, /*compressed=*/false, "torch::pickle_save", {});
   return {bytes.begin(), bytes.end()};
 }
