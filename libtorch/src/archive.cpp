@@ -136,6 +136,12 @@ InputArchive::~InputArchive() = default;
 namespace {
 bool is_archive(const weft::io::PtValue& value) { return value.is(weft::io::PtValue::Kind::object); }
 
+/// Returns null in an archive that nothing was loaded into.
+template <class Object>
+const weft::io::PtValue* find(const std::shared_ptr<Object>& object, const std::string& key) {
+  return object ? object->value.find(key) : nullptr;
+}
+
 void check_archive(const weft::io::PtValue& value, const std::string& name) {
   if (is_archive(value)) return;
   throw weft::FormatError("[torch::load] the file holds no module of torch::save: " + name +
@@ -144,13 +150,13 @@ void check_archive(const weft::io::PtValue& value, const std::string& name) {
 }  // namespace
 
 bool InputArchive::try_read(const std::string& key, c10::IValue& value) {
-  const auto* found = object_ ? object_->value.find(key) : nullptr;
+  const auto* found = find(object_, key);
   if (found == nullptr || is_archive(*found)) return false;
   value = detail::value_of(*found);
   return true;
 }
 bool InputArchive::try_read(const std::string& key, Tensor& tensor, bool) {
-  const auto* found = object_ ? object_->value.find(key) : nullptr;
+  const auto* found = find(object_, key);
   if (found == nullptr || !found->is(weft::io::PtValue::Kind::tensor)) return false;
   const Tensor saved = found->tensor();
   if (!tensor.defined()) {
@@ -167,7 +173,7 @@ bool InputArchive::try_read(const std::string& key, Tensor& tensor, bool) {
   return true;
 }
 bool InputArchive::try_read(const std::string& key, InputArchive& archive) {
-  const auto* found = object_ ? object_->value.find(key) : nullptr;
+  const auto* found = find(object_, key);
   if (found == nullptr || !is_archive(*found)) return false;
   archive.object_ = std::make_shared<Object>(Object{*found});
   archive.path_ = path_ + key + ".";
@@ -198,10 +204,9 @@ void InputArchive::load_from(const char* data, size_t size, optional<Device> dev
 }
 void InputArchive::load_from(const std::string& filename, optional<Device> device) {
   const weft::CallScope call(load_op, {});
-  const weft::io::ReadScope reading;
-  const weft::io::ZipReader archive(filename, load_op, {});
-  weft::io::PtValue value = weft::io::read_pt(archive, device.value_or(kCPU), /*script=*/true);
-  reading.check(load_op, {});
+  weft::io::PtValue value = weft::io::read_checked(load_op, {}, [&] {
+    return weft::io::read_pt(weft::io::ZipReader(filename, load_op, {}), device.value_or(kCPU), /*script=*/true);
+  });
   check_archive(value, filename);
   object_ = std::make_shared<Object>(Object{std::move(value)});
 }
