@@ -209,6 +209,12 @@ struct detail::StateAccess {
 };
 
 namespace detail {
+/// The parameter or buffer of that name in a module's list; null if there is none.
+template <class Entries>
+auto* find_entry(Entries& entries, std::string_view name) {
+  const auto found = std::ranges::find(entries, name, &StateAccess::State::Entry::name);
+  return found == entries.end() ? nullptr : &*found;
+}
 /// ValueError where `held` is the holder or holds it.
 void check_not_circular(const StateAccess::State& holder, const Module& held, const std::string& name, Location where);
 }  // namespace detail

@@ -11,12 +11,6 @@ namespace weft::nn {
 namespace {
 
 template <class Entries>
-auto* entry_of(Entries& entries, std::string_view name) {
-  const auto found = std::ranges::find_if(entries, [&](const auto& e) { return e.name == name; });
-  return found == entries.end() ? nullptr : &*found;
-}
-
-template <class Entries>
 bool erase_entry(Entries& entries, std::string_view name) {
   return std::erase_if(entries, [&](const auto& e) { return e.name == name; }) > 0;
 }
@@ -26,11 +20,11 @@ bool erase_child(Children& children, std::string_view name) {
   return std::erase_if(children, [&](const auto& child) { return child.first == name; }) > 0;
 }
 
-using detail::held_as_it_is;
+using detail::find_entry, detail::held_as_it_is;
 
 template <class Entries>
 void set_entry(Entries& entries, const std::string& name, const Tensor& tensor, bool saved) {
-  if (auto* present = entry_of(entries, name)) *present = {name, held_as_it_is(tensor), saved};
+  if (auto* present = find_entry(entries, name)) *present = {name, held_as_it_is(tensor), saved};
   else entries.push_back({name, held_as_it_is(tensor), saved});
 }
 
@@ -124,13 +118,13 @@ bool OpenModule::remove(std::string_view name) {
 }
 
 Tensor OpenModule::parameter(std::string_view name) const {
-  const auto* entry = entry_of(state_->parameters, name);
+  const auto* entry = find_entry(state_->parameters, name);
   if (entry == nullptr) return {};
   return entry->tensor;
 }
 
 Tensor OpenModule::buffer(std::string_view name) const {
-  const auto* entry = entry_of(state_->buffers, name);
+  const auto* entry = find_entry(state_->buffers, name);
   if (entry == nullptr) return {};
   return entry->tensor;
 }
@@ -146,7 +140,7 @@ std::vector<std::string> OpenModule::parameter_names() const { return names_of(s
 std::vector<std::string> OpenModule::buffer_names() const { return names_of(state_->buffers); }
 
 bool OpenModule::is_saved(std::string_view buffer) const {
-  const auto* entry = entry_of(state_->buffers, buffer);
+  const auto* entry = find_entry(state_->buffers, buffer);
   return entry != nullptr && entry->saved;
 }
 
@@ -175,8 +169,8 @@ int64_t OpenModule::references_to(const Module& child) const {
 int64_t OpenModule::handles() const { return state_.owners(); }
 
 void OpenModule::set_dtype(std::string_view name, DType dtype, Location where) {
-  auto* entry = entry_of(state_->parameters, name);
-  if (entry == nullptr) entry = entry_of(state_->buffers, name);
+  auto* entry = find_entry(state_->parameters, name);
+  if (entry == nullptr) entry = find_entry(state_->buffers, name);
   if (entry == nullptr) {
     raise<KeyError>({.op = "nn::OpenModule", .problem = fmt::format("there is no tensor \"{}\"", name)}, where);
   }

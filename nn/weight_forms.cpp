@@ -19,9 +19,7 @@ namespace {
 using State = StateAccess::State;
 
 const State::Entry* parameter_of(const Module& layer, std::string_view name) {
-  const auto& entries = StateAccess::state(layer).parameters;
-  const auto found = std::ranges::find(entries, name, &State::Entry::name);
-  return found == entries.end() ? nullptr : &*found;
+  return find_entry(StateAccess::state(layer).parameters, name);
 }
 
 /// The shard of a computed tensor, recorded.
@@ -86,8 +84,7 @@ BaseWeight describe_base(const Module& layer, Location where) {
 void set_stored(const Module& layer, std::string_view name, const Tensor& value) {
   State& state = StateAccess::state(layer);
   if (Slot* const slot = state.slots.find(name)) return slot->set(value);
-  const auto found = std::ranges::find(state.parameters, name, &State::Entry::name);
-  if (found != state.parameters.end()) static_cast<Tensor&>(found->tensor) = value;
+  if (State::Entry* const entry = find_entry(state.parameters, name)) static_cast<Tensor&>(entry->tensor) = value;
   else state.parameters.insert(state.parameters.begin(), {std::string(name), held_as_it_is(value)});
   state.changes.note();
 }

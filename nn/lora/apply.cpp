@@ -17,10 +17,8 @@ namespace {
 
 /// The address of the weight that a module stores as a float tensor; null if there is none.
 const TensorImpl* stored_weight_of(const Module& module) {
-  for (const auto& entry : StateAccess::state(module).parameters) {
-    if (entry.name == "weight") return entry.tensor.impl();
-  }
-  return nullptr;
+  const auto* const entry = find_entry(StateAccess::state(module).parameters, "weight");
+  return entry == nullptr ? nullptr : entry->tensor.impl();
 }
 
 bool is_embedding(const Module& module) { return StateAccess::state(module).type == TypeId::of<Embedding>(); }

@@ -34,9 +34,7 @@ bool is_tied(const Module& module) {
 
 /// Null if the embedding has another weight now, for example quantized.
 const State::Entry* weight_entry(const Module& module) {
-  const auto& entries = StateAccess::state(module).parameters;
-  const auto found = std::ranges::find(entries, "weight", &State::Entry::name);
-  return found == entries.end() ? nullptr : &*found;
+  return find_entry(StateAccess::state(module).parameters, "weight");
 }
 
 std::optional<Module> embedding_of(const Module& model) {

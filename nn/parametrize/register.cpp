@@ -179,8 +179,7 @@ void add_further(ParametrizedTensor& p, Parametrization step, bool unsafe, Locat
 std::pair<const State::Entry*, bool> plain_entry(const Module& module, std::string_view name) {
   const State& state = StateAccess::state(module);
   for (const auto* entries : {&state.parameters, &state.buffers}) {
-    const auto found = std::ranges::find(*entries, name, &State::Entry::name);
-    if (found != entries->end()) return {&*found, entries == &state.parameters};
+    if (const auto* entry = detail::find_entry(*entries, name)) return {entry, entries == &state.parameters};
   }
   return {nullptr, false};
 }

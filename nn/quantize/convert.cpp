@@ -23,8 +23,8 @@ namespace {
 
 using State = StateAccess::State;
 Tensor tensor_of(const std::vector<State::Entry>& entries, std::string_view name) {
-  const auto found = std::ranges::find(entries, name, &State::Entry::name);
-  return found == entries.end() ? Tensor() : Tensor(found->tensor);
+  const State::Entry* const entry = find_entry(entries, name);
+  return entry == nullptr ? Tensor() : Tensor(entry->tensor);
 }
 /// Converts to f32, because Module::to may have rounded it.
 Tensor in_f32(const Tensor& t) { return t.defined() && t.dtype() != DType::f32 ? t.to(DType::f32) : t; }
