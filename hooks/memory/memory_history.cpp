@@ -322,7 +322,7 @@ std::vector<MemoryMoment> MemoryHistory::curve(Device device, size_t max_moments
   const State& s = *state_;
   const std::vector<Change> changes = changes_of(s.last, device, s.last_began);
   const auto length = static_cast<double>(std::max<uint64_t>(s.last_ended - s.last_began, 1));
-  // The highest moment of each of `most` equal parts of the step.
+  // The highest moment of each of `max_moments` equal parts of the step.
   const size_t parts = std::max<size_t>(max_moments, 1);
   std::vector<MemoryMoment> curve;
   size_t part_of_last = parts;

@@ -80,7 +80,7 @@ std::string schema_text(const OpDraft& draft, const OpRecord* replaced, Location
   return fmt::format("{}({}){}", draft.name, list, results.empty() ? "" : " -> (" + results + ")");
 }
 
-// Whether a parameter of type `taken` accepts the schema's type.
+// Whether a parameter of type `wanted` accepts the schema's type.
 bool takes(ArgumentType wanted, ArgumentType given) {
   using Kind = ArgumentType::Kind;
   if (wanted.kind == Kind::any) return true;

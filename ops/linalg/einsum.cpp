@@ -57,12 +57,12 @@ struct Notation {
   Word result;
 };
 
-/// Replaces -1 by the last `count` of the `most` dimensions of the ellipsis.
-Word without_ellipsis(const Word& word, int count, int max_rank) {
+/// Replaces -1 by the last `count` of the `ellipsis_rank` dimensions of the ellipsis.
+Word without_ellipsis(const Word& word, int count, int ellipsis_rank) {
   Word out;
   for (const int letter : word) {
     if (letter >= 0) out.push_back(letter);
-    for (int d = max_rank - count; letter < 0 && d < max_rank; ++d) out.push_back(letters + d);
+    for (int d = ellipsis_rank - count; letter < 0 && d < ellipsis_rank; ++d) out.push_back(letters + d);
   }
   return out;
 }
@@ -81,7 +81,7 @@ Notation parse(std::string_view equation, std::span<const Tensor> operands) {
     raise_notation(equation, fmt::format("{} words for {} operands", words.size(), operands.size()));
   }
   std::vector<int> counts;
-  int max_rank = 0;
+  int ellipsis_rank = 0;
   for (size_t i = 0; i < words.size(); ++i) {
     const bool dots = std::ranges::find(words[i], -1) != words[i].end();
     const int given = static_cast<int>(words[i].size()) - (dots ? 1 : 0), rank = checked(operands[i]).dim();
@@ -90,23 +90,23 @@ Notation parse(std::string_view equation, std::span<const Tensor> operands) {
                                            operands[i].shape().text()));
     }
     counts.push_back(dots ? rank - given : 0);
-    max_rank = std::max(max_rank, counts.back());
+    ellipsis_rank = std::max(ellipsis_rank, counts.back());
   }
   Notation out;
   std::array<int, most_letters> times{};
   for (size_t i = 0; i < words.size(); ++i) {
-    out.words.push_back(without_ellipsis(words[i], counts[i], max_rank));
+    out.words.push_back(without_ellipsis(words[i], counts[i], ellipsis_rank));
     for (const int letter : out.words.back()) ++times[static_cast<size_t>(letter)];
   }
   if (implicit) {
-    for (int d = 0; d < max_rank; ++d) out.result.push_back(letters + d);
+    for (int d = 0; d < ellipsis_rank; ++d) out.result.push_back(letters + d);
     for (int letter = 0; letter < letters; ++letter) {
       if (times[static_cast<size_t>(letter)] == 1) out.result.push_back(letter);
     }
     return out;
   }
   const Word result = parse_word(equation.substr(arrow + 2), equation);
-  out.result = without_ellipsis(result, max_rank, max_rank);
+  out.result = without_ellipsis(result, ellipsis_rank, ellipsis_rank);
   std::array<bool, most_letters> is_in_result{};
   for (const int letter : out.result) {
     const auto l = static_cast<size_t>(letter);
