@@ -72,17 +72,13 @@ class HeldRecordings final : public HeldMemory {
   }
 
   bool take(Storage* storage) override {
-    const auto* const data = static_cast<const char*>(storage->data);
-    if (data == nullptr) return false;
-    const std::lock_guard lock(mutex_);
     uint32_t keepers = 0;
-    for (CapturedActions* recording : recordings_) {
-      if (!overlaps(recording->others_, data, data + storage->bytes)) continue;
-      recording->stale_.store(true, MemoryOrder::release);
+    for_each_user(*storage, [&](CapturedActions& recording) {
+      recording.stale_.store(true, MemoryOrder::release);
       if (keepers++ == 0) new (&storage->refs) RefCount();
       else storage->refs.increment();
-      recording->kept_.push_back(storage);  // capacity reserved by `hold`
-    }
+      recording.kept_.push_back(storage);  // capacity reserved by `hold`
+    });
     return keepers != 0;
   }
   void forget_owner(const void* owner) override {
@@ -96,26 +92,25 @@ class HeldRecordings final : public HeldMemory {
   }
 
   void reshaped(const Storage& storage) override {
+    for_each_user(storage, [](CapturedActions& recording) { recording.stale_.store(true, MemoryOrder::release); });
+  }
+  void turned(const TensorImpl* tensor) override {
+    for_each_user(*tensor->storage, [&](CapturedActions& recording) {
+      if (std::erase(recording.turned_, tensor) == 0) recording.turned_.push_back(tensor);
+    });
+  }
+
+ private:
+  // Calls f for the recordings that use memory of this storage.
+  template <class F>
+  void for_each_user(const Storage& storage, const F& f) {
     const auto* const data = static_cast<const char*>(storage.data);
     if (data == nullptr) return;
     const std::lock_guard lock(mutex_);
     for (CapturedActions* recording : recordings_) {
-      if (overlaps(recording->others_, data, data + storage.bytes)) {
-        recording->stale_.store(true, MemoryOrder::release);
-      }
+      if (overlaps(recording->others_, data, data + storage.bytes)) f(*recording);
     }
   }
-  void turned(const TensorImpl* tensor) override {
-    const auto* const data = static_cast<const char*>(tensor->storage->data);
-    if (data == nullptr) return;
-    const std::lock_guard lock(mutex_);
-    for (CapturedActions* recording : recordings_) {
-      if (!overlaps(recording->others_, data, data + tensor->storage->bytes)) continue;
-      if (std::erase(recording->turned_, tensor) == 0) recording->turned_.push_back(tensor);
-    }
-  }
-
- private:
   static bool overlaps(const std::vector<MemoryRange>& ranges, const char* begin, const char* end) {
     const auto after = std::upper_bound(ranges.begin(), ranges.end(), begin,
                                         [](const char* at, const MemoryRange& r) { return at < r.end; });
