@@ -130,6 +130,7 @@ inline bool differ(const Layout& a, const Layout& b) {
 void check_not_moved(const Layout& leaf, const Tensor& gradient) {
   if (WEFT_UNLIKELY(is_elsewhere(leaf, gradient.raw_view().layout))) raise_moved(leaf, gradient);
 }
+
 namespace {
 
 // As check_not_moved, of the shape too.
@@ -183,11 +184,13 @@ void check_stored(const Tensor& sum, const Tensor& gradient) {
     AccumulationNode::Lock lock(node);
     sum = node.grad;
   }
-  if (sum.defined()) check_stored(sum, gradient);
   if (!sum.defined()) {
     ++detail::grad_counts.allocated;
     put_sum(node, detail::fresh_copy(gradient));
-  } else if (create_graph) {
+    return;
+  }
+  check_stored(sum, gradient);
+  if (create_graph) {
     ++detail::grad_counts.allocated;
     put_sum(node, detail::recorded_add(sum, gradient));
   } else {
