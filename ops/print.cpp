@@ -1,6 +1,7 @@
 // Prints tensors as PyTorch does in Python: one format for all elements, large tensors summarised.
 #include "../tensor/print.hpp"
 
+#include <cctype>
 #include <cmath>
 #include <mutex>
 #include <ostream>
