@@ -109,7 +109,7 @@ class WEFT_API MemoryHistory {
   /// Returns the same for people; empty if nothing grows.
   std::string growth_text() const;
 
-  /// Returns the last completed step on one device: at most `most` moments, including the peak.
+  /// Returns the last completed step on one device: at most `max_moments` moments, including the peak.
   std::vector<MemoryMoment> curve(Device device = {}, size_t max_moments = 500) const;
   /// Returns the memory at the peak of the last completed step.
   MemorySnapshot peak(Device device = {}) const;

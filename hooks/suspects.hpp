@@ -18,7 +18,7 @@ struct Suspect {
   size_t index;
   /// A sentence that names the problem, with the figures.
   std::string text;
-  /// Indices of further tensors affected by it, without `which`.
+  /// Indices of further tensors affected by it, without `index`.
   std::vector<size_t> followers = {};
 };
 

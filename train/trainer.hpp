@@ -48,9 +48,8 @@ class WEFT_API Trainer {
   void schedule(Scheduler& scheduler, Location where = {}) {
     static_assert(
         requires { scheduler.step(); },
-        "a schedule steps after each update; pass a schedule that steps with a figure, as ReduceOnPlateau, to keep(), "
-        "and "
-        "is stepped in on_evaluate");
+        "a schedule steps after each update; pass one that steps with a figure, as ReduceOnPlateau, to keep(), "
+        "and step it in on_evaluate");
     keep("scheduler", scheduler, where);
     on_update([&scheduler, where] {
       if constexpr (requires { scheduler.step(where); }) scheduler.step(where);

@@ -65,7 +65,7 @@ class CsvReader {
 
   /// Names the columns and moves to the first row.
   void start();
-  /// Adds up to `most` rows to the columns; false if there is no further row within max_rows.
+  /// Adds up to `row_limit` rows to the columns; false if there is no further row within max_rows.
   bool read(int64_t row_limit);
   /// Reads texts again that a column dropped while it was numeric.
   void read_texts_again();

@@ -54,7 +54,7 @@ struct Tokenizer::Tables {
       added_json = io::JsonTree::list();
   /// A word that equals a token is encoded as that token, without merges.
   bool ignore_merges = false;
-  /// By id: the name in files, and the bytes. `there` is false for an id without a token; added tokens need not be in
+  /// By id: the name in files, and the bytes. `is_used` is false for an id without a token; added tokens need not be in
   /// the model.
   std::vector<std::string> names, bytes;
   std::vector<bool> is_used, special, in_model;

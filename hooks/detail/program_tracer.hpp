@@ -13,7 +13,7 @@
 
 namespace weft::detail {
 
-/// Returns at most `most` elements at equal distances, as f32 on the host; undefined if there are none.
+/// Returns at most `max_count` elements at equal distances, as f32 on the host; undefined if there are none.
 Tensor sampled(const Tensor& t, int64_t max_count);
 /// Returns whether all rows (dimension 0) are equal up to rounding; many rows are sampled. Nothing for fewer than two
 /// rows.

@@ -7,7 +7,7 @@
 
 namespace weft::detail {
 
-/// Returns the smallest of 1, 2 and 5 times a power of ten that fits into `length` at most `most` times. Both are
+/// Returns the smallest of 1, 2 and 5 times a power of ten that fits into `length` at most `max_ticks` times. Both are
 /// positive.
 inline double round_step(double length, double max_ticks) {
   const double rough = length / max_ticks, power = std::pow(10, std::floor(std::log10(rough)));
@@ -17,8 +17,9 @@ inline double round_step(double length, double max_ticks) {
   return 10 * power;
 }
 
-/// Returns the multiples of a round step in [low, high], at most `most` + 1 of them. The step is at least `least_step`,
-/// which is 1 for an axis of integers. Empty if the range is empty, not finite, or finer than the precision of double.
+/// Returns the multiples of a round step in [low, high], at most `max_ticks` + 1 of them. The step is at least
+/// `least_step`, which is 1 for an axis of integers. Empty if the range is empty, not finite, or finer than the
+/// precision of double.
 inline std::vector<double> round_ticks(double low, double high, int max_ticks, double least_step = 0) {
   if (!(high > low) || !std::isfinite(high - low)) {
     return low == high && std::isfinite(low) ? std::vector<double>{low} : std::vector<double>{};
