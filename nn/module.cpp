@@ -401,7 +401,7 @@ void Module::to(Device device, Location where) {
     for (auto* list : {&m.state_->parameters, &m.state_->buffers}) {
       for (auto& entry : *list) detail::move_entry(m.state_->slots, entry, device, replaced, where);
     }
-    detail::move_sum(m, device, where);
+    if (detail::LowRank* const adapter = detail::adapter_of(m)) adapter->move_sum(device, where);
   }
 }
 
@@ -419,7 +419,7 @@ void Module::to(DType dtype, Location where) {
         if (is_floating(entry.tensor.dtype())) detail::move_entry(m.state_->slots, entry, dtype, replaced, where);
       }
     }
-    detail::move_sum(m, dtype, where);
+    if (detail::LowRank* const adapter = detail::adapter_of(m)) adapter->move_sum(dtype, where);
   }
 }
 

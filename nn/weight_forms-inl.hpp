@@ -86,7 +86,7 @@ class FormsSlot {
 /// Null for a plain layer.
 WEFT_API WeightForms* forms_of(const Module& layer);
 /// Null for a layer without an adapter.
-WEFT_API const LowRank* adapter_of(const Module& layer);
+WEFT_API LowRank* adapter_of(const Module& layer);
 
 /// The parametrized tensors of a module.
 WEFT_API const std::vector<ParametrizedTensor>& parametrized_of(const Module& module);

@@ -115,8 +115,7 @@ bool is_own(const Module& module, const LowRank& adapter) {
 std::vector<AdaptedLayer> adapters_of(const Module& model) {
   std::vector<AdaptedLayer> out;
   for (const auto& [name, module] : model.named_modules()) {
-    const WeightForms* const forms = forms_of(module);
-    LowRank* const adapter = forms == nullptr ? nullptr : forms->adapter.held.get();
+    LowRank* const adapter = adapter_of(module);
     if (adapter != nullptr && is_own(module, *adapter)) out.push_back({name, module, adapter});
   }
   return out;

@@ -138,9 +138,6 @@ void write_options(Config& config, const LoraOptions& options);
 void attach_described(const ModuleDescription& description, const Module& model, Location where);
 /// Merges or unmerges an adapter with LoraOptions::merge_on_eval after the layer's mode changed.
 void follow_mode(const Module& layer);
-/// LowRank::move_sum of the layer's adapter, if there is one.
-void move_sum(const Module& layer, Device device, Location where);
-void move_sum(const Module& layer, DType dtype, Location where);
 /// Whether the adapter's factors are children of this layer.
 bool is_own(const Module& module, const LowRank& adapter);
 /// An adapter and its own layer.

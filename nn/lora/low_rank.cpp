@@ -300,29 +300,16 @@ void LowRank::unmerge(Location where) {
   merged_flag.fill_(false);
 }
 
-namespace {
-
-LowRank* adapter_in(const Module& layer) {
+LowRank* adapter_of(const Module& layer) {
   WeightForms* const forms = forms_of(layer);
   return forms == nullptr ? nullptr : forms->adapter.held.get();
 }
 
-}  // namespace
-
-const LowRank* adapter_of(const Module& layer) { return adapter_in(layer); }
-
 void follow_mode(const Module& layer) {
-  LowRank* const adapter = adapter_in(layer);
+  LowRank* const adapter = adapter_of(layer);
   if (adapter == nullptr || !adapter->options.merge_on_eval) return;
   if (layer.is_training()) adapter->unmerge(Location::none());
   else adapter->merge(layer, Location::none());
-}
-
-void move_sum(const Module& layer, Device device, Location where) {
-  if (LowRank* const adapter = adapter_in(layer)) adapter->move_sum(device, where);
-}
-void move_sum(const Module& layer, DType dtype, Location where) {
-  if (LowRank* const adapter = adapter_in(layer)) adapter->move_sum(dtype, where);
 }
 
 }  // namespace weft::nn::detail

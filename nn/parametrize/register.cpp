@@ -304,7 +304,8 @@ void remove_parametrizations(const Module& module, std::string_view name, bool l
     std::erase_if(state.children, [](const auto& child) { return child.first == detail::parametrizations; });
   }
   entries.push_back({p.name, p.member, p.saved});
-  if (p.name == "weight" && detail::adapter_of(module) != nullptr) state.forms.get()->adapter.held->weight = p.member;
+  detail::LowRank* const adapter = detail::adapter_of(module);
+  if (p.name == "weight" && adapter != nullptr) adapter->weight = p.member;
   state.forms.drop_if_empty();
   state.changes.note();
 }
