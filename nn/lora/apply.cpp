@@ -21,11 +21,11 @@ const TensorImpl* stored_weight_of(const Module& module) {
   return entry == nullptr ? nullptr : entry->tensor.impl();
 }
 
-bool is_embedding(const Module& module) { return StateAccess::state(module).type == TypeId::of<Embedding>(); }
+bool is_embedding(const Module& module) { return is_of(module, TypeId::of<Embedding>()); }
 
 /// Whether it is a Linear or an Embedding with a forward that supports adapters.
 bool is_adaptable(const Module& module) {
-  const bool has_forward = StateAccess::state(module).type == TypeId::of<Linear>() || is_embedding(module);
+  const bool has_forward = is_of(module, TypeId::of<Linear>()) || is_embedding(module);
   return has_forward && has_weight_matrix(module);
 }
 
