@@ -40,8 +40,6 @@ namespace {
 
 using State = StateAccess::State;
 
-bool is_of_codes(std::string_view name) { return name == "codes" || name == "scale" || name == "zero"; }
-
 std::optional<int> shard_dim_of(const Module& layer, const ShardedLayer& sharding, std::string_view name) {
   if (name.find("parametrizations.") != std::string_view::npos || name == "lora_merged") return {};
   const CodeFormat* const codes = code_format_of(layer);

@@ -84,9 +84,7 @@ CodeFormat CodeFormat::shard(int count) const {
 
 void replace_codes(const Module& layer, const Tensor& weight) {
   State& state = StateAccess::state(layer);
-  std::erase_if(state.buffers, [](const auto& entry) {
-    return entry.name == "codes" || entry.name == "scale" || entry.name == "zero";
-  });
+  std::erase_if(state.buffers, [](const auto& entry) { return is_of_codes(entry.name); });
   for (const char* name : {"bits", "group_size", "symmetric"}) state.config.remove(name);
   if (state.class_name == "QuantizedLinear") state.class_name = "Linear";
   state.forms.get()->format = nullptr;

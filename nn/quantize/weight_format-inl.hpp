@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 #include "../../ops/quantize.hpp"
 #include "../module.hpp"
@@ -58,6 +59,8 @@ class Fp8Format final : public WeightFormat {
   Tensor linear_merged(const Tensor& x, const Tensor& weight, const Tensor& bias, Location where) const override;
 };
 
+/// Whether a layer with codes stores them in the buffer of that name.
+inline bool is_of_codes(std::string_view name) { return name == "codes" || name == "scale" || name == "zero"; }
 /// Null unless the layer stores codes.
 const CodeFormat* code_format_of(const Module& layer);
 /// Makes a layer that stores codes an ordinary Linear with this weight.
