@@ -36,6 +36,12 @@ Tensor for_parts(const Tensor& x, bool in_parts, const Group& group) {
   return all_gather(x, group, wrap_dim(-2, checked(x).dim()));
 }
 
+/// A replicated tensor that is added to a result of sum_of_terms: with `in_parts`, each rank adds it to its shard of
+/// the sequence only.
+Tensor for_sums(const Tensor& whole, bool in_parts, const Group& group) {
+  return in_parts ? copy_to_tensor_parallel(whole, group) : whole;
+}
+
 /// A layer sharded over the ranks of a group.
 template <class Options>
 class OnRanks : public ShardedLayer {
@@ -78,9 +84,8 @@ class Rows final : public OnRanks<RowParallelOptions> {
   Tensor output(const Tensor& term) const override {
     return sum_of_terms(term, options_.sequence_parallel, options_.group);
   }
-  // With sequence_parallel, each rank adds it to its shard of the sequence only.
   Tensor shared(const Tensor& whole) const override {
-    return options_.sequence_parallel ? copy_to_tensor_parallel(whole, options_.group) : whole;
+    return for_sums(whole, options_.sequence_parallel, options_.group);
   }
   std::optional<int> shard_dim(std::string_view name) const override {
     return name == "weight" || name == "lora_A.weight" ? std::optional(1) : std::nullopt;
@@ -101,9 +106,8 @@ class Vocabulary final : public OnRanks<VocabParallelOptions> {
                                         padding >= 0 && own_padding >= 0 && own_padding < size ? own_padding : -1);
     return sum_of_terms(masked_fill(rows, elsewhere.unsqueeze(-1), 0), options_.sequence_parallel, options_.group);
   }
-  // As in Rows.
   Tensor shared(const Tensor& whole) const override {
-    return options_.sequence_parallel ? copy_to_tensor_parallel(whole, options_.group) : whole;
+    return for_sums(whole, options_.sequence_parallel, options_.group);
   }
   std::optional<int> shard_dim(std::string_view name) const override {
     return name == "lora_A.weight" ? std::nullopt : std::optional(0);
