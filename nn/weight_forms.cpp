@@ -89,12 +89,19 @@ void set_stored(const Module& layer, std::string_view name, const Tensor& value)
   state.changes.note();
 }
 
+namespace {
+
+/// The weight below the adapter; undefined if products read the adapter's own sum instead.
+Tensor read_weight(const Module& layer, const LowRank* lora, Location where) {
+  return lora != nullptr && lora->own_sum.defined() ? Tensor() : current_tensor(layer, "weight", where);
+}
+
+}  // namespace
+
 Tensor linear_with_forms(const Module& layer, const Tensor& x, Location where) {
   const WeightForms& forms = *forms_of(layer);
   const LowRank* const lora = forms.adapter.held.get();
-  const bool reads_weight = lora == nullptr || !lora->own_sum.defined();
-  const Tensor weight = reads_weight ? current_tensor(layer, "weight", where) : Tensor();
-  const BaseProduct base{layer, forms.format.get(), weight, where};
+  const BaseProduct base{layer, forms.format.get(), read_weight(layer, lora, where), where};
   const Tensor bias = current_tensor(layer, "bias", where);
   if (lora != nullptr) {
     return lora->linear(base, x, bias, layer.is_training(), where, forms.sharding.get());
@@ -109,8 +116,7 @@ Tensor embedding_with_forms(const Module& layer, const Tensor& indices, int64_t 
   const LowRank* const lora = forms.adapter.held.get();
   const ShardedLayer* const sharding = forms.sharding.get();
   if (lora == nullptr && sharding == nullptr) return {};
-  const bool reads_weight = lora == nullptr || !lora->own_sum.defined();
-  const Tensor weight = reads_weight ? current_tensor(layer, "weight", where) : Tensor();
+  const Tensor weight = read_weight(layer, lora, where);
   if (lora != nullptr) return lora->embedding(weight, indices, padding, layer.is_training(), where, sharding);
   const CallScope call("Embedding", where);
   return sharding->embedding(weight, indices, padding);
