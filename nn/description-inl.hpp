@@ -172,10 +172,7 @@ typename Field::Value value_in(const Field& field, const Config& config, Locatio
   using T = typename Field::Value;
   const char* const name = field.facts.name;
   if constexpr (std::is_enum_v<T> || std::is_same_v<T, bool>) {
-    if (!field.facts.choices.empty()) {
-      if (!config.contains(name)) return field.otherwise;
-      return static_cast<T>(config.choice(name, field.facts.choices, where));
-    }
+    if (!field.facts.choices.empty()) return enumerator(config, name, field.facts.choices, field.otherwise, where);
   }
   if constexpr (std::is_enum_v<T>) {
     return field.otherwise;

@@ -49,8 +49,9 @@ inline constexpr std::string_view interpolation_modes[] = {"nearest", "nearest-e
 
 /// The enumerator named by an option, or `otherwise` if the option does not exist. Errors as Config::choice.
 template <class Enum>
-Enum enumerator(const Config& config, const char* name, std::span<const std::string_view> names, Enum otherwise) {
-  return config.contains(name) ? static_cast<Enum>(config.choice(name, names)) : otherwise;
+Enum enumerator(const Config& config, const char* name, std::span<const std::string_view> names, Enum otherwise,
+                Location where = {}) {
+  return config.contains(name) ? static_cast<Enum>(config.choice(name, names, where)) : otherwise;
 }
 
 // "MaxPool2d"
