@@ -167,10 +167,11 @@ def _matched_extras(module, extras):
     missing, calls, taken = [], [], set()
     for path, part in module.named_modules():
         key = f"{path}.{_EXTRA_STATE}" if path else _EXTRA_STATE
-        if key in extras and type(part).set_extra_state is not Module.set_extra_state:
+        takes = type(part).set_extra_state is not Module.set_extra_state
+        if key in extras and takes:
             taken.add(key)
             calls.append((part.set_extra_state, extras[key]))
-        elif key not in extras and type(part).set_extra_state is not Module.set_extra_state:
+        elif takes:
             missing.append(key)
         elif key in extras and type(part).get_extra_state is not Module.get_extra_state:
             raise RuntimeError(f"{type(part).__name__} has get_extra_state() and no set_extra_state()")
