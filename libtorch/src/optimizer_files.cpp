@@ -1,6 +1,6 @@
 #include "optimizer_files.h"
 
-#include <charconv>
+#include "values.h"
 
 namespace torch::optim {
 
@@ -12,12 +12,6 @@ std::string key_of(const Tensor& parameter) {
 }
 Tensor count(size_t value) { return torch::tensor(static_cast<int64_t>(value), kInt64); }
 
-int64_t read_count(serialize::InputArchive& archive, const std::string& key) {
-  Tensor tensor;
-  archive.read(key, tensor);
-  TORCH_CHECK_VALUE(tensor.numel() == 1, "the entry ", key, " has ", tensor.numel(), " elements, expected 1");
-  return tensor.item<int64_t>();
-}
 std::string numbered(const char* name, size_t i) { return name + std::to_string(i); }
 
 void save_group(serialize::OutputArchive& archive, const OptimizerParamGroup& group) {
@@ -33,7 +27,7 @@ void save_group(serialize::OutputArchive& archive, const OptimizerParamGroup& gr
 /// Replaces the states of the parameters of a group by those of the file.
 void load_states(Optimizer& optimizer, const OptimizerParamGroup& group, serialize::InputArchive& saved,
                  serialize::InputArchive& states, detail::NewState new_state) {
-  TORCH_CHECK(read_count(saved, "params/size") == static_cast<int64_t>(group.params().size()),
+  TORCH_CHECK(serialize::detail::read_integer(saved, "params/size") == static_cast<int64_t>(group.params().size()),
               "loaded state dict contains a parameter group that has a different size than the optimizer's parameter "
               "group");
   for (size_t i = 0; i < group.params().size(); ++i) {
@@ -79,7 +73,8 @@ void load(Optimizer& optimizer, serialize::InputArchive& archive, NewState new_s
   serialize::InputArchive states, groups;
   archive.read("state", states);
   archive.read("param_groups", groups);
-  TORCH_CHECK(read_count(groups, "param_groups/size") == static_cast<int64_t>(optimizer.param_groups().size()),
+  TORCH_CHECK(serialize::detail::read_integer(groups, "param_groups/size") ==
+                  static_cast<int64_t>(optimizer.param_groups().size()),
               "loaded state dict has a different number of parameter groups");
   for (size_t i = 0; i < optimizer.param_groups().size(); ++i) {
     OptimizerParamGroup& group = optimizer.param_groups()[i];
@@ -99,7 +94,7 @@ bool is_old(serialize::InputArchive& archive) {
 }
 
 std::vector<Tensor> old_list(serialize::InputArchive& archive, const std::string& key) {
-  const int64_t size = read_count(archive, key + "/size");
+  const int64_t size = serialize::detail::read_integer(archive, key + "/size");
   std::vector<Tensor> out;
   for (int64_t i = 0; i < size; ++i) archive.read(key + "/" + std::to_string(i), out.emplace_back(), true);
   return out;

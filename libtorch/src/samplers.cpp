@@ -5,6 +5,8 @@
 #include <numeric>
 #include <random>
 
+#include "values.h"
+
 namespace torch::data::samplers {
 
 namespace {
@@ -13,16 +15,19 @@ void write_count(serialize::OutputArchive& archive, const char* key, size_t valu
   archive.write(key, torch::tensor(static_cast<int64_t>(value), kInt64), /*is_buffer=*/true);
 }
 // Raises ValueError for a number above the limit.
-size_t read_count(serialize::InputArchive& archive, const char* key, size_t most) {
-  Tensor tensor = torch::empty({1}, kInt64);
-  archive.read(key, tensor, /*is_buffer=*/true);
-  TORCH_CHECK_VALUE(tensor.numel() == 1, "the sampler's entry ", key, " has ", tensor.numel(), " elements");
-  const auto value = tensor.item<int64_t>();
-  TORCH_CHECK_VALUE(value >= 0 && static_cast<size_t>(value) <= most, "the sampler's entry ", key, " is ", value,
-                    ", above ", most);
+size_t read_count(serialize::InputArchive& archive, const char* key, size_t limit) {
+  const int64_t value = serialize::detail::read_integer(archive, key);
+  TORCH_CHECK_VALUE(value >= 0 && static_cast<size_t>(value) <= limit, "the sampler's entry ", key, " is ", value,
+                    ", above ", limit);
   return static_cast<size_t>(value);
 }
-/// The next indices of `all`, and nothing at its end.
+// The number of examples of this rank that were returned. `first` is the index of the first of them.
+size_t read_index_of_rank(serialize::InputArchive& archive, size_t first, size_t count) {
+  const size_t at = read_count(archive, "sample_index_", first + count);
+  TORCH_CHECK_VALUE(at >= first, "the sampler's entry sample_index_ is ", at, ", below the first of this rank");
+  return at - first;
+}
+/// The next indices before `end`, or nothing there. `at` maps positions to indices.
 optional<std::vector<size_t>> take(size_t& index, size_t end, size_t batch_size,
                                    const std::function<size_t(size_t)>& at) {
   if (index >= end) return nullopt;
@@ -117,9 +122,7 @@ void DistributedRandomSampler::save(serialize::OutputArchive& archive) const {
 void DistributedRandomSampler::load(serialize::InputArchive& archive) {
   epoch_ = read_count(archive, "epoch_", any_count);
   reset();
-  const size_t first = rank_ * indices_.size(), at = read_count(archive, "sample_index_", first + indices_.size());
-  TORCH_CHECK_VALUE(at >= first, "the sampler's entry sample_index_ is ", at, ", below the first of this rank");
-  index_ = at - first;
+  index_ = read_index_of_rank(archive, rank_ * indices_.size(), indices_.size());
 }
 
 DistributedSequentialSampler::DistributedSequentialSampler(size_t size, size_t num_replicas, size_t rank,
@@ -137,10 +140,8 @@ void DistributedSequentialSampler::save(serialize::OutputArchive& archive) const
   write_count(archive, "sample_index_", index_ + rank_ * local_sample_count());
 }
 void DistributedSequentialSampler::load(serialize::InputArchive& archive) {
-  const size_t local = local_sample_count(), first = rank_ * local;
-  const size_t at = read_count(archive, "sample_index_", first + local);
-  TORCH_CHECK_VALUE(at >= first, "the sampler's entry sample_index_ is ", at, ", below the first of this rank");
-  index_ = at - first;
+  const size_t local = local_sample_count();
+  index_ = read_index_of_rank(archive, rank_ * local, local);
 }
 
 }  // namespace torch::data::samplers

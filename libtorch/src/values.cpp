@@ -144,4 +144,11 @@ IValue value_of(const PtValue& value) {
   throw weft::NotImplementedError("[torch::load] bytes, sets and dtypes of Python are no values of IValue");
 }
 
+int64_t read_integer(InputArchive& archive, const std::string& key) {
+  at::Tensor tensor;
+  archive.read(key, tensor);
+  TORCH_CHECK_VALUE(tensor.numel() == 1, "the entry ", key, " has ", tensor.numel(), " elements, expected 1");
+  return tensor.item<int64_t>();
+}
+
 }  // namespace torch::serialize::detail
