@@ -37,11 +37,10 @@ class DataLoaderBase {
   Iterator<Batch> end() { return Iterator<Batch>(std::make_unique<detail::SentinelIterator<Batch>>()); }
   /// Stops the workers.
   void join() {
-    if (joined_) return;
+    if (workers_.size() == 0) return;
     shuttle_.drain();
     for (size_t i = 0; i < workers_.size(); ++i) push_job({nullopt, 0});
     workers_.join();
-    joined_ = true;
   }
   const FullDataLoaderOptions& options() const noexcept { return options_; }
 
@@ -102,7 +101,7 @@ class DataLoaderBase {
   }
   void push_job(Job job) { shuttle_.push_job(std::move(job)); }
   std::unique_ptr<detail::sequencers::Sequencer<Result>> new_sequencer() {
-    using namespace detail::sequencers;  // NOLINT
+    using namespace detail::sequencers;
     if (options_.enforce_ordering) return std::make_unique<OrderedSequencer<Result>>(options_.max_jobs);
     return std::make_unique<NoSequencer<Result>>();
   }
@@ -114,7 +113,6 @@ class DataLoaderBase {
   detail::Threads workers_;
   detail::DataShuttle<Job, Result> shuttle_;
   std::unique_ptr<detail::sequencers::Sequencer<Result>> sequencer_;
-  bool joined_ = false;
 };
 
 }  // namespace torch::data
