@@ -34,7 +34,7 @@ std::string refusal(const std::string& bytes) {
   return "no error";
 }
 
-// ---- what is written ----
+// ---- saved files ----
 TEST(TorchArchive, TensorsThatShareMemoryShareItAgain) {
   const Tensor base = torch::arange(12).view({3, 4});
   const std::string bytes = saved(std::vector<Tensor>{base, base[1], base.t()});
@@ -115,7 +115,7 @@ TEST(TorchArchive, SourcesThatReturnTooLittleRaise) {
   EXPECT_THROW(archive.load_from(std::string("/no/such/file.pt")), weft::IoError);
 }
 
-// ---- files that are wrong ----
+// ---- damaged files ----
 std::string script(const std::string& pickle) {
   return weft::zip_of({{"archive/data.pkl", "\x80\x02" + pickle + "."}, {"archive/version", "3\n"}});
 }

@@ -12,7 +12,7 @@
 
 namespace {
 
-using namespace torch::data;  // NOLINT
+using namespace torch::data;
 using testing::HasSubstr;
 
 std::string idx(std::initializer_list<int> head, const std::string& data) {
