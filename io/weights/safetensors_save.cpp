@@ -125,7 +125,7 @@ Aliases aliases_among(std::span<const NamedTensor> tensors) {
   return out;
 }
 
-// Passes the elements to `put` in row-major order, packing at most `most` bytes at a time.
+// Passes the elements to `put` in row-major order, packing at most `byte_limit` bytes at a time.
 void put_elements(const Tensor& t, size_t byte_limit, const Callback<void(const void*, size_t)>& put) {
   const auto bytes = static_cast<size_t>(t.nbytes());
   if (bytes == 0) return;

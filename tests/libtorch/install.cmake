@@ -11,9 +11,9 @@ function(run)
   endif()
 endfunction()
 
-# configure(FOLDER OPTION...) configures the project of the folder.
 set(configure_options -G "${generator}" "-DCMAKE_CXX_COMPILER=${compiler}" "-DCMAKE_CXX_FLAGS=${flags}"
   -DCMAKE_BUILD_TYPE=Debug -DCMAKE_DISABLE_FIND_PACKAGE_CUDAToolkit=ON)
+# build_and_run(FOLDER OPTION...) configures and builds the project of the folder, and runs its program.
 function(build_and_run folder)
   run(${CMAKE_COMMAND} -S "${folder}" -B "${folder}/build" ${configure_options} ${ARGN})
   run(${CMAKE_COMMAND} --build "${folder}/build")
