@@ -9,7 +9,6 @@
 #include <weft/ops/diagonal.hpp>
 #include <weft/ops/random.hpp>
 #include <weft/ops/scatter.hpp>
-#include <weft/tensor/layout.hpp>
 
 namespace at {
 
