@@ -230,7 +230,7 @@ _kinds = {"float32": "Float", "float64": "Double", "float16": "Half", "bfloat16"
           "float8_e5m2fnuz": "Float8_e5m2fnuz", "float8_e8m0fnu": "Float8_e8m0fnu"}
 
 
-type_prefix = "weft"  # weft.torch sets "torch"
+type_prefix = "weft"  # "torch" while PyTorch's forms are in use
 
 
 def _type(self, dtype=None, non_blocking=False):

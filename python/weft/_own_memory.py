@@ -4,14 +4,12 @@ import contextlib
 import math
 from numbers import Integral
 
-from weft import _core
+from weft import _core, _methods
 from weft._core import DTypeError, Size, Tensor
+from weft._methods import _method
 
 
 # ---- sizes: a class in C++, whose methods are here ----
-
-_package = None  # "torch" while PyTorch's texts are in use; else a Size is printed as the tuple it is
-
 
 def _size_method(function):
     setattr(Size, function.__name__, function)
@@ -36,7 +34,7 @@ def numel(self):
 
 @_size_method
 def __repr__(self):
-    return f"{_package}.Size({list(self)})" if _package else tuple.__repr__(self)
+    return f"torch.Size({list(self)})" if _methods.type_prefix == "torch" else tuple.__repr__(self)
 
 
 @_size_method
@@ -122,7 +120,7 @@ class UntypedStorage:
 
     def __repr__(self):
         numbers = "\n".join(f" {n}" for n in self.tolist())
-        return f"{numbers}\n[{_package or 'weft'}.storage.UntypedStorage(device={self.device}) of size {self.nbytes()}]"
+        return f"{numbers}\n[{_methods.type_prefix}.storage.UntypedStorage(device={self.device}) of size {self.nbytes()}]"
 
 
 class TypedStorage:
@@ -183,17 +181,10 @@ class TypedStorage:
 
     def __repr__(self):
         numbers = "\n".join(f" {n}" for n in self.tolist())
-        return f"{numbers}\n[{_package or 'weft'}.storage.TypedStorage(dtype={self.dtype!r}, device={self.device}) of size {len(self)}]"
+        return f"{numbers}\n[{_methods.type_prefix}.storage.TypedStorage(dtype={self.dtype!r}, device={self.device}) of size {len(self)}]"
 
 
 # ---- methods of Tensor ----
-
-def _method(function):
-    setattr(Tensor, function.__name__, function)
-    function.__qualname__ = f"Tensor.{function.__name__}"
-    function.__module__ = "weft"
-    return function
-
 
 @_method
 def untyped_storage(self):
@@ -331,9 +322,8 @@ def printoptions(**options):
 
 
 def use_pytorch_forms(on=True):
-    """Prints sizes, dtypes and gradient functions as PyTorch does, and takes uint8 tensors as masks in indices."""
-    global _package
-    _package = "torch" if on else None
+    """Prints types, sizes, dtypes and gradient functions as PyTorch does, and takes uint8 tensors as masks in indices."""
+    _methods.type_prefix = "torch" if on else "weft"
     _core._use_pytorch_forms(on)
 
 

@@ -5,17 +5,11 @@ from numbers import Integral
 
 from weft import _core, _functions, _own_memory
 from weft._core import Tensor, _ops
+from weft._methods import _method
 
 
 def _fact(name, of, document):
     setattr(Tensor, name, property(of, doc=document))
-
-
-def _method(function):
-    setattr(Tensor, function.__name__, function)
-    function.__qualname__ = f"Tensor.{function.__name__}"
-    function.__module__ = "weft"
-    return function
 
 
 for _kind in ("cpu", "cuda", "hpu", "meta"):

@@ -142,7 +142,6 @@ _plain_methods: dict = {}
 
 def change_methods():
     """Gives tensors PyTorch's type names and texts, and methods the forms of early PyTorch."""
-    _methods.type_prefix = "torch"
     _own_memory.use_pytorch_forms()
     for name, keyword, count in (("add", "alpha", 1), ("sub", "alpha", 1), ("addcmul", "value", 2), ("addcdiv", "value", 2)):
         for full in (name, name + "_"):
@@ -155,7 +154,6 @@ def change_methods():
 
 def restore_methods():
     """Undoes change_methods."""
-    _methods.type_prefix = "weft"
     _own_memory.use_pytorch_forms(False)
     for name, method in _plain_methods.items():
         setattr(weft.Tensor, name, method)
