@@ -1,5 +1,6 @@
 """The graph as Python objects: the op behind a tensor, its successors in backward, and hooks on saved tensors."""
 
+import contextlib
 import functools
 import weakref
 
@@ -115,7 +116,7 @@ class save_on_cpu(saved_tensors_hooks):
 _refusals: list = []
 
 
-class disable_saved_tensors_hooks:
+class disable_saved_tensors_hooks(contextlib.ContextDecorator):
     """In a `with` block saved_tensors_hooks raises RuntimeError with this text."""
 
     def __init__(self, error_message):
@@ -126,10 +127,3 @@ class disable_saved_tensors_hooks:
 
     def __exit__(self, *_):
         _refusals.pop()
-
-    def __call__(self, function):
-        def inside(*arguments, **keywords):
-            with disable_saved_tensors_hooks(self._message):
-                return function(*arguments, **keywords)
-
-        return inside

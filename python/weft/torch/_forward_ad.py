@@ -5,6 +5,7 @@ respect to the seed, so that every op with a derivative of second order has one 
 """
 
 import collections
+import contextlib
 
 import weft
 from weft import autograd
@@ -35,7 +36,7 @@ def exit_dual_level(*, level=None):
     _current_level -= 1
 
 
-class dual_level:
+class dual_level(contextlib.ContextDecorator):
     """The level in a `with` block."""
 
     def __enter__(self):
@@ -43,13 +44,6 @@ class dual_level:
 
     def __exit__(self, *_):
         exit_dual_level()
-
-    def __call__(self, function):
-        def inside(*arguments, **keywords):
-            with dual_level():
-                return function(*arguments, **keywords)
-
-        return inside
 
 
 def make_dual(tensor, tangent, *, level=None):
