@@ -284,14 +284,18 @@ def new_tensor(self, data, dtype=None, device=None, requires_grad=False, pin_mem
 _backward = Tensor.backward
 
 
+def _converted_seed(seed, output):
+    """A seed in the dtype of its output; a complex one for real numbers, or what is no tensor, as it is."""
+    if not isinstance(seed, Tensor) or seed.dtype is output.dtype or seed.dtype.is_complex and not output.dtype.is_complex:
+        return seed
+    return seed.to(output.dtype)
+
+
 @_method
 def backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None):
     """Fills .grad of every leaf that this depends on, or of `inputs` alone."""
     if inputs is None:
-        if gradient is not None and isinstance(gradient, Tensor) and gradient.dtype is not self.dtype:
-            if self.dtype.is_complex or not gradient.dtype.is_complex:
-                gradient = gradient.to(self.dtype)
-        return _backward(self, gradient, retain_graph, create_graph)
+        return _backward(self, _converted_seed(gradient, self), retain_graph, create_graph)
     from weft import autograd
 
     autograd.backward(self, gradient, retain_graph, create_graph, inputs=inputs)

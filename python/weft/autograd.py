@@ -2,6 +2,7 @@
 
 from weft import _core
 from weft._core import Tensor
+from weft._methods import _converted_seed
 from weft._modes import enable_grad, inference_mode, no_grad, set_grad_enabled  # noqa: F401
 
 
@@ -25,8 +26,7 @@ def _converted(seeds, outputs):
     """Seeds in the dtypes of their outputs."""
     if seeds is None or len(seeds) != len(outputs):
         return seeds
-    return [seed if seed is None or seed.dtype is y.dtype or seed.dtype.is_complex and not y.dtype.is_complex else
-            seed.to(y.dtype) for seed, y in zip(seeds, outputs)]
+    return [_converted_seed(seed, y) for seed, y in zip(seeds, outputs)]
 
 
 def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=False, only_inputs=True,
