@@ -9,6 +9,7 @@ import contextlib
 
 import weft
 from weft import autograd
+from weft._autograd_functional import _grad
 
 __all__ = ["UnpackedDualTensor", "dual_level", "enter_dual_level", "exit_dual_level", "make_dual", "unpack_dual", "_current_level",
            "_is_fwd_grad_enabled", "_set_fwd_grad_enabled"]
@@ -82,12 +83,9 @@ def unpack_dual(tensor, *, level=None):
         used = [(g, tangent) for g, (_, _, _, tangent) in zip(gradients, _pairs) if g is not None]
         if not used:
             return UnpackedDualTensor(tensor, weft.zeros_like(tensor) if written else None)
-        linear = [(g, tangent) for g, tangent in used if g.requires_grad]
-        if not linear:
-            return UnpackedDualTensor(tensor, weft.zeros_like(tensor))
-        tangent = autograd.grad([g for g, _ in linear], [seed], [t.to(g.dtype) for g, t in linear], retain_graph=True,
-                                create_graph=any(t.requires_grad for _, t in linear), allow_unused=True)[0]
-    return UnpackedDualTensor(tensor, weft.zeros_like(tensor) if tangent is None else tangent)
+        tangent, = _grad([g for g, _ in used], [seed], [t.to(g.dtype) for g, t in used], strict=False,
+                         create_graph=any(g.requires_grad and t.requires_grad for g, t in used))
+    return UnpackedDualTensor(tensor, tangent)
 
 
 def _is_fwd_grad_enabled():
