@@ -35,7 +35,7 @@ def probs_to_logits(probs, is_binary=False):
 
 def logits_to_probs(logits, is_binary=False):
     """softmax along the last dimension, or sigmoid of one of two outcomes."""
-    return logits.sigmoid() if is_binary else weft.nn.functional.softmax(logits, dim=-1)
+    return logits.sigmoid() if is_binary else F.softmax(logits, dim=-1)
 
 
 def tril_matrix_to_vec(mat, diag=0):
@@ -277,10 +277,9 @@ class NegativeBinomial(_OfParameters):
 
     def __getattr__(self, name):
         if name == "logits" and "probs" in self.__dict__:
-            probs = clamp_probs(self.probs)
-            return probs.log() - (-probs).log1p()
+            return probs_to_logits(self.probs, is_binary=True)
         if name == "probs" and "logits" in self.__dict__:
-            return self.logits.sigmoid()
+            return logits_to_probs(self.logits, is_binary=True)
         raise AttributeError(f"'NegativeBinomial' object has no attribute '{name}'")
 
     mean = property(lambda self: self.total_count * self.logits.exp())
