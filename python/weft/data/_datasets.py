@@ -182,12 +182,9 @@ def random_split(dataset, lengths, generator=None, *, seed=None):
     """Splits a dataset into disjoint subsets: by counts, or by fractions that sum to 1. The split depends only on the
     seed; without one, it is drawn from the generator, or else from the default one."""
     lengths = [int(n) if isinstance(n, Integral) else n for n in lengths]
-    if any(not isinstance(n, int) for n in lengths):
-        fractions = abs(sum(lengths) - 1) < 1e-9
-        if not fractions:
-            raise ValueError(f"random_split(): fractions: expected a sum of 1, got {sum(lengths)}")
-    else:
-        fractions = False
+    fractions = any(not isinstance(n, int) for n in lengths)
+    if fractions and not abs(sum(lengths) - 1) < 1e-9:
+        raise ValueError(f"random_split(): fractions: expected a sum of 1, got {sum(lengths)}")
     if seed is None:
         seed = _core._draw_seed(generator)
     parts = _core._split_order(len(dataset), lengths, fractions, seed)
