@@ -89,7 +89,7 @@ class Overridable(Tensor):
     """The base of subclasses of torch.Tensor."""
 
     __torch_function__ = classmethod(default_function)
-    __weft_function__ = staticmethod(_compute).__func__
+    __weft_function__ = _compute
 
     def __init_subclass__(cls, **options):
         _core._let_subclasses_compute()
