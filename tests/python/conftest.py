@@ -20,6 +20,16 @@ def seeded():
 
 
 @pytest.fixture
+def installed():
+    """`import torch` means Weft."""
+    from weft import torch
+
+    torch.install()
+    yield
+    torch.uninstall()
+
+
+@pytest.fixture
 def rng():
     return numpy.random.default_rng(0)
 

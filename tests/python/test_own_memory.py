@@ -13,13 +13,6 @@ import weft.torch as torch
 from weft import nn, optim
 
 
-@pytest.fixture
-def installed():
-    torch.install()
-    yield
-    torch.uninstall()
-
-
 # ---- shapes in place ----
 
 def test_shape_methods_change_the_tensor_itself():

@@ -20,13 +20,6 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 SCRIPTS = ROOT / "tests" / "python" / "torch_scripts"
 
 
-@pytest.fixture
-def installed():
-    torch.install()
-    yield
-    torch.uninstall()
-
-
 def run(*arguments, folder=None):
     return subprocess.run([sys.executable, "-m", "weft.torch", *map(str, arguments)], capture_output=True, text=True, cwd=folder,
                           env={**os.environ, "PYTHONPATH": str(pathlib.Path(weft.__file__).parents[1])})

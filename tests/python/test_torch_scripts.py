@@ -18,13 +18,6 @@ RECORDED = json.loads(record.RECORDED.read_text())
 NEED_CPP = {"detection": "Tensor.squeeze_ changes the layout of a tensor"}
 
 
-@pytest.fixture
-def installed():
-    weft.torch.install()
-    yield
-    weft.torch.uninstall()
-
-
 def test_every_script_is_recorded():
     assert sorted(RECORDED) == record.scripts() and len(RECORDED) >= 40
     assert all(len(losses) >= 20 for losses in RECORDED.values())
