@@ -69,13 +69,13 @@ def run_child(file, options, tally):
             running = follow(process, out, options, tally)
             end_group(process)
         if running:
-            tally.add(running, "failed", "", f"the process ended: {crash_of(process, log)}")
+            tally.add(running, "failed", "", f"the process ended: {crash_of(process)}")
         elif process.returncode not in (0, 1, 5) and not tally.outcomes:
             tally.broken = log.read_text()[-3000:]
         return running is None
 
 
-def crash_of(process, log):
+def crash_of(process):
     code = process.returncode
     return "timeout" if code == -9 else f"signal {-code}" if code < 0 else f"exit code {code}"
 

@@ -30,7 +30,7 @@ class Internal:
     def __getattr__(self, name):
         if name.startswith("__"):
             raise AttributeError(name)
-        return Internal(f"{self._name}.{name}")
+        return type(self)(f"{self._name}.{name}")
 
     def __setattr__(self, name, value):
         pass
@@ -73,11 +73,6 @@ class Internal:
 class Absent(Internal):
     """A public name that Weft lacks."""
 
-    def __getattr__(self, name):
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return Absent(f"{self._name}.{name}")
-
     def __call__(self, *args, **kwargs):
         if not loading:
             raise AttributeError(f"module 'torch' on Weft has no attribute '{self._name}'")
@@ -108,15 +103,16 @@ DTYPES = {f"torch.{name}": AbsentDtype(f"torch.{name}") for name in "complex32 q
 DTYPES["torch.chalf"] = DTYPES["torch.complex32"]
 
 
-class InternalModule(types.ModuleType):
-    """A module of PyTorch's machinery."""
+class StandInModule(types.ModuleType):
+    """A module of PyTorch's machinery, or a public one that Weft lacks."""
 
     __all__: list = []
 
     def __getattr__(self, name):
         if name.startswith("__"):
             raise AttributeError(name)
-        return Internal(f"{self.__name__}.{name}")
+        kind = Internal if is_internal(self.__name__) else Absent
+        return kind(f"{self.__name__}.{name}")
 
 
 def is_internal(name):
@@ -147,20 +143,10 @@ class Finder:
         return importlib.util.spec_from_file_location(name, file, submodule_search_locations=folder)
 
     def create_module(self, spec):
-        module = InternalModule if is_internal(spec.name) else AbsentModule
-        return module(spec.name)
+        return StandInModule(spec.name)
 
     def exec_module(self, module):
         module.__path__ = []
-
-
-class AbsentModule(types.ModuleType):
-    """A public module that Weft lacks."""
-
-    def __getattr__(self, name):
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return Absent(f"{self.__name__}.{name}")
 
 
 def make_lenient(facade):
