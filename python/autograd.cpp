@@ -80,13 +80,14 @@ std::optional<std::vector<Tensor>> tensors_from(PyObject* returned) {
   return gradients;
 }
 
-namespace {
-
+/// The result of a callable in a hook, whose errors go through backward.
 Ref call(const Callback& callback, PyObject* argument) {
   PyObject* returned = PyObject_CallOneArg(callback.get(), argument);
   if (returned == nullptr) carry_error();
   return Ref(returned);
 }
+
+namespace {
 
 /// The argument of Python hooks on nodes; a separate object, because it may outlive the event.
 struct Event {

@@ -6,6 +6,8 @@
 
 namespace weft::python {
 
+Ref call(const Callback& callback, PyObject* argument);  // autograd.cpp
+
 namespace {
 
 /// A counted reference to a node.
@@ -56,12 +58,12 @@ class PythonSavedHooks {
         [pack = pack_](const Tensor& tensor) -> std::any {
           const WithGil gil;
           const Ref argument(wrap(tensor));
-          const Ref packed(called(pack, argument.get()));
+          const Ref packed = call(pack, argument.get());
           return Callback(nb::handle(packed.get()));
         },
         [unpack = unpack_](const std::any& packed) -> Tensor {
           const WithGil gil;
-          const Ref returned(called(unpack, std::any_cast<const Callback&>(packed).get()));
+          const Ref returned = call(unpack, std::any_cast<const Callback&>(packed).get());
           if (is_tensor(returned.get())) return tensor_of(returned.get());
           throw_type_error("result of unpack_hook: expected a Tensor, got " + type_name(returned.get()));
         });
@@ -69,12 +71,6 @@ class PythonSavedHooks {
   void leave() { scope_.reset(); }
 
  private:
-  static PyObject* called(const Callback& function, PyObject* argument) {
-    PyObject* returned = PyObject_CallOneArg(function.get(), argument);
-    if (returned == nullptr) carry_error();
-    return returned;
-  }
-
   Callback pack_, unpack_;
   std::unique_ptr<SavedTensorHooks> scope_;
 };
