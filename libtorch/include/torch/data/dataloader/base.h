@@ -32,9 +32,9 @@ class DataLoaderBase {
     TORCH_CHECK(shuttle_.in_flight_jobs() == 0,
                 "Attempted to get a new DataLoader iterator while another iterator is not yet exhausted");
     reset();
-    return Iterator<Batch>(std::make_unique<detail::ValidIterator<Batch>>([this] { return next(); }));
+    return Iterator<Batch>([this] { return next(); });
   }
-  Iterator<Batch> end() { return Iterator<Batch>(std::make_unique<detail::SentinelIterator<Batch>>()); }
+  Iterator<Batch> end() { return {}; }
   /// Stops the workers.
   void join() {
     if (workers_.size() == 0) return;
