@@ -1,5 +1,5 @@
 # find_package(Torch) with Weft in libtorch's place: TORCH_LIBRARIES, TORCH_INCLUDE_DIRS and TORCH_CXX_FLAGS as libtorch
-# sets them. A project asks for it by -DTorch_DIR=<folder of this file>.
+# sets them. A project selects it with -DTorch_DIR=<folder of this file>.
 include(CMakeFindDependencyMacro)
 if(NOT DEFINED weft_DIR)
   get_filename_component(weft_DIR "${CMAKE_CURRENT_LIST_DIR}/.." ABSOLUTE)
